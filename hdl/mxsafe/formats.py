@@ -679,19 +679,18 @@ class FormatSet:
         shares = [divmod(self.width, fmt.width) for fmt in self.members]
         return tuple(many if not rest and many & (many - 1) == 0 else 1 for many, rest in shares)
 
+    @checked
     def mode(self, format: MXFormat) -> int:
         """The mode that stands for a member.
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If it is none.
         """
-        is_one = isinstance(format, MXFormat)
-        if not is_one or format not in self.members:
+        if format not in self.members:
             names = ", ".join(member.name for member in self.members)
-            found = format.name if is_one else shown(format)
-            raise ValueError(f"format must be one of {names}, not {found}")
+            raise ValueError(f"format must be one of {names}, not {format.name}")
         return self.members.index(format)
 
 

@@ -7,7 +7,7 @@ for itself. Imports neither NumPy nor Amaranth.
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Literal
+from typing import Literal
 
 from mxsafe.formats import (
     E8M0,
@@ -20,13 +20,13 @@ from mxsafe.formats import (
     has_special_codes,
 )
 from mxsafe.validation import (
+    Wide,
     about,
     checked,
     require_count,
     require_integer,
     require_power_of_two,
     shown,
-    within,
 )
 
 __all__ = [
@@ -249,7 +249,6 @@ class OperandFormats:
             products, or `sum_bits` refuses them.
         """
         window = require_integer("window", window, LEAST_WINDOW, WIDEST_WINDOW)
-        inner = require_count("inner", inner)
         with about(products="inner"):
             cut = self.sum_bits(inner) + 1 - window  # bits below the window of a sum at its anchor
         spare = (1 << self.product_bits) - _largest(self.a) * _largest(self.w)
@@ -348,6 +347,6 @@ def require_float(name: str, fmt: MXFormat | FormatSet) -> FloatFormat:
 
 
 @checked
-def signed_name(number: Annotated[int, within(-(1 << 64), 1 << 64)]) -> str:
+def signed_name(number: Wide) -> str:
     """A number as part of a name: ``m`` stands for minus."""
     return f"m{-number}" if number < 0 else str(number)

@@ -231,6 +231,8 @@ def _magnitude(most: int) -> Rule:
 
 Long = Annotated[int, _magnitude(1 << 32)]
 """Annotation of a parameter that counts bytes, clocks or products: `bounded` leaves it alone."""
+Wide = Annotated[int, within(-(1 << 64), 1 << 64)]
+"""Annotation of an integer of 64 bits and a sign, such as an address or a count of clocks."""
 PositiveInteger = Annotated[int, require_positive_integer]
 """Annotation of a parameter that must be a positive integer."""
 Count = Annotated[int, require_count]

@@ -1,6 +1,7 @@
 """Registers of an interpreted machine."""
 
 import numpy as np
+import pytest
 
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.description import REGISTERS, constant_registers
@@ -15,6 +16,8 @@ def test_registers() -> None:
         backend.write_register(ADDRESSES[name], 0)
         assert backend.read_register(ADDRESSES[name]) == value, name
     backend.write_register(ADDRESSES["base_high"], 5)
+    with pytest.raises(ValueError, match=r"^value must be an integer from 0 to 4294967295, not 42"):
+        backend.write_register(ADDRESSES["base_high"], 1 << 32 | 7)
     assert backend.read_register(ADDRESSES["base_high"]) == 5
     backend.write_register(ADDRESSES["words_read_low"], 5)
     assert backend.read_register(ADDRESSES["words_read_low"]) == 0

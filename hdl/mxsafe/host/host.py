@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from mxsafe.machine.description import (
     configuration_of,
 )
 from mxsafe.machine.program import Program
-from mxsafe.validation import checked, shown, within
+from mxsafe.validation import Wide, checked, shown
 
 __all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
 
@@ -32,8 +32,6 @@ PROGRAM_ADDRESS = 1 << 62
 _REGISTERS = {register.name: register for register in REGISTERS}
 _UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
 """Sizes that no register shows, because no program depends on them."""
-_Wide = Annotated[int, within(-(1 << 64), 1 << 64)]
-"""An address of memory, or clocks."""
 _PATIENCE = 0.5
 """Seconds from one report of progress to the next."""
 _RESET_SECONDS = 10.0
@@ -246,8 +244,8 @@ class Host:
         self,
         program: Program,
         *,
-        base: _Wide = 0,
-        limit: _Wide | None = None,
+        base: Wide = 0,
+        limit: Wide | None = None,
         progress: Callable[[int], object] = lambda cycles: None,
     ) -> Ended:
         """Run a program; after an error the machine is reset, so that it takes another.

@@ -746,10 +746,8 @@ class Register:
             raise ValueError(f"values must have {', '.join(names)}, not {', '.join(values)}")
         word = 0
         for field in self.fields:
-            most = (1 << field.width) - 1
-            word |= require_integer(f"values: {field.name}", values[field.name], 0, most) << (
-                field.offset
-            )
+            name, most = f"values: {field.name}", (1 << field.width) - 1
+            word |= require_integer(name, values[field.name], 0, most) << field.offset
         return word
 
     @checked

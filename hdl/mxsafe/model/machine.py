@@ -7,7 +7,6 @@ tokens. So the interpreter runs one descriptor after the other, in an order of i
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,10 @@ from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
 from mxsafe.model.machine_vector import vector
-from mxsafe.validation import checked, shown, within
+from mxsafe.validation import Wide, checked, shown
 
 __all__ = ["Machine", "Outcome"]
 
-_Base = Annotated[int, within(-(1 << 64), 1 << 64)]
 _MOST_TOKENS = (1 << TOKEN_BITS) - 1
 
 
@@ -88,7 +86,7 @@ class Machine:
         program: bytes,
         memory: NDArray[np.uint8],
         *,
-        base: _Base = 0,
+        base: Wide = 0,
         order: Sequence[str] | None = None,
     ) -> Outcome:
         """Run a program.

@@ -24,13 +24,16 @@ from mxsafe.formats import (
     MXFormat,
     ScaleFormat,
 )
-from mxsafe.host.host import Backend
+from mxsafe.host.host import Backend, Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
-from mxsafe.machine.description import constant_registers
+from mxsafe.machine.description import REGISTERS, Register, constant_registers
+from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.program import Program
 from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.model.layer import OperandBeats, operand_beats
+from mxsafe.model.machine import Machine
 from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
@@ -47,7 +50,7 @@ from mxsafe.vectors.build import VectorSet, decoder
 from verif.support.bad_input.interface import Target
 from verif.support.manifest import GEN
 
-__all__ = ["good_arguments"]
+__all__ = ["good_arguments", "good_object"]
 
 _MXSF = MX_FORMATS["mxsf"]
 _FORMATS = OperandFormats(_MXSF, _MXSF)
@@ -84,6 +87,26 @@ def _converted() -> ConvertedBeats:
     return convert_beats(_numbers(8, 8), _last(8), block=(8, 8))
 
 
+def _instruction() -> Instruction:
+    return Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1)
+
+
+def _register() -> Register:
+    return next(register for register in REGISTERS if register.fields)
+
+
+def _operand_layout() -> OperandLayout:
+    return OperandLayout(configuration=SMALL_MACHINE, rows=8, columns=64)
+
+
+def _number_layout() -> NumberLayout:
+    return NumberLayout(configuration=SMALL_MACHINE, rows=8, columns=32)
+
+
+def _memory() -> Any:
+    return np.zeros((64, SMALL_MACHINE.word_bytes), np.uint8)
+
+
 def _beats() -> Beats:
     return next(iter(Schedule(_tiles(), _tiles(), rows=8, columns=8)))
 
@@ -99,7 +122,16 @@ _BY_TYPE: Mapping[Any, Make] = {
     OperandFormats: lambda: _FORMATS,
     MachineConfiguration: lambda: SMALL_MACHINE,
     Backend: lambda: Interpreted(SMALL_MACHINE),
-    Instruction: lambda: Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1),
+    Interpreted: lambda: Interpreted(SMALL_MACHINE),
+    Host: lambda: Host(Interpreted(SMALL_MACHINE)),
+    Assembler: lambda: Assembler(SMALL_MACHINE),
+    Instruction: _instruction,
+    Program: lambda: Program(_instruction().encoded(), SMALL_MACHINE),
+    Register: _register,
+    OperandLayout: _operand_layout,
+    NumberLayout: _number_layout,
+    Machine: lambda: Machine(SMALL_MACHINE),
+    Schedule: lambda: Schedule(_rows(), _rows().T, rows=8, columns=8),
     Profile: lambda: next(iter(PROFILES.values())),
     ConvertedBeats: _converted,
     OperandBeats: lambda: operand_beats(_rows().T, columns=8),
@@ -214,18 +246,38 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "formats.FormatSet": {"members": lambda: FORMAT_SETS["multi"].members},
     "formats.ScaleFormat": {"bias": lambda: 127, "nan_code": lambda: 255},
     "formats.scalar_format": {"format": lambda: "fp16"},
+    "host.host.Host": {"name": lambda: "status"},
+    "host.host.Host.counter": {"name": lambda: "words_read"},
+    "machine.assembler.Assembler": {
+        "kind": lambda: "gemm",
+        "program": lambda: [_instruction()],
+    },
+    "machine.assembler.Instruction.decoded": {"data": lambda: _instruction().encoded()},
     "machine.assembler.assemble_text": {"text": lambda: ""},
     "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},
+    "machine.description.Register.pack": {
+        "values": lambda: {field.name: 1 for field in _register().fields}
+    },
     "machine.frames.request": {
         "command": lambda: "read_memory",
         "number": lambda: 1,
         "address": lambda: 0,
         "words": lambda: 1,
     },
+    "machine.layout.NumberLayout.unpacked": {
+        "data": lambda: _number_layout().packed(_numbers(8, 32))
+    },
+    "machine.layout.OperandLayout": {
+        "q": _rows,
+        "codes": lambda: _operand_layout().packed(_rows())[0],
+        "scales": lambda: _operand_layout().packed(_rows())[1],
+        "format": lambda: "mxsf",
+    },
     "machine.layout.transposed_codes": {"groups": lambda: _codes(2, 4, 16)},
     "machine.layout.narrowed": {"words": lambda: np.arange(8, dtype=np.uint32)},
     "machine.layout.widened_words": {"words": lambda: np.arange(8, dtype=np.uint16)},
     "machine.layout.transposed_scales": {"words": lambda: _codes(2, 32)},
+    "machine.program.Program.assembled": {"instructions": lambda: [_instruction()]},
     "model.accumulate.canonical": {"values": lambda: _numbers(4)},
     "model.accumulate.scale_and_accumulate": {
         "acc": lambda: _numbers(4),
@@ -260,6 +312,8 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "format": lambda: "mxsf",
         "block": lambda: 64,
     },
+    "model.machine.Machine.execute": {"memory": _memory},
+    "model.machine.Machine.run": {"memory": lambda: _memory().ravel()},
     "model.normalisation": {
         "gradient": lambda: _numbers(8, 32),
         "gain": lambda: _numbers(32),
@@ -287,11 +341,13 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.transposer.transpose_beats": {"rows": lambda: _codes(8, 8)},
     "model.vector_arithmetic": {"a": lambda: _numbers(8, 32)},
     "products.OperandFormats": {"a": lambda: _MXSF, "w": lambda: _MXSF},
+    "products.OperandFormats.window_exponent": {"window": lambda: 32},
     "products.signed_name": {"number": lambda: 3},
     "rtl.arithmetic.rounder": {"width": lambda: 20},
     "rtl.stream.code_unpacker": {"format": lambda: FORMAT_SETS["multi"]},
     "rtl.vector.polynomial": {"table": lambda: "exp2"},
     "rtl.vector.vector_function": {"lanes": ActivationConfiguration},
+    "tables.Table": {"segments": lambda: [0], "power": lambda: 0},
     "tables.from_parameters": {
         "parameters": lambda: {
             "name": "t",
@@ -323,6 +379,11 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.assembler.fault_of": {"data": lambda: bytes(32)},
 }
 """By the target or its module, and the name of the parameter."""
+
+
+def good_object(kind: type) -> Any:
+    """One of a class, to call a method on."""
+    return _BY_TYPE[kind]()
 
 
 @cache
