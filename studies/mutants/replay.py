@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -133,6 +134,7 @@ def replay(
         lengths = [gzip.decompress(run.pins.read_bytes()).count(b"\n") for run in runs]
         ordered = sorted(zip(lengths, runs, strict=True), key=lambda pair: pair[0])
         runs = [run for at, (length, run) in enumerate(ordered) if not at or length <= most_rows]
+        runs = _by_turns(runs)
         arguments = [str(_job(run, folder / str(at))) for at, run in enumerate(runs)]
     else:
         runs = list(design.runs)
@@ -156,6 +158,17 @@ def replay(
             killed.add(known[mutant])
     left = {m: tuple(dict.fromkeys(tests)) for m, tests in other.items() if m not in killed}
     return Replayed(frozenset(killed), left)
+
+
+def _by_turns(runs: Sequence[Run]) -> list[Run]:
+    """The first run of each test, then the second ones: what one does not see, another one may."""
+    turns: Counter[str] = Counter()
+    numbered = []
+    for run in runs:
+        test = run.test.partition("[")[0]
+        numbered.append((turns[test], run))
+        turns[test] += 1
+    return [run for _, run in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _job(run: Run, folder: Path) -> Path:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mxsafe.host.verilator import locked
 from studies.mutants.designs import Design, designs_with, needs_full_run
@@ -173,7 +173,7 @@ def put_to_trial(
     if not thorough:
         excused = {m.number for m in mutants.mutants if reason(module.name, _described(m))}
     used = []
-    tests: dict[int, list[tuple[Path, str]]] = {}
+    tests: dict[int, list[_Bench]] = {}
     proofs = _Proofs(module, mutants, own)
     refutations = _Refutations(module, mutants, own, proofs_of(module) if benches else [])
     proved_last = excused | set(killed)
@@ -192,7 +192,8 @@ def put_to_trial(
         program = build(several, design, place)
         # Most are killed soon; a proof is cheaper than a large design, or a long run of it, and the
         # benches are cheaper than long programs.
-        large = design.runs_programs or design.size > _SOON_BUILT
+        is_large = design.size > _SOON_BUILT
+        large = design.runs_programs or is_large
         before_proofs = _FIRST_ROWS if large else most_rows
         for most in (_FIRST_ROWS, most_rows):
             if benches and design.runs_programs and most == most_rows:
@@ -214,7 +215,8 @@ def put_to_trial(
             )
             fates |= dict.fromkeys(seen.killed, KILLED)
             for number, where in seen.other.items():
-                tests.setdefault(number, []).extend((place, test) for test in where)
+                benches_of = tests.setdefault(number, [])
+                benches_of += [_Bench(test, place, is_large) for test in where]
             for number in left:
                 waits = not (number in fates or number in tests or number in proved_last)
                 first = alive is None and not at and most == before_proofs
@@ -323,6 +325,28 @@ class _Refutations:
         return _run(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
 
 
+class _Bench(NamedTuple):
+    """A test that simulates a design with mutants.
+
+    Attributes
+    ----------
+    test : str
+    place : Path
+        With the modules that have mutants.
+    is_large : bool
+        One build of the design is cheaper than what an interpreter takes for each mutant.
+    """
+
+    test: str
+    place: Path
+    is_large: bool
+
+    @property
+    def simulators(self) -> tuple[str, ...]:
+        """Those that the test runs on in turn, the last one of its own choice."""
+        return ("verilator", "") if self.is_large else ("",)
+
+
 def _choose(several: Sequence[Mutants], place: Path) -> None:
     """Write modules of a design with mutants that words for a simulator choose."""
     with locked(place):
@@ -331,28 +355,35 @@ def _choose(several: Sequence[Mutants], place: Path) -> None:
             (place / "chosen" / f"{mutants.module}.v").write_text(mutants.chosen_by_argument())
 
 
-def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[tuple[Path, str]]) -> bool:
+def _killed_by_benches(mutants: Mutants, number: int, tests: Sequence[_Bench]) -> bool:
     """Whether one of the tests that a mutant may disturb fails; they pass without it."""
     first = list(dict.fromkeys(tests))[:_MOST_TESTS]
-    for place in dict.fromkeys(place for place, _ in first):
-        several = [test for where, test in first if where == place]
-        if not _fail(mutants.argument(number), several, place):
-            continue
-        digested = hashlib.sha256("\n".join(sorted(several)).encode()).hexdigest()[:12]
-        pass_without = place / f"passes-{digested}"
-        if not pass_without.exists():
-            assert not _fail("", several, place), f"{several} fail without a mutant"
-            pass_without.touch()
-        return True
+    for place in dict.fromkeys(bench.place for bench in first):
+        benches = [bench for bench in first if bench.place == place]
+        several = [bench.test for bench in benches]
+        for simulator in benches[0].simulators:
+            if not _fail(mutants.argument(number), several, place, simulator):
+                continue
+            named = "\n".join([*sorted(several), simulator])
+            digested = hashlib.sha256(named.encode()).hexdigest()[:12]
+            pass_without = place / f"passes-{digested}"
+            if not pass_without.exists():
+                assert not _fail("", several, place, simulator), f"{several} fail without a mutant"
+                pass_without.touch()
+            return True
     return False
 
 
-def _fail(chosen: str, tests: Sequence[str], place: Path) -> bool:
+def _fail(chosen: str, tests: Sequence[str], place: Path, simulator: str) -> bool:
     """Whether one of some tests fails with a mutant in the place of its module.
 
     The netlists have all mutants, so that a simulator builds a design once for them.
     """
-    variables = {"MXSAFE_MUTANT": str((place / "chosen").absolute()), "MXSAFE_ARGUMENTS": chosen}
+    variables = {
+        "MXSAFE_MUTANT": str((place / "chosen").absolute()),
+        "MXSAFE_ARGUMENTS": chosen,
+        "MXSAFE_SIMULATOR": simulator,
+    }
     usual = [test for test in tests if not needs_full_run(test)]
     longer = [test for test in tests if needs_full_run(test)]
     return (bool(usual) and _one_fails(["--variants", *usual], variables)) or (

@@ -31,6 +31,7 @@ class Bench:
         self._shown = dict.fromkeys(MEMORIES, 0)
         self.log: dict[str, list[Any]] = {"writes": [], "done": [], "busy": [], "taken": []}
         self.error = 0
+        self._last_move = 0
 
     async def begin(self) -> None:
         """Reset."""
@@ -59,8 +60,10 @@ class Bench:
             if ready:
                 address, data = int(dut.result_address.value), int(dut.result_data.value)
                 log["writes"].append((address, f"{data:x}"))
+                self._last_move = clock
         if dut.engine_done.value == 1:
             log["done"].append(clock)
+            self._last_move = clock
         if dut.array_busy.value == 1:
             log["busy"].append(clock)
         self.error = int(dut.engine_error.value)
@@ -82,13 +85,15 @@ class Bench:
         options, waiting = self._options, list(self._options["descriptors"])
         count, offered = len(waiting), None
         for _ in range(options["limit"]):
+            if self._step.clocks - self._last_move > options["patience"]:
+                break
             if offered is None and waiting and self._random.random() >= options["pause"]:
                 offered = waiting.pop(0)
             if await self.clock(offered):
                 offered = None
             if self.error or len(self.log["done"]) == count:
                 return
-        raise AssertionError("not all descriptors are done")
+        raise AssertionError(f"not all descriptors are done after {self._step.clocks} clocks")
 
 
 @cocotb.test()

@@ -249,13 +249,22 @@ class Bench:
         self._dut.queue_valid.value = 1
         self._dut.queue_descriptor.value = descriptor
 
+    def _moves(self) -> int:
+        """Beats that were read or written."""
+        return sum(port.count for port in (*self._reads, *self._writes))
+
     async def run(self, descriptor: int, limit: int) -> int:
         """Run a descriptor; the code of its error, 0 if it is done."""
         self._offer(descriptor)
-        start = self.clocks
+        start = moved = self.clocks
+        moves = self._moves()
         while not await self.clock():
             if error := _number(self._dut.queue_error):
                 return error
+            if moves != self._moves():
+                moves, moved = self._moves(), self.clocks
+            waits = self.clocks - moved < self._options["patience"]
+            assert waits, f"nothing is read or written for {self.clocks - moved} clocks"
             assert self.clocks - start < limit, f"a descriptor was not done after {limit} clocks"
         assert _number(self._dut.queue_error) == 0, "an error came with done"
         self._idle()

@@ -25,6 +25,8 @@ Descriptor = dict[str, int]
 _GEMM = DESCRIPTORS["gemm"]
 _LONGEST_BLOCK = 16
 _MANY_STRIPS = 3
+_PATIENCE = 4000
+"""Clocks without a write and the end of a descriptor after which none comes."""
 
 
 def gemm_engine(
@@ -185,7 +187,8 @@ def _run(
     sources: Sequence[Path] | None,
 ) -> tuple[dict[str, Any], NDArray[np.uint32]]:
     """Run a case; returns the log, and the vector buffer afterwards."""
-    options = {"seed": 1, "stall": stall, "pause": pause, "limit": 200_000}
+    options = {"seed": 1, "stall": stall, "pause": pause}
+    options |= {"limit": 200_000, "patience": _PATIENCE}
     log = run_bench(simulator, module, "gemm_engine", case.job() | options, sources=sources)
     vector = case.vector.copy()
     for address, word in log["writes"]:

@@ -3,7 +3,8 @@
 Variables of the environment turn this on for all simulations of a run of pytest.
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
 ``MXSAFE_MUTANT`` a folder with files of Verilog that take the places of files of their names in
-every design, and ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such files what to do.
+every design, ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such files what to do, and
+``MXSAFE_SIMULATOR`` the simulator that tests run on, in place of the one that they choose.
 Proofs, which look at the Verilog of units that tests generate, take files of ``MXSAFE_PROVED``.
 """
 
@@ -17,7 +18,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PINS", "PROGRAMS", "arguments", "keep", "proved", "recorded", "replaced", "top_ports"]
+__all__ = [
+    "PINS",
+    "PROGRAMS",
+    "arguments",
+    "keep",
+    "proved",
+    "recorded",
+    "replaced",
+    "simulator",
+    "top_ports",
+]
 
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
@@ -64,6 +75,11 @@ def _replaced(sources: Sequence[Path], variable: str) -> list[Path]:
 def arguments() -> list[str]:
     """Words of ``MXSAFE_ARGUMENTS`` for the simulators."""
     return os.environ.get("MXSAFE_ARGUMENTS", "").split()
+
+
+def simulator(own: str) -> str:
+    """The simulator of ``MXSAFE_SIMULATOR``, or a test's own one."""
+    return os.environ.get("MXSAFE_SIMULATOR") or own
 
 
 def top_ports(text: str, top: str) -> dict[str, tuple[str, int]] | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pytest
 
+from verif.support import recording
 from verif.support.simulators import SIMULATORS, missing_tools
 
 __all__ = ["Tally", "Volume", "available", "by_turns", "on_one_simulator", "some", "typical"]
@@ -26,7 +27,8 @@ class Volume(Protocol):
 
 
 def available(name: str) -> str:
-    """The name of a simulator, if its programs are there."""
+    """The named simulator, or the one that was asked for, if its programs are there."""
+    name = recording.simulator(name)
     if missing := missing_tools(name):
         message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
         if os.environ.get("CI"):

@@ -38,6 +38,8 @@ __all__ = [
 
 _ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
 """Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
+_PATIENCE = 5000
+"""Clocks without a beat after which none comes: more than a row takes inside the engine."""
 _REGIONS = 4
 """Parts of the vector buffer, so that x, y and d do not meet."""
 _PLACES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
@@ -341,6 +343,7 @@ def check_engine(
         "stall_write": stall_write,
         "seed": seed,
         "limit": limit,
+        "patience": _PATIENCE,
         "interrupts": {str(task): list(clocks) for task, clocks in (interrupts or {}).items()},
     }
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="engine-") as folder:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from studies.mutants import __main__ as program
 from studies.mutants import designs, record, trial
 from studies.mutants.designs import Design, Pins, Run
 from studies.mutants.mutation import Mutant, Mutants, mutate
-from studies.mutants.replay import Replayed, build, replay
+from studies.mutants.replay import Replayed, _by_turns, build, replay
 from verif.support import recording
 from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module, Words
@@ -366,6 +366,57 @@ def test_modules_of_gen_are_tried(name: str, tmp_path: Path, modules: dict[str, 
     numbers = {mutant["number"] for mutant in published["alive"]}
     assert {mutant["number"] for mutant in found["alive"]} <= numbers
     assert found["killed"] >= published["killed"]
+
+
+def _run_of(test: str) -> Run:
+    return Run(Path(), test, in_lockstep=False, in_beats=False, watched=())
+
+
+def test_programs_of_each_test_come_before_more_of_them() -> None:
+    names = ["a[1]", "a[2]", "b", "a[3]", "b", "c"]
+    found = [run.test for run in _by_turns(list(map(_run_of, names)))]
+    assert found == ["a[1]", "b", "c", "a[2]", "b", "a[3]"]
+
+
+@pytest.mark.parametrize(
+    ("is_large", "fails_on", "simulators"),
+    [
+        (False, "", ["", "without"]),
+        (True, "verilator", ["verilator", "without verilator"]),
+        (True, "", ["verilator", "", "without"]),
+        (True, "none", ["verilator", ""]),
+    ],
+    ids=["small", "large", "by_its_own_simulator_alone", "alive"],
+)
+def test_simulators_of_benches(
+    is_large: bool,
+    fails_on: str,
+    simulators: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Large designs are compiled first; what that does not kill the simulator of the test may."""
+    seen = []
+
+    def run(_: object, variables: Mapping[str, str]) -> tuple[int, str]:
+        simulator, chosen = variables["MXSAFE_SIMULATOR"], variables["MXSAFE_ARGUMENTS"]
+        seen.append(simulator if chosen else f"without {simulator}".strip())
+        return int(bool(chosen) and simulator == fails_on), ""
+
+    monkeypatch.setattr(trial, "_run", run)
+    mutants = Mutants("mxsf_decoder", (), "")
+    benches = [trial._Bench("test_of_it", tmp_path, is_large)]
+    for _ in range(2):  # that a bench passes without a mutant is seen once
+        assert trial._killed_by_benches(mutants, 1, benches) == (fails_on != "none")
+    again = [simulator for simulator in simulators if "without" not in simulator]
+    assert seen == simulators + again
+
+
+def test_the_simulator_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MXSAFE_SIMULATOR", "verilator")
+    assert available("icarus") == "verilator"
+    monkeypatch.setenv("MXSAFE_SIMULATOR", "")
+    assert available("icarus") == "icarus"
 
 
 def test_pins_of_a_clocked_design() -> None:
