@@ -240,13 +240,14 @@ def test_a_machine_refuses_what_it_lacks() -> None:
     ("kind", "fields", "message"),
     [
         ("move", {}, "kind must be one of load, gemm, vector, store, not 'move'"),
-        ("load", {"speed": 1}, "load must have fields among opcode, wait, .*, not 'speed'"),
+        ("load", {"speed": 1}, "load must have fields among wait, .*, not 'speed'"),
         ("load", {"opcode": 1}, "load must have fields among .*, not 'opcode'"),
         ("load", {"wait": ["dma"]}, "load: wait must be some of load, gemm, vector, store, not"),
         ("load", {"buffer": "b_codes"}, "load: buffer must be one of a_codes, .*, not 'b_codes'"),
         ("load", {"count_1": 1024}, "load: count_1 must be an integer from 0 to 1023, not 1024"),
         ("load", {"count_1": "many"}, "load: count_1 must be an integer, not 'many'"),
         ("gemm", {"beats": 1.5}, "gemm: beats must be an integer from 0 to 8191, not 1.5"),
+        ("load", {"wait": np.float32(2)}, "load: wait must be an integer from 0 to 15, not 2.0"),
         ("gemm", {"beats": -1}, "gemm: beats must be an integer from 0 to 8191, not -1"),
     ],
 )

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from mxsafe.formats import MX_FORMATS
-from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FUNCTIONS,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.rtl.vector import activation
 
 
@@ -72,3 +77,16 @@ def test_formats_and_parts_are_settled() -> None:
 def test_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message.replace("*", r"\*")):
         MachineConfiguration(**given)
+
+
+def test_other_sizes() -> None:
+    """Lists of names may be one string."""
+    made = resized(SMALL_MACHINE, a_beats=64, functions="relu+gelu", reductions="none")
+    assert (made.a_beats, made.functions, made.reductions) == (64, ("relu", "gelu"), ())
+    assert (made.rows, made.w_beats) == (SMALL_MACHINE.rows, SMALL_MACHINE.w_beats)
+
+
+@pytest.mark.parametrize("value", [1, "relu"])
+def test_sizes_that_there_are_not(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^'speed' must be one of the fields rows, unit_rows, "):
+        resized(SMALL_MACHINE, speed=value)

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
@@ -147,9 +149,12 @@ def _numbers(members: Mapping[str, int]) -> str:
 
 
 def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field]) -> None:
+    others = [name for name in known if name != "opcode"]
     for name in values:
-        if name not in known or name == "opcode":
-            raise ValueError(f"{kind} must have fields among {', '.join(known)}, not {shown(name)}")
+        if name not in others:
+            raise ValueError(
+                f"{kind} must have fields among {', '.join(others)}, not {shown(name)}"
+            )
 
 
 def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
@@ -183,6 +188,7 @@ def _value(kind: str, field: Field, given: Value) -> int:
     """A field's value from a number, a name, or names of queues."""
     name = f"{kind}: {field.name}"
     given = _VALUE.settled(name, given)
+    given = float(given) if isinstance(given, np.floating) else given
     if field.name == "parameter" and isinstance(given, float):
         try:
             return int(struct.unpack("<I", struct.pack("<f", given))[0])

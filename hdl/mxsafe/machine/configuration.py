@@ -1,6 +1,6 @@
 """Sizes of the machine."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 from mxsafe.formats import MXFormat, mx_format
@@ -341,10 +341,13 @@ def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
 
     Raises
     ------
-    ValueError
-        If there can be no such machine.
+    TypeError, ValueError
+        If there is no field of that name, or there can be no such machine.
     """
+    known = [field.name for field in fields(usual)]
     for name, value in values.items():
+        if name not in known:
+            raise ValueError(f"{shown(name)} must be one of the fields {', '.join(known)}")
         if isinstance(value, str) and isinstance(getattr(usual, name), tuple):
             values[name] = () if value == _NONE else tuple(value.split("+"))
     return replace(usual, **values)

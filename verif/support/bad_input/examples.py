@@ -248,6 +248,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "formats.scalar_format": {"format": lambda: "fp16"},
     "host.host.Host": {"name": lambda: "status"},
     "host.host.Host.counter": {"name": lambda: "words_read"},
+    "host.host.Host.memory": {"memory": lambda: _memory().ravel()},
     "machine.assembler.Assembler": {
         "kind": lambda: "gemm",
         "program": lambda: [_instruction()],

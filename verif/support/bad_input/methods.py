@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
+from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any
 
+from mxsafe.machine.description import DESCRIPTORS
 from verif.support.bad_input.examples import good_object
 from verif.support.bad_input.interface import Target, targets
 
@@ -23,23 +25,35 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.presets.Preset": "takes options that the command has read",
     "mxsafe.verilog.units.CatalogueEntry": "takes options that the command has read",
 }
-"""Classes whose methods are left out, and why. So are those of all configurations of hardware,
-methods that are inherited, and those of which all arguments are fields, as `Assembler.load`."""
+"""Classes whose methods are left out, and why. So are those of all configurations of hardware, and
+methods that are inherited."""
+_FIELDS = tuple(f"mxsafe.machine.assembler.Assembler.{kind}" for kind in DESCRIPTORS)
+"""Methods whose arguments are fields of a descriptor."""
+_NEEDED: Mapping[str, Mapping[str, int]] = {"vector": {"to_vector": 1}}
+"""By the kind of descriptor, what it cannot be without."""
 
 
 def methods() -> Iterator[Target]:
-    """Methods of the public classes that `targets` finds, but for those that are left out."""
+    """Methods of the public classes that `targets` finds, but for those that are left out.
+
+    Properties that can be set are among them.
+    """
     for target in targets():
         kind = target.call
         if not isinstance(kind, type) or target.is_hardware or target.name in EXCEPT:
             continue
         for name, member in vars(kind).items():
-            is_method = isinstance(member, FunctionType | classmethod | staticmethod)
-            if name.startswith("_") or not is_method:
+            full_name = f"{target.name}.{name}"
+            if name.startswith("_"):
                 continue
-            method = Target(f"{target.name}.{name}", getattr(kind, name))
-            if method.parameters.keys() - {"self"}:
-                yield Target(method.name, _on_an_object(kind, name))
+            if isinstance(member, property) and member.fset is not None:
+                yield Target(full_name, _set_on_an_object(kind, name))
+            elif full_name in _FIELDS:
+                yield Target(full_name, _with_fields(kind, name))
+            elif isinstance(member, FunctionType | classmethod | staticmethod):
+                method = Target(full_name, getattr(kind, name))
+                if method.parameters.keys() - {"self"}:
+                    yield Target(full_name, _on_an_object(kind, name))
 
 
 def _on_an_object(kind: type, name: str) -> Callable[..., Any]:
@@ -49,4 +63,33 @@ def _on_an_object(kind: type, name: str) -> Callable[..., Any]:
     def call(**arguments: Any) -> Any:
         return getattr(good_object(kind), name)(**arguments)
 
+    return call
+
+
+def _set_on_an_object(kind: type, name: str) -> Callable[..., Any]:
+    """A property of a class as a function of its new value, which has the property's name."""
+
+    def call(**value: Any) -> None:
+        setattr(good_object(kind), name, value[name])
+
+    return _with_parameters(call, {name: Parameter.empty})
+
+
+def _with_fields(kind: type, name: str) -> Callable[..., Any]:
+    """A method of a class as a function of a descriptor's fields."""
+
+    def call(**fields: Any) -> Any:
+        return getattr(good_object(kind), name)(**{**_NEEDED.get(name, {}), **fields})
+
+    # `from` of STORE cannot be the name of a parameter in Python.
+    names = {field.name for field in DESCRIPTORS[name].fields} - {"opcode", "from"}
+    return _with_parameters(call, dict.fromkeys(sorted(names)))
+
+
+def _with_parameters(call: Callable[..., Any], usual: Mapping[str, Any]) -> Callable[..., Any]:
+    """A function of keywords with names of its parameters, and what they usually are."""
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in usual.items()
+    ]
+    call.__signature__ = Signature(parameters)
     return call
