@@ -1,6 +1,10 @@
 """MX-SAFE: microscaling arithmetic whose software and silicon agree on every bit.
 
 What is here is imported when it is first used, so that the command begins at once.
+
+A public function or constructor that gets a value of another type than its annotation raises
+TypeError, and ValueError for a value that it cannot take; the message begins with the parameter's
+name. Docstrings say under Raises what there is beyond that.
 """
 
 from importlib import import_module
