@@ -1,8 +1,9 @@
 """``python -m studies.mutants [MODULE...]``: a mutation score of the benches.
 
 Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
-and without one all modules are taken, small ones first. If one is due, the tests of the Verilog run
-and what they drive is recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
+and without one all modules are taken: small ones first, while one job takes large ones, so that no
+job ends long before the others. If one is due, the tests of the Verilog run and what they drive is
+recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
 ``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
 on where it was: files of tests that were recorded and modules with a result are left out, unless
 the module has changed since then. With ``--anew`` modules with a result are tried once more, but
@@ -15,7 +16,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -186,11 +187,29 @@ def _finished(
 
 
 def _next(
-    left: Sequence[str], running: Iterable[str], places: Mapping[str, Sequence[Design]]
+    left: Sequence[str], running: Collection[str], places: Mapping[str, Sequence[Design]]
 ) -> str:
-    """The first module whose design no running one has; if there is none, the first, to wait."""
-    taken = {places[name][0].name for name in running}
-    return next((name for name in left if places[name][0].name not in taken), left[0])
+    """The smallest module left, or the largest one if only smaller ones than that are running.
+
+    It has a design that no running one has, if there is such a module: they build a design in turn.
+
+    Parameters
+    ----------
+    left : sequence of str
+        Small ones first.
+    running : collection of str
+    places : Mapping
+        The designs of each module.
+    """
+    order, taken = list(left), {places[name][0].name for name in running}
+    if running and all(places[name][0].size < places[left[-1]][0].size for name in running):
+        order.reverse()
+    return next((name for name in order if places[name][0].name not in taken), order[0])
+
+
+def _size(places: Mapping[str, Sequence[Design]], name: str) -> tuple[int, str]:
+    """Of the design of a module, and its name, so that modules of one design stay together."""
+    return places[name][0].size, places[name][0].name
 
 
 def _try_all(
@@ -257,8 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results["of"] = len(modules)
     if not options.recorded:
         results["unseen"] = [name for name, own in places.items() if not own]
-    sizes = {name: (places[name][0].size, places[name][0].name) for name in due if places[name]}
-    left = sorted(sizes, key=lambda name: sizes[name])
+    left = sorted((name for name in due if places[name]), key=lambda name: _size(places, name))
     print(f"{len(due)} modules are due, {len(left)} of them simulated by tests", flush=True)
     for name in _try_all(tuple(left), places, modules, results, options, started):
         left.remove(name)

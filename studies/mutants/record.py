@@ -53,12 +53,14 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   or control pins differ first and the bench drives nothing but AXI4-Streams, beats are offered
   until they are taken, as the bench does it, and those that come out have to be the recorded ones,
   neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
-  which run again with the mutant in the place of the module, and one of them has to fail. Machines
-  run the programs of their tests, and have to give the same memory, words and errors. What is left
-  and is not proved to be equivalent is put to what the tests of the unit prove of its Verilog, for
-  bits that no simulation reaches, such as the upper ones of a counter: one of these proofs has to
-  fail, by a counterexample or because its induction does not close any more. A simulation that
-  does not end in {seconds:.0f} seconds of a processor has failed too.
+  which run again with the mutant in the place of the module, and one of them has to fail: those of
+  large designs on Verilator first, which builds one for all its mutants, then on the simulator
+  that they choose. Machines run the programs of their tests, and have to give the same memory,
+  words and errors. What is left and is not proved to be equivalent is put to what the tests of the
+  unit prove of its Verilog, for bits that no simulation reaches, such as the upper ones of a
+  counter: one of these proofs has to fail, by a counterexample or because its induction does not
+  close any more. A simulation that does not end in {seconds:.0f} seconds of a processor has failed
+  too.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants

@@ -111,8 +111,10 @@ def test_encoder_on_icarus(small: Module) -> None:
 
 
 def test_products(small: Module) -> None:
+    """Where memory begins that random programs do not have."""
     available("verilator")
-    check_program("verilator", small, SMALL, product_program(SMALL), latency=20, pause=0.2)
+    program = product_program(SMALL)
+    check_program("verilator", small, SMALL, program, latency=20, pause=0.2, seed=2)
 
 
 @pytest.mark.parametrize("name", some(PUBLISHED, 3))

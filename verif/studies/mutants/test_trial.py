@@ -471,6 +471,22 @@ def test_modules_side_by_side_are_of_different_designs() -> None:
     assert program._next(["second"], ["first", "third"], places) == "second"
 
 
+def test_one_of_the_modules_side_by_side_is_large() -> None:
+    places = {
+        name: [Design(name, (), size, Pins(()), (replace(_run_of(""), pins=Path(name) / "pins"),))]
+        for size, name in enumerate("abcde")
+    }
+    left, running, taken = list("abcde"), [], []
+    while left:
+        name = program._next(left, running, places)
+        left.remove(name)
+        running.append(name)
+        taken.append(name)
+        if len(running) == 2:
+            running.remove(min(running))  # small ones end soon
+    assert "".join(taken) == "aebcd"
+
+
 _THREE = ("mxsf_decoder", "safe_mac", "transposer")
 
 
