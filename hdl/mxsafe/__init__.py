@@ -2,9 +2,9 @@
 
 What is here is imported when it is first used, so that the command begins at once.
 
-A public function or constructor that gets a value of another type than its annotation raises
-TypeError, and ValueError for a value that it cannot take; the message begins with the parameter's
-name. Docstrings say under Raises what there is beyond that.
+A public function or constructor that gets a value that its annotation does not allow raises
+TypeError, or ValueError where a choice or an integer within bounds is wanted. The message names the
+parameter, what it must be and what was given. Not all docstrings repeat that under Raises.
 """
 
 from importlib import import_module

@@ -189,9 +189,10 @@ def _finished(
 def _next(
     left: Sequence[str], running: Collection[str], places: Mapping[str, Sequence[Design]]
 ) -> str:
-    """The smallest module left, or the largest one if only smaller ones than that are running.
+    """The largest module left if only smaller ones than that are running, else the smallest one.
 
-    It has a design that no running one has, if there is such a module: they build a design in turn.
+    The smallest one is of a design that no running one has, if there is any: modules of one design
+    would wait for each other to build it.
 
     Parameters
     ----------
@@ -201,10 +202,10 @@ def _next(
     places : Mapping
         The designs of each module.
     """
-    order, taken = list(left), {places[name][0].name for name in running}
+    taken = {places[name][0].name for name in running}
     if running and all(places[name][0].size < places[left[-1]][0].size for name in running):
-        order.reverse()
-    return next((name for name in order if places[name][0].name not in taken), order[0])
+        return left[-1]
+    return next((name for name in left if places[name][0].name not in taken), left[0])
 
 
 def _size(places: Mapping[str, Sequence[Design]], name: str) -> tuple[int, str]:

@@ -54,7 +54,7 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   until they are taken, as the bench does it, and those that come out have to be the recorded ones,
   neither fewer nor more, and stay while they wait. All others are put to the tests themselves,
   which run again with the mutant in the place of the module, and one of them has to fail: those of
-  large designs on Verilator first, which builds one for all its mutants, then on the simulator
+  large designs on Verilator first, where one long build serves all mutants, then on the simulator
   that they choose. Machines run the programs of their tests, and have to give the same memory,
   words and errors. What is left and is not proved to be equivalent is put to what the tests of the
   unit prove of its Verilog, for bits that no simulation reaches, such as the upper ones of a

@@ -161,7 +161,7 @@ def replay(
 
 
 def _by_turns(runs: Sequence[Run]) -> list[Run]:
-    """The first run of each test, then the second ones: what one does not see, another one may."""
+    """The first run of each test, then the second ones: what one test does not see, another may."""
     turns: Counter[str] = Counter()
     numbered = []
     for run in runs:

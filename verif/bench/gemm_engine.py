@@ -85,15 +85,15 @@ class Bench:
         options, waiting = self._options, list(self._options["descriptors"])
         count, offered = len(waiting), None
         for _ in range(options["limit"]):
-            if self._step.clocks - self._last_move > options["patience"]:
-                break
+            idle = self._step.clocks - self._last_move
+            assert idle <= options["patience"], f"nothing is written or done for {idle} clocks"
             if offered is None and waiting and self._random.random() >= options["pause"]:
                 offered = waiting.pop(0)
             if await self.clock(offered):
                 offered = None
             if self.error or len(self.log["done"]) == count:
                 return
-        raise AssertionError(f"not all descriptors are done after {self._step.clocks} clocks")
+        raise AssertionError("not all descriptors are done")
 
 
 @cocotb.test()

@@ -1,5 +1,6 @@
 """Assembler: bytes and text there and back, and every descriptor that the machine does not take."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,7 @@ def test_a_machine_refuses_what_it_lacks() -> None:
         ("load", {"count_1": "many"}, "load: count_1 must be an integer, not 'many'"),
         ("gemm", {"beats": 1.5}, "gemm: beats must be an integer from 0 to 8191, not 1.5"),
         ("load", {"wait": np.float32(2)}, "load: wait must be an integer from 0 to 15, not 2.0"),
+        ("load", {"wait": Fraction(2)}, "load: wait must be an integer from 0 to 15, not 2.0"),
         ("gemm", {"beats": -1}, "gemm: beats must be an integer from 0 to 8191, not -1"),
     ],
 )
@@ -271,6 +273,8 @@ def test_values_by_name() -> None:
     assert (made["function"], made["arithmetic"], made["convert"], made["target"]) == (3, 3, 2, 2)
     assert (made["lanes"], made["beats"], made["rows"]) == (16, 1, 1)
     assert ASSEMBLER.vector(to_vector="1", x="0x10")["x"] == 16
+    for half in (np.float32(0.5), Fraction(1, 2)):
+        assert ASSEMBLER.vector(to_vector=1, parameter=half)["parameter"] == 0x3F000000
 
 
 def test_a_program_with_a_fault_says_where() -> None:

@@ -155,6 +155,16 @@ def test_wrong_products_are_found(mutation: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_products_that_stand_still_are_found(tmp_path: Path) -> None:
+    whole = gemm_engine(tmp_path / "right", "exact")
+    right, wrong = "assign ready = ", "assign ready = 0 & "
+    module, sources = broken(whole, tmp_path, "operand_feed_", right, wrong)
+    case = random_case(3, 12, module, "exact")
+    with pytest.raises(AssertionError, match="nothing is written or done for 4001 clocks"):
+        check_case(available("icarus"), module, case, sources=sources)
+
+
+@pytest.mark.full
 def test_a_wrong_judge_is_found(tmp_path: Path) -> None:
     """A field that may be too large."""
     machine = MachineConfiguration()

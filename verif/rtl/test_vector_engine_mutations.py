@@ -133,6 +133,16 @@ def _check(machine: MachineConfiguration, mutation: tuple[str, str, str, str], p
         )
 
 
+@pytest.mark.full
+def test_an_engine_that_stands_still(tmp_path: Path) -> None:
+    machine = small_machine(functions=("relu",), reductions=())
+    module = vector_engine(machine, tmp_path / "right")
+    reader = _named(module, "beat_reader")
+    sources = mutated(module, reader, "assign has_room =", "assign has_room = 1'h0 &", tmp_path)
+    with pytest.raises(AssertionError, match="nothing is read or written for 5000 clocks"):
+        check_engine(available("icarus"), module, machine, few_tasks(machine), sources=sources)
+
+
 @pytest.mark.parametrize("name", some(ENGINES, every=len(ENGINES)))
 def test_engines(name: str, tmp_path: Path) -> None:
     _check(small_machine(functions=("relu",), reductions=()), ENGINES[name], tmp_path)

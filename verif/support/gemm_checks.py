@@ -26,7 +26,7 @@ _GEMM = DESCRIPTORS["gemm"]
 _LONGEST_BLOCK = 16
 _MANY_STRIPS = 3
 _PATIENCE = 4000
-"""Clocks without a write and the end of a descriptor after which none comes."""
+"""Clocks with neither a write nor the end of a descriptor after which neither comes."""
 
 
 def gemm_engine(

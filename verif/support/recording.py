@@ -4,7 +4,7 @@ Variables of the environment turn this on for all simulations of a run of pytest
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
 ``MXSAFE_MUTANT`` a folder with files of Verilog that take the places of files of their names in
 every design, ``MXSAFE_ARGUMENTS`` words for the simulators, which tell such files what to do, and
-``MXSAFE_SIMULATOR`` the simulator that tests run on, in place of the one that they choose.
+``MXSAFE_SIMULATOR`` the simulator that designs run on, in place of the one that a test chooses.
 Proofs, which look at the Verilog of units that tests generate, take files of ``MXSAFE_PROVED``.
 """
 

@@ -377,7 +377,7 @@ def simulate(
     watched : sequence of str
         Outputs of the top module that are looked at; of none given, all.
     """
-    sources = recording.replaced(sources)
+    simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
         pytest.skip("it counts nothing")
     path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import pytest
 
-from verif.support import recording
 from verif.support.simulators import SIMULATORS, missing_tools
 
 __all__ = ["Tally", "Volume", "available", "by_turns", "on_one_simulator", "some", "typical"]
@@ -27,8 +26,7 @@ class Volume(Protocol):
 
 
 def available(name: str) -> str:
-    """The named simulator, or the one that was asked for, if its programs are there."""
-    name = recording.simulator(name)
+    """The name of a simulator, if its programs are there."""
     if missing := missing_tools(name):
         message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
         if os.environ.get("CI"):

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
@@ -188,7 +186,8 @@ def _value(kind: str, field: Field, given: Value) -> int:
     """A field's value from a number, a name, or names of queues."""
     name = f"{kind}: {field.name}"
     given = _VALUE.settled(name, given)
-    given = float(given) if isinstance(given, np.floating) else given
+    if not isinstance(given, int | Sequence):  # a fraction or a number of NumPy
+        given = float(given)
     if field.name == "parameter" and isinstance(given, float):
         try:
             return int(struct.unpack("<I", struct.pack("<f", given))[0])

@@ -341,7 +341,7 @@ def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
 
     Raises
     ------
-    TypeError, ValueError
+    ValueError
         If there is no field of that name, or there can be no such machine.
     """
     known = [field.name for field in fields(usual)]

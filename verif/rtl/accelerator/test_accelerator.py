@@ -111,7 +111,7 @@ def test_encoder_on_icarus(small: Module) -> None:
 
 
 def test_products(small: Module) -> None:
-    """Where memory begins that random programs do not have."""
+    """With a beginning of memory that random programs do not have."""
     available("verilator")
     program = product_program(SMALL)
     check_program("verilator", small, SMALL, program, latency=20, pause=0.2, seed=2)

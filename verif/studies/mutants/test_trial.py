@@ -15,7 +15,7 @@ from studies.mutants import designs, record, trial
 from studies.mutants.designs import Design, Pins, Run
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.replay import Replayed, _by_turns, build, replay
-from verif.support import recording
+from verif.support import recording, simulators
 from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
@@ -379,19 +379,21 @@ def test_programs_of_each_test_come_before_more_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_large", "fails_on", "simulators"),
+    ("is_large", "fails_on", "fails_without", "order"),
     [
-        (False, "", ["", "without"]),
-        (True, "verilator", ["verilator", "without verilator"]),
-        (True, "", ["verilator", "", "without"]),
-        (True, "none", ["verilator", ""]),
+        (False, "", "none", ["", "without"]),
+        (True, "verilator", "none", ["verilator", "without verilator"]),
+        (True, "", "none", ["verilator", "", "without"]),
+        (True, "none", "none", ["verilator", ""]),
+        (True, "", "verilator", ["verilator", "without verilator", "", "without"]),
     ],
-    ids=["small", "large", "by_its_own_simulator_alone", "alive"],
+    ids=["small", "large", "by_its_own_simulator_alone", "alive", "not_for_verilator"],
 )
 def test_simulators_of_benches(
     is_large: bool,
     fails_on: str,
-    simulators: list[str],
+    fails_without: str,
+    order: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -401,22 +403,27 @@ def test_simulators_of_benches(
     def run(_: object, variables: Mapping[str, str]) -> tuple[int, str]:
         simulator, chosen = variables["MXSAFE_SIMULATOR"], variables["MXSAFE_ARGUMENTS"]
         seen.append(simulator if chosen else f"without {simulator}".strip())
-        return int(bool(chosen) and simulator == fails_on), ""
+        fails = simulator == fails_without or (bool(chosen) and simulator == fails_on)
+        return int(fails), ""
 
     monkeypatch.setattr(trial, "_run", run)
     mutants = Mutants("mxsf_decoder", (), "")
     benches = [trial._Bench("test_of_it", tmp_path, is_large)]
     for _ in range(2):  # that a bench passes without a mutant is seen once
         assert trial._killed_by_benches(mutants, 1, benches) == (fails_on != "none")
-    again = [simulator for simulator in simulators if "without" not in simulator]
-    assert seen == simulators + again
+    again = [s for s in order if s != "without" and s != f"without {fails_on}"]
+    assert seen == order + again
 
 
-def test_the_simulator_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MXSAFE_SIMULATOR", "verilator")
-    assert available("icarus") == "verilator"
-    monkeypatch.setenv("MXSAFE_SIMULATOR", "")
-    assert available("icarus") == "icarus"
+@pytest.mark.parametrize(("asked_for", "taken"), [("verilator", "verilator"), ("", "icarus")])
+def test_the_simulator_that_was_asked_for(
+    asked_for: str, taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = counting_stream(tmp_path)
+    monkeypatch.setenv("MXSAFE_SIMULATOR", asked_for)
+    monkeypatch.setattr(simulators, "_build", lambda simulator, *_: pytest.fail(simulator))
+    with pytest.raises(pytest.fail.Exception, match=f"^{taken}$"):
+        run_lockstep("icarus", module, _stimulus(module, 60), unsettled=60)
 
 
 def test_pins_of_a_clocked_design() -> None:

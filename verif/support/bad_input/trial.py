@@ -125,7 +125,8 @@ def _begins_with_a_name(text: str, target: Target, arguments: Mapping[str, Any])
 
 _INSIDE = {
     "mxsafe.analysis.errors.error_of_slabs": ("x",),
-    "mxsafe.machine.assembler.Assembler.vector": ("results",),
+    "mxsafe.machine.assembler.Assembler.load": ("scales",),
+    "mxsafe.machine.assembler.Assembler.vector": ("results", "a row"),
     "mxsafe.machine.assembler.assemble_text": ("kind",),
     "mxsafe.machine.program.Program": ("program",),
 }
