@@ -208,11 +208,6 @@ def _next(
     return next((name for name in left if places[name][0].name not in taken), left[0])
 
 
-def _size(places: Mapping[str, Sequence[Design]], name: str) -> tuple[int, str]:
-    """Of the design of a module, and its name, so that modules of one design stay together."""
-    return places[name][0].size, places[name][0].name
-
-
 def _try_all(
     names: Sequence[str],
     places: Mapping[str, Sequence[Design]],
@@ -277,7 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results["of"] = len(modules)
     if not options.recorded:
         results["unseen"] = [name for name, own in places.items() if not own]
-    left = sorted((name for name in due if places[name]), key=lambda name: _size(places, name))
+    firsts = {name: places[name][0] for name in due if places[name]}
+    left = sorted(firsts, key=lambda name: (firsts[name].size, firsts[name].name))
     print(f"{len(due)} modules are due, {len(left)} of them simulated by tests", flush=True)
     for name in _try_all(tuple(left), places, modules, results, options, started):
         left.remove(name)
