@@ -9,6 +9,8 @@ INSTALL = $(RUN) pip install --quiet --no-compile
 CLUSTER = $(if $(DASK),--dask $(DASK))
 # Tests start Python a thousand times; it must not compile files each time.
 unexport PYTHONDONTWRITEBYTECODE
+# Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
+test test-yosys test-full mutate coverage: export OPENBLAS_NUM_THREADS = 1
 
 .PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
 

@@ -57,9 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage in what tests make alone, not in all modules time and again."""
+    """Look for garbage in what tests make alone, not in all modules time and again, and seldom.
+
+    Units that tests generate are many objects that live on: a search through them is long.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_sessionfinish() -> None:

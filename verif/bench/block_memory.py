@@ -11,7 +11,8 @@ from typing import Any
 import cocotb
 
 from verif.bench.clocked import job, write_log
-from verif.bench.memory import Clock, Stable, number
+from verif.bench.memory import Clock, Stable
+from verif.bench.pins import number
 
 _MOST_CLOCKS = 50_000
 _STALL = 0.3

@@ -6,8 +6,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.array import Shyness
 from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.pacing import Shyness
 
 _STALL = 0.5
 """How often the memory takes no run."""

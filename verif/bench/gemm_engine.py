@@ -8,8 +8,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.array import Shyness
 from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.pacing import Shyness
 
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 _IDLE = 80

@@ -12,22 +12,37 @@ import re
 import cocotb
 from cocotb.handle import LogicArrayObject, LogicObject
 from cocotb.triggers import Timer
+from cocotb.types import Logic
 
 from verif.bench import rows
 
 Pin = LogicObject | LogicArrayObject
+Row = tuple[int | Logic, ...]
+LOW, HIGH = LEVELS = (Logic(0), Logic(1))
+"""What a pin of one bit takes at once: cocotb would make it of a number, clock by clock."""
 
 
 class Driver:
-    """Applies row after row of a stimulus to the inputs."""
+    """Applies row after row of a stimulus to the inputs: those that change."""
 
     def __init__(self, dut: cocotb.handle.HierarchyObject, stimulus: dict[str, list[int]]) -> None:
         self._pins: list[Pin] = [getattr(dut, name) for name in stimulus]
-        self.rows = list(zip(*stimulus.values(), strict=True))
+        values = [
+            map(LEVELS.__getitem__, numbers) if isinstance(pin, LogicObject) else numbers
+            for pin, numbers in zip(self._pins, stimulus.values(), strict=True)
+        ]
+        self.rows: list[Row] = list(zip(*values, strict=True))
+        self.forget()
 
-    def apply(self, row: tuple[int, ...]) -> None:
-        for pin, value in zip(self._pins, row, strict=True):
-            pin.value = value
+    def forget(self) -> None:
+        """Apply all of the next row."""
+        self._applied: tuple[int | Logic | None, ...] = (None,) * len(self._pins)
+
+    def apply(self, row: Row) -> None:
+        for pin, value, before in zip(self._pins, row, self._applied, strict=True):
+            if value is not before and value != before:
+                pin.value = value
+        self._applied = row
 
 
 class Monitor:
@@ -69,17 +84,18 @@ async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
     if clocked:
         # Two clocks of reset, unlogged: before them every register is unknown.
         driver.apply(driver.rows[0])
-        dut.rst.value = 1
-        for level in (0, 1, 0, 1):
+        dut.rst.value = HIGH
+        for level in (LOW, HIGH) * 2:
             dut.clk.value = level
             await half
+        driver.forget()
     for row in driver.rows:
         if clocked:
-            dut.clk.value = 0
+            dut.clk.value = LOW
         driver.apply(row)
         await half
         monitor.sample()  # settled, before the rising edge
         if clocked:
-            dut.clk.value = 1
+            dut.clk.value = HIGH
             await half
     rows.write(os.environ["MXSAFE_LOG"], monitor.words())

@@ -14,20 +14,14 @@ from typing import Any
 import cocotb
 from cocotb.triggers import Timer
 
-from verif.bench.array import Shyness, pauses
+from verif.bench.pacing import Shyness, pauses
+from verif.bench.pins import number
 
 Handle = cocotb.handle.HierarchyObject
 _BURST = 16
 """Clocks in which a channel pauses equally often; few, so that it does in short jobs too."""
 _PAGE = 4096
 OKAY, SLVERR, DECERR = 0, 2, 3
-
-
-def number(pin: Any) -> int:
-    """What a pin carries; it must be known."""
-    value = pin.value
-    assert value.is_resolvable, f"{pin._name} is {value}"
-    return int(value)
 
 
 class Stable:
@@ -119,6 +113,7 @@ class Source:
         self.name = name
         self._valid, self._ready = getattr(dut, f"{name}_valid"), getattr(dut, f"{name}_ready")
         self._pins = [getattr(dut, pin) for pin in pins]
+        self._widths = [len(pin) for pin in self._pins]
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
         self.rows: deque[tuple[int, ...]] = deque()
@@ -128,7 +123,7 @@ class Source:
         """Offer the next row; what is offered stays."""
         if not self.offered:
             self.offered = bool(self.rows) and not next(self._gaps)
-            noise = tuple(self._noise.getrandbits(len(pin)) for pin in self._pins)
+            noise = tuple(self._noise.getrandbits(width) for width in self._widths)
             for pin, value in zip(self._pins, self.rows[0] if self.offered else noise, strict=True):
                 pin.value = value
         self._valid.value = int(self.offered)

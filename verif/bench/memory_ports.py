@@ -11,7 +11,8 @@ from typing import Any
 import cocotb
 
 from verif.bench import rows
-from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort, number
+from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort
+from verif.bench.pins import number
 
 _QUIET = 8
 """Clocks in which nothing may move after a unit has been stopped."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.array import Shyness
 from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.pacing import Shyness
 
 
 class Engine:

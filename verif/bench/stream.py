@@ -16,7 +16,8 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench import rows
-from verif.bench.array import RESET_CLOCKS, pauses
+from verif.bench.pacing import RESET_CLOCKS, pauses
+from verif.bench.pins import number
 
 OUTPUTS = ("tdata", "tlast", "tuser")
 Beat = tuple[int, ...]
@@ -58,6 +59,7 @@ class Source:
         self.name = name
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
         self._pins = [getattr(dut, pin) for pin in pins]
+        self._widths = [len(pin) for pin in self._pins]
         self.beats: list[Beat] = list(zip(*pins.values(), strict=True))
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
@@ -80,7 +82,7 @@ class Source:
         if self._still and not self.offered:
             self._valid.value = 0
             return
-        noise = [self._noise.getrandbits(len(pin)) for pin in self._pins]
+        noise = [self._noise.getrandbits(width) for width in self._widths]
         values = next(self._waiting) if self.offered else noise
         for pin, value in zip(self._pins, values, strict=True):
             pin.value = value
@@ -88,8 +90,7 @@ class Source:
 
     def settle(self) -> bool:
         """Whether the beat is taken in this clock."""
-        assert self._ready.value.is_resolvable or not self.offered, f"{self.name}_tready is unknown"
-        taken = self.offered and self._ready.value == 1
+        taken = self.offered and number(self._ready) == 1
         if taken:
             self.remaining -= 1
             self.offered = False
@@ -122,7 +123,6 @@ class Sink:
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, name: str, seed: int, stall: float
     ) -> None:
-        self.name = name
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
         names = [f"{name}_{pin}" for pin in OUTPUTS]
         self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
@@ -164,8 +164,7 @@ class Sink:
 
     def settle(self, clock: int) -> None:
         """Log what is taken in this clock."""
-        assert self._valid.value.is_resolvable, f"{self.name}_tvalid is unknown"
-        there = self._valid.value == 1
+        there = number(self._valid) == 1
         now = [str(pin.value) for pin in self._pins.values()] if there else None
         if self.stalled is not None:
             assert now == self.stalled, f"a stalled result changed from {self.stalled} to {now}"
@@ -332,17 +331,17 @@ class Bench:
 async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
     """Start the job and reset, time and again; returns what came of its first beats after each."""
     probes: list[list[list[str]]] = []
-    for number, clocks in enumerate(options["resets_after"], start=1):
+    for reset, clocks in enumerate(options["resets_after"], start=1):
         bench.start()
         for _ in range(clocks):
             await bench.clock()
-        await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
-        if number == len(options["resets_after"]):
+        await bench.reset(RESET_CLOCKS[reset % len(RESET_CLOCKS)])
+        if reset == len(options["resets_after"]):
             break  # the whole job follows the last one
-        if number // len(RESET_CLOCKS) % 2:  # else the first beats follow at once
+        if reset // len(RESET_CLOCKS) % 2:  # else the first beats follow at once
             for _ in range(options["clocks_after"]):
                 await bench.clock()
-            assert not bench.results, f"beats came out after reset {number}"
+            assert not bench.results, f"beats came out after reset {reset}"
         bench.start(options["probe_beats"])
         await bench.run()
         probes.append(bench.results)
@@ -362,8 +361,8 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     assert bench.results, "nothing came out"
     bench.check_used()
     expected = bench.first(options["probe_packets"])
-    for number, came in enumerate(probes, start=1):
+    for reset, came in enumerate(probes, start=1):
         lengths = f"{len(came)} beats came out for {len(expected)}"
-        assert len(came) == len(expected), f"{lengths} after reset {number}"
-        assert came == expected, f"beats differ after reset {number}"
+        assert len(came) == len(expected), f"{lengths} after reset {reset}"
+        assert came == expected, f"beats differ after reset {reset}"
     bench.write_log(os.environ["MXSAFE_LOG"])

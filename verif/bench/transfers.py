@@ -15,8 +15,9 @@ from typing import Any
 import cocotb
 
 from verif.bench import rows
-from verif.bench.array import pauses
-from verif.bench.memory import Clock, Handle, Sink, number
+from verif.bench.memory import Clock, Handle, Sink
+from verif.bench.pacing import pauses
+from verif.bench.pins import number
 
 Log = tuple[dict[str, rows.Rows], dict[str, Sequence[int]]]
 """Rows and numbers by name."""

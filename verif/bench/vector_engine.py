@@ -14,18 +14,14 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench import rows
-from verif.bench.array import RESET_CLOCKS, Shyness, pauses
+from verif.bench.pacing import RESET_CLOCKS, Shyness, pauses
+from verif.bench.pins import number
 
 READS = ("x", "y")
 _BURST = 16
 """Clocks in which a port pauses equally often."""
 _STOPPED_CLOCKS = 6
 Words = list[int]
-
-
-def _number(pin: cocotb.handle.LogicArrayObject) -> int:
-    assert pin.value.is_resolvable, f"{pin._name} is unknown"
-    return int(pin.value)
 
 
 class ReadPort:
@@ -77,12 +73,12 @@ class ReadPort:
 
     def settle(self) -> None:
         """Read, if that is wanted."""
-        assert _number(self._hold) == 0, f"{self.name} holds a bank"
-        valid = _number(self._valid) == 1
+        assert number(self._hold) == 0, f"{self.name} holds a bank"
+        valid = number(self._valid) == 1
         self._shyness.see(valid=valid, ready=self._is_ready)
         if not valid:
             return
-        address = _number(self._address)
+        address = number(self._address)
         assert address < len(self._buffer), f"{self.name} reads beat {address}"
         if self._is_ready:
             self._found[-1] = self._buffer[address]
@@ -124,18 +120,18 @@ class WritePort:
 
     def settle(self) -> None:
         """Write, if that is wanted; what had to wait must not have changed."""
-        valid = _number(self._valid) == 1
+        valid = number(self._valid) == 1
         self._shyness.see(valid=valid, ready=self._is_ready)
         if not valid:
             assert self._stalled is None, f"{self.name} withdrew what it offered"
             return
-        address, halves = _number(self._address), _number(self._halves)
+        address, halves = number(self._address), number(self._halves)
         assert address < len(self._buffer), f"{self.name} writes entry {address}"
         assert halves, f"{self.name} writes nothing"
         half = len(self._data) // 2
         mask = ((1 << half) - 1) * (halves & 1) | ((1 << half) - 1 << half) * (halves >> 1)
         text = str(self._data.value)
-        value = _number(self._data) if halves == 0b11 else int(text.replace("X", "0"), 2)
+        value = number(self._data) if halves == 0b11 else int(text.replace("X", "0"), 2)
         now = address, halves, value & mask
         assert self._stalled in (None, now), f"{self.name} changed what it offered"
         self._stalled = None if self._is_ready else now
@@ -198,8 +194,8 @@ class Bench:
         if not resets:
             for port in (*self._reads, *self._writes):
                 port.settle()
-            done = bool(_number(dut.queue_done))
-            assert _number(dut.queue_ready) == done, "ready and done did not come together"
+            done = bool(number(dut.queue_done))
+            assert number(dut.queue_ready) == done, "ready and done did not come together"
         dut.clk.value = 1
         await self._half
         self.clocks += 1
@@ -259,14 +255,14 @@ class Bench:
         start = moved = self.clocks
         moves = self._moves()
         while not await self.clock():
-            if error := _number(self._dut.queue_error):
+            if error := number(self._dut.queue_error):
                 return error
             if moves != self._moves():
                 moves, moved = self._moves(), self.clocks
             waits = self.clocks - moved < self._options["patience"]
             assert waits, f"nothing is read or written for {self.clocks - moved} clocks"
             assert self.clocks - start < limit, f"a descriptor was not done after {limit} clocks"
-        assert _number(self._dut.queue_error) == 0, "an error came with done"
+        assert number(self._dut.queue_error) == 0, "an error came with done"
         self._idle()
         return 0
 
@@ -282,9 +278,9 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
     await bench.reset(RESET_CLOCKS[0])
     logged: dict[str, Words] = {name: [] for name in bench.buffers}
     clocks, errors = [], []
-    for number, command in enumerate(stimulus["descriptors"]):
-        bench.restore({"vector": vectors[number * beats : (number + 1) * beats]})
-        for after in options["interrupts"].get(str(number), []):
+    for place, command in enumerate(stimulus["descriptors"]):
+        bench.restore({"vector": vectors[place * beats : (place + 1) * beats]})
+        for after in options["interrupts"].get(str(place), []):
             await bench.interrupted(command, after)
         await bench.pause()
         kept, start = bench.copy(), bench.clocks
@@ -292,7 +288,7 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
         clocks.append(bench.clocks - start)
         if errors[-1]:
             # What was written before is not defined; the engine goes on after a reset.
-            await bench.reset(RESET_CLOCKS[number % len(RESET_CLOCKS)])
+            await bench.reset(RESET_CLOCKS[place % len(RESET_CLOCKS)])
             bench.restore(kept)
         for name, held in bench.buffers.items():
             logged[name] += held

@@ -53,6 +53,8 @@ _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
 _INCLUDED = ("verilated", "verilated_dpi", "svdpi")
 _HEADER = "included.h"
+_BENCH = {"COCOTB_TRUST_INERTIAL_WRITES": "1"}
+"""Settings of benches: what they write while a clock is low cocotb need not hold back."""
 _FAST, _SLOW = "-O1", "-O0"
 """Optimisation of what runs in every clock, and of the rest."""
 _DEFINED = (
@@ -120,6 +122,7 @@ def _tool_environment() -> dict[str, str]:
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
+        "MXSAFE_COCOTB": version("cocotb"),
         **_verilator_root(),
     }
 
@@ -398,7 +401,7 @@ def simulate(
                     build_dir=folder,
                     test_dir=run,
                     results_xml=str(results),
-                    extra_env=environment,
+                    extra_env={**_BENCH, **environment},
                     plusargs=recording.arguments(),
                     timescale=_TIMESCALE,
                     log_file=log,

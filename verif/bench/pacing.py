@@ -1,0 +1,55 @@
+"""When benches reset, and when what they drive pauses."""
+
+import random
+from collections.abc import Iterator
+
+RESET_CLOCKS = (4, 1)
+"""Lengths of resets, in turn; before the first one every register is unknown."""
+
+_SHY = 0.25
+"""How often what a sink takes has to show itself first."""
+
+
+def pauses(seed: int, probability: float, burst: int = 64) -> Iterator[bool]:
+    """Whether a stream pauses, cycle by cycle: random, in bursts of random density."""
+    generator = random.Random(seed)
+    while True:
+        density = generator.choice((0.0, probability, 2 * probability))
+        for _ in range(burst):
+            yield generator.random() < density
+
+
+class Shyness:
+    """Whether a sink that pauses waits, now and then, until it has seen what is offered.
+
+    A unit may not wait for its sink to be ready before it offers something: with such a sink it
+    would wait for ever.
+
+    Parameters
+    ----------
+    seed : int
+    stall : float
+        How often the sink pauses; one that never does is never shy.
+    """
+
+    def __init__(self, seed: int, stall: float) -> None:
+        self._random = random.Random(seed)
+        self._chance = _SHY if stall else 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing was seen, as after a reset."""
+        self._seen = False
+        self._waits = self._random.random() < self._chance
+
+    @property
+    def may_take(self) -> bool:
+        """Whether the sink may be ready in this clock."""
+        return self._seen or not self._waits
+
+    def see(self, *, valid: bool, ready: bool) -> None:
+        """End a clock, in which something was offered or not, to a sink that was ready or not."""
+        if valid and ready:
+            self.forget()
+        else:
+            self._seen = valid
