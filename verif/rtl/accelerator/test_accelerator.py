@@ -132,8 +132,12 @@ def test_transformer(small: Module) -> None:
     check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
 
 
+@pytest.mark.variant
 def test_transformer_on_icarus(small: Module) -> None:
-    """A block through every unit, where registers that are not reset begin unknown."""
+    """A block through every unit, where registers that are not reset begin unknown.
+
+    In the usual run an example of the pages runs a product on Icarus.
+    """
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
     check_program("icarus", small, SMALL, transformer_program(shape, SMALL), latency=2, pause=0.0)

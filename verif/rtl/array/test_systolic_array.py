@@ -486,7 +486,7 @@ FULL_ARRAYS = {
     "arithmetic",
     [
         "exact",
-        "fp12",
+        pytest.param("fp12", marks=pytest.mark.variant),
         pytest.param("window", marks=pytest.mark.full),
     ],
 )
