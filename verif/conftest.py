@@ -57,9 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage in what tests make alone, not in all modules time and again, and seldom.
+    """Look for garbage in what tests make alone, not in all modules time and again.
 
-    Units that tests generate are many objects that live on: a search through them is long.
+    Units that tests generate are many objects that live on, so it is looked for seldom.
     """
     gc.collect()
     gc.freeze()

@@ -18,7 +18,7 @@ from verif.bench import rows
 
 Pin = LogicObject | LogicArrayObject
 Row = tuple[int | Logic, ...]
-LOW, HIGH = LEVELS = (Logic(0), Logic(1))
+LOW, HIGH = Logic(0), Logic(1)
 """What a pin of one bit takes at once: cocotb would make it of a number, clock by clock."""
 
 
@@ -28,7 +28,7 @@ class Driver:
     def __init__(self, dut: cocotb.handle.HierarchyObject, stimulus: dict[str, list[int]]) -> None:
         self._pins: list[Pin] = [getattr(dut, name) for name in stimulus]
         values = [
-            map(LEVELS.__getitem__, numbers) if isinstance(pin, LogicObject) else numbers
+            map(Logic, numbers) if isinstance(pin, LogicObject) else numbers
             for pin, numbers in zip(self._pins, stimulus.values(), strict=True)
         ]
         self.rows: list[Row] = list(zip(*values, strict=True))
@@ -40,7 +40,7 @@ class Driver:
 
     def apply(self, row: Row) -> None:
         for pin, value, before in zip(self._pins, row, self._applied, strict=True):
-            if value is not before and value != before:
+            if value is not before and value != before:  # most are the same object, which is quick
                 pin.value = value
         self._applied = row
 

@@ -1,4 +1,4 @@
-"""When benches reset, and when what they drive pauses."""
+"""How long benches reset, and when what they drive pauses."""
 
 import random
 from collections.abc import Iterator

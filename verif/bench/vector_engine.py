@@ -130,13 +130,15 @@ class WritePort:
         assert halves, f"{self.name} writes nothing"
         half = len(self._data) // 2
         mask = ((1 << half) - 1) * (halves & 1) | ((1 << half) - 1 << half) * (halves >> 1)
-        text = str(self._data.value)
-        value = number(self._data) if halves == 0b11 else int(text.replace("X", "0"), 2)
-        now = address, halves, value & mask
+        digits = str(self._data.value)
+        parts = ((0b10, digits[:half]), (0b01, digits[half:]))
+        written = "".join(part if halves & bit else "0" * half for bit, part in parts)
+        assert set(written) <= {"0", "1"}, f"{self.name} writes {digits}"
+        now = address, halves, int(written, 2)
         assert self._stalled in (None, now), f"{self.name} changed what it offered"
         self._stalled = None if self._is_ready else now
         if self._is_ready:
-            self._buffer[address] = self._buffer[address] & ~mask | value & mask
+            self._buffer[address] = self._buffer[address] & ~mask | now[-1]
             self.count += 1
 
     def forget(self) -> None:

@@ -176,9 +176,8 @@ def run_jobs(
                 "MXSAFE_STIMULUS": str(stimulus),
                 "MXSAFE_LOG": str(log),
                 "MXSAFE_OPTIONS": json.dumps(options),
-                # cocotbext-axi writes at rising edges, where a write that is not held back races.
-                "COCOTB_TRUST_INERTIAL_WRITES": "0",
             },
+            writes_at_edges=True,  # cocotbext-axi does
         )
         logged = read_arrays(log)
     return [

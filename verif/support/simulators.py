@@ -53,8 +53,6 @@ _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
 _INCLUDED = ("verilated", "verilated_dpi", "svdpi")
 _HEADER = "included.h"
-_BENCH = {"COCOTB_TRUST_INERTIAL_WRITES": "1"}
-"""Settings of benches: what they write while a clock is low cocotb need not hold back."""
 _FAST, _SLOW = "-O1", "-O0"
 """Optimisation of what runs in every clock, and of the rest."""
 _DEFINED = (
@@ -122,7 +120,8 @@ def _tool_environment() -> dict[str, str]:
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
-        "MXSAFE_COCOTB": version("cocotb"),
+        "COCOTB_RESOLVE_X": "",  # what is unknown is no number
+        "MXSAFE_COCOTB_VERSION": version("cocotb"),
         **_verilator_root(),
     }
 
@@ -363,6 +362,7 @@ def simulate(
     environment: Mapping[str, str],
     *,
     watched: Sequence[str] = (),
+    writes_at_edges: bool = False,
 ) -> None:
     """Run a cocotb module on a design; AssertionError with the end of the log if it fails.
 
@@ -379,12 +379,17 @@ def simulate(
         Environment variables for the bench.
     watched : sequence of str
         Outputs of the top module that are looked at; of none given, all.
+    writes_at_edges : bool
+        The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
+        such writes back, so that the design sees them after the edge; that takes its time.
     """
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
         pytest.skip("it counts nothing")
     path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
-    with mock.patch.dict(os.environ, _tool_environment()), path:
+    are_held = writes_at_edges and simulator == "icarus"
+    writes = {"COCOTB_TRUST_INERTIAL_WRITES": "0" if are_held else "1"}
+    with mock.patch.dict(os.environ, _tool_environment() | writes), path:
         records = "MXSAFE_RECORD" in os.environ
         with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="recorder-") as recorder:
             built = recording.recorded(top, sources, Path(recorder)) if records else sources
@@ -401,7 +406,7 @@ def simulate(
                     build_dir=folder,
                     test_dir=run,
                     results_xml=str(results),
-                    extra_env={**_BENCH, **environment},
+                    extra_env=environment,
                     plusargs=recording.arguments(),
                     timescale=_TIMESCALE,
                     log_file=log,

@@ -1,7 +1,7 @@
-"""What Python in a simulator begins with: nothing that cocotb imports and benches do not need.
+"""What Python runs first in a simulator: it spares cocotb imports that benches do not need.
 
-It would look for its own version in the metadata of all packages, and takes in the debugger and the
-profiler for modes that are off: a quarter of the time in which it starts.
+cocotb reads its version from the metadata of all packages, and imports the debugger and the
+profiler for modes that are off: a quarter of the time in which a simulation starts.
 """
 
 import os
@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 
 _version = ModuleType("cocotb._version")
-_version.__dict__["__version__"] = os.environ["MXSAFE_COCOTB"]
+_version.__dict__["__version__"] = os.environ["MXSAFE_COCOTB_VERSION"]
 sys.modules[_version.__name__] = _version
-sys.modules |= {name: ModuleType(name) for name in ("cProfile", "pdb", "pstats")}
+if not {"COCOTB_ENABLE_PROFILING", "COCOTB_PDB_ON_EXCEPTION"} & os.environ.keys():
+    sys.modules |= {name: ModuleType(name) for name in ("cProfile", "pdb", "pstats")}

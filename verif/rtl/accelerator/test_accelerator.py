@@ -136,7 +136,7 @@ def test_transformer(small: Module) -> None:
 def test_transformer_on_icarus(small: Module) -> None:
     """A block through every unit, where registers that are not reset begin unknown.
 
-    In the usual run an example of the pages runs a product on Icarus.
+    In the usual run `docs/integration.md` has a product on Icarus.
     """
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
