@@ -264,6 +264,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
         *("g++", *(made for place in places for made in _objects(folder, covered, place))),
         *sorted(_runtime(covered).glob("*.o")),
         *(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator", "-o", top),
+        *(["-fuse-ld=gold"] if shutil.which("ld.gold") else []),  # it needs a quarter of the time
     )
 
 
