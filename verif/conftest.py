@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
@@ -56,19 +56,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
 
 
-def pytest_sessionstart() -> None:
-    """Look for no garbage while tests are collected: what is made then stays."""
-    gc.disable()
-
-
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
     """Look for garbage in what tests make alone, not in all modules time and again.
 
     Units that tests generate are many objects that live on, so it is looked for seldom.
     """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -134,11 +134,12 @@ class WritePort:
         parts = ((0b10, digits[:half]), (0b01, digits[half:]))
         written = "".join(part if halves & bit else "0" * half for bit, part in parts)
         assert set(written) <= {"0", "1"}, f"{self.name} writes {digits}"
-        now = address, halves, int(written, 2)
+        value = int(written, 2)
+        now = address, halves, value
         assert self._stalled in (None, now), f"{self.name} changed what it offered"
         self._stalled = None if self._is_ready else now
         if self._is_ready:
-            self._buffer[address] = self._buffer[address] & ~mask | now[-1]
+            self._buffer[address] = self._buffer[address] & ~mask | value
             self.count += 1
 
     def forget(self) -> None:
