@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from verif.support import manifest
+from verif.support import coverage, manifest
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, Volume, available, on_one_simulator
 
@@ -42,18 +42,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items[:] = on_one_simulator([item for item in items if not left_out & _marks(item)])
     kept = set(items)
     config.hook.pytest_deselected(items=[item for item in given if item not in kept])
-    if "MXSAFE_RECORD" in os.environ:
-        # Verilator drives the same pins, for longer; proofs drive none.
+    is_recorded = "MXSAFE_RECORD" in os.environ
+    if is_recorded or coverage.is_asked():
+        # Verilator drives the same pins, for longer.
         names = {item.nodeid for item in items}
         items[:] = [
             item
             for item in items
-            if "yosys" not in _marks(item)
-            and (
-                "icarus" not in item.nodeid
-                or item.nodeid.replace("icarus", "verilator") not in names
-            )
+            if "icarus" not in item.nodeid
+            or item.nodeid.replace("icarus", "verilator") not in names
         ]
+    if is_recorded:  # proofs drive none
+        items[:] = [item for item in items if "yosys" not in _marks(item)]
 
 
 @pytest.hookimpl(wrapper=True)

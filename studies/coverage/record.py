@@ -128,10 +128,10 @@ def section(results: Mapping[str, Any]) -> str:
     run = results["run"]
     opening = (
         "`make coverage` runs the tests of `make test` and `make test-yosys` once more with "
-        "counters, with the [variants](verification.md) that they leave out. Tests on Icarus, "
-        "which simulates the same as Verilator, are left out, and so are designs that are broken "
-        f"on purpose. These are {run['tests']:,} tests in {run['folders']} folders, run until "
-        f"{run['until']}. Everything that was not reached stands in `docs/coverage.json`."
+        "counters, with the [variants](verification.md) that they leave out. What they run on "
+        "Icarus runs on Verilator, once. Designs that are broken on purpose are left out. These "
+        f"are {run['tests']:,} tests in {run['folders']} folders, run until {run['until']}. "
+        "Everything that was not reached stands in `docs/coverage.json`."
     )
     of_library = (
         "Of the library, measured by coverage.py. Left out are `mxsafe.torch`, which needs "

@@ -80,14 +80,23 @@ class Bus:
             raise AssertionError("no answer")
         getattr(dut, f"s_axi_{answer}ready").value = 0
 
+    def _ignored(self, address: int) -> tuple[int, int]:
+        """An address somewhere in the same register, and any protection."""
+        return address + self._random.randrange(_BYTES), self._random.getrandbits(3)
+
     async def read(self, address: int) -> int:
         """A register."""
-        await self._transfer({"ar": {"araddr": address}}, "r")
+        place, protection = self._ignored(address)
+        await self._transfer({"ar": {"araddr": place, "arprot": protection}}, "r")
         return self.answer
 
     async def write(self, address: int, value: int, strobes: int = 0xF) -> None:
         """Write a register."""
-        senders = {"aw": {"awaddr": address}, "w": {"wdata": value, "wstrb": strobes}}
+        place, protection = self._ignored(address)
+        senders = {
+            "aw": {"awaddr": place, "awprot": protection},
+            "w": {"wdata": value, "wstrb": strobes},
+        }
         await self._transfer(senders, "b")
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "check_scales_above_anchors",
     "check_short_tiles",
     "check_special_codes",
+    "large_products",
     "near_zero_products",
     "operands",
     "random_products",
@@ -165,6 +166,29 @@ def near_zero_products(
                 mx.QuantizedTensor(
                     codes.astype(np.uint8), scales.astype(np.uint8), q.format, q.block, q.axis
                 )
+            )
+        products.append((pair[0], pair[1]))
+    return products
+
+
+def large_products(seed: int, count: int, size: int, deepest: int, block: Block) -> list[Product]:
+    """Products of large elements, of one sign in each row and column: every block adds to a sum."""
+    rng = np.random.default_rng(seed)
+    values = mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
+    by_value = np.argsort(values, kind="stable")
+    products: list[Product] = []
+    for _ in range(count):
+        m, n = rng.integers(1, 2 * size + 2, 2)
+        k = int(rng.integers(1, deepest))
+        pair = []
+        for shape, axis in (((m, k), 1), ((k, n), 0)):
+            q = mx.quantize(np.zeros(shape), "mxsf", block=block, axis=axis - 2)
+            lines = tuple(1 if each == axis else shape[each] for each in (0, 1))
+            place = rng.integers(0, len(values) // 8, shape)
+            codes = by_value[np.where(rng.random(lines) < 0.5, place, len(values) - 1 - place)]
+            scales = np.full(q.scales.shape, 127, np.uint8)
+            pair.append(
+                mx.QuantizedTensor(codes.astype(np.uint8), scales, q.format, q.block, q.axis)
             )
         products.append((pair[0], pair[1]))
     return products

@@ -94,13 +94,14 @@ def test_random_programs_of_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
 def test_errors_of_published_ones(name: str, tally: Tally) -> None:
-    """Each error of each queue, alone and in front of others."""
+    """Each error of each queue, alone and in front of others, and of fetching."""
     module = published(Queues)[name]
     programs = []
     for queue, queue_name in enumerate(QUEUES):
         programs += [_error(queue, code) for code in range(1, 16)]
         count = 32 * module.parameters[f"{queue_name}_under_way"]
         programs += [program_that_fails(number, queue) for number in range(count)]
+    programs += [Program(fetch_error=code) for code in range(1, 16)]
     no_waiting = ("tokens", "deadlocks", "lacks")
     counts = check_programs(available("verilator"), module, programs, without=no_waiting)
     tally("verilator", "descriptors through queues", counts["descriptors"])

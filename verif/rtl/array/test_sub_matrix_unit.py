@@ -9,6 +9,7 @@ import pytest
 from verif.support.array_checks import (
     check_distances,
     check_products,
+    large_products,
     near_zero_products,
     random_products,
     small_array,
@@ -124,13 +125,14 @@ def _array_of(unit: Module, folder: Path) -> Module:
 def test_products(
     name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
-    """Of any operands, and of such that lie near zero, where every bit of a sum is seen."""
+    """Of any operands, of large ones, and of such near zero, where every bit of a sum is seen."""
     unit, simulator = modules[name], available("verilator")
     array = _array_of(unit, tmp_path)
     size = array.parameters["rows"]
     count = volume(8, 20, 20)
     products = random_products(9, count, size, 90, 16)
     products += near_zero_products(10, count, size, 40, 8)
+    products += large_products(11, count // 4, size, 200, 16)
     result = check_products(simulator, array, products, stall=0.1)
     tally(simulator, f"{name} tiles", result.tiles)
     if array.parameters["arithmetic"] == "window":
