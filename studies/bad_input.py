@@ -2,8 +2,9 @@
 
 Every parameter of every public function and constructor, and of methods, gets every known value of
 `verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
-every wrong word, and every reader of files gets damaged ones. Prints a table, and writes the
-numbers to ``docs/trust.json``, from which `studies.trust_page` makes the page.
+every wrong word, and every reader of files gets damaged ones. Prints a table, and with as many
+calls as by default writes the numbers to ``docs/trust.json``, from which `studies.trust_page` makes
+the page.
 """
 
 import argparse
@@ -119,9 +120,17 @@ def _tried(examples: int) -> dict[str, Counter[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Try, print and write."""
-    parser = argparse.ArgumentParser(prog="python -m studies.bad_input")
-    parser.add_argument("--examples", type=int, default=_EXAMPLES, help="calls drawn at random")
+    """Try and print, and write what was tried with all examples."""
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.bad_input",
+        description="Tries bad inputs, prints the kinds of answers, and writes docs/trust.md.",
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=_EXAMPLES,
+        help=f"calls drawn at random ({_EXAMPLES}); with fewer nothing is written",
+    )
     examples = parser.parse_args(arguments).examples
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
@@ -136,10 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "examples": examples,
         "answers": kinds,
     }
-    text = json.dumps(numbers, indent=2) + "\n"
-    write_atomically(page, lambda file: file.write(text.encode()))
     print(aligned(trust_page.bad_input_rows(numbers["bad_input"])))
-    trust_page.main()
+    if examples >= _EXAMPLES:
+        text = json.dumps(numbers, indent=2) + "\n"
+        write_atomically(page, lambda file: file.write(text.encode()))
+        trust_page.main()
 
 
 if __name__ == "__main__":

@@ -12,10 +12,52 @@ from studies.mutants import record as mutants
 from studies.prose import wrapped
 from verif.support.stream_claims import LEFT_OUT
 
-__all__ = ["COMMAND_LINES", "DATA", "PAGE", "bad_input_rows", "main", "page", "proof_rows"]
+__all__ = [
+    "COMMAND_LINES",
+    "DATA",
+    "PAGE",
+    "PROVED_BY_TESTS",
+    "bad_input_rows",
+    "main",
+    "page",
+    "proof_rows",
+]
 
 DOCS = Path(__file__).parents[1] / "docs"
 DATA, PAGE = DOCS / "trust.json", DOCS / "trust.md"
+
+PROVED_BY_TESTS = {
+    "no counter of tokens leaves its range; no descriptor is lost; those that run side by side "
+    "find room for their signals": "accelerator/test_queues.py::test_tokens_and_places_are_proved",
+    "of several errors in a clock the first counts, with its descriptor": (
+        "accelerator/test_queues.py::test_the_first_error_is_proved"
+    ),
+    "a FIFO of tags keeps their order": (
+        "accelerator/test_tag_queue.py::test_every_order_is_proved"
+    ),
+    "bursts of every run follow one another and do not cross 4 KiB": (
+        "accelerator/test_burst_splitter.py::test_every_run_is_proved"
+    ),
+    "bursts of the writer have the beats that they announce": (
+        "accelerator/test_axi_writer.py::test_bursts_are_proved"
+    ),
+    "what the reader has under way does not exceed its window": (
+        "accelerator/test_axi_reader.py::test_the_window_is_proved"
+    ),
+    "fetch has room for every word that it asks for": (
+        "accelerator/test_fetch.py::test_room_is_proved"
+    ),
+    "registers read what the description says": (
+        "accelerator/test_registers.py::test_values_are_proved"
+    ),
+    "rows are walked as the model walks them": (
+        "accelerator/test_row_walk.py::test_walks_are_proved"
+    ),
+    "the decoder equals a table that was written independently": (
+        "mac/test_decoder.py::test_equivalence_is_proved"
+    ),
+}
+"""What tests of units prove, and which do, in ``verif/rtl``."""
 
 COMMAND_LINES = "command lines"
 """The group of answers of the command."""
@@ -137,13 +179,16 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         "`make test-full` breaks a unit of every kind, and its proof has to fail "
         "(`verif/studies/test_proofs.py`): most by a rule that takes an enable from a register or "
         "an input from an AND, `vector/normalise`, `vector/normalise_core` and "
-        "`vector/softmax_backward` by hand. More are broken by hand in `verif/rtl/test_proofs.py`. "
-        "Proofs about tokens, bursts, "
-        "queues and windows of memory stand beside the tests of these units ([how it is "
-        "verified](verification.md))."
+        "`vector/softmax_backward` by hand. More are broken by hand in `verif/rtl/test_proofs.py`."
     )
+    of_units = (
+        "`make test-yosys` proves more of single units by induction, and most of that once more of "
+        "a unit that is broken, where it has to fail. The tests stand in `verif/rtl`:"
+    )
+    table = [("proved", "by"), *((claim, f"`{test}`") for claim, test in PROVED_BY_TESTS.items())]
     parts = ["## Proofs of control", wrapped(rule), markdown(proof_rows(proofs), labels=2)]
     parts += [wrapped(reading), wrapped(enables), wrapped(pipelines), wrapped(broken)]
+    parts += [wrapped(of_units), markdown(table, labels=2)]
     parts += ["Left out:", "\n".join(reasons)]
     if left:
         parts += ["Not proved:", "\n".join(left)]
@@ -187,7 +232,7 @@ def page(
         "ValueError that begins with the parameter's name; that it says the requirement and the "
         "value too is for the tests of each function and class. Of hardware a result counts only "
         "if the unit can then be made and elaborated. A call may take ten seconds and three "
-        "gigabytes."
+        "gigabytes. What the extra `synth` brings has to be installed."
     )
     command_lines = (
         "Each argument of every command, as its parser names it, gets wrong words. The answer must "

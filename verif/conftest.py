@@ -58,9 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for garbage in what tests make alone, not in all modules time and again.
+    """Collect no garbage while tests are collected, and none of what is there then.
 
-    Units that tests generate are many objects that live on, so it is looked for seldom.
+    Units that tests generate are many objects that live on, so later it is collected seldom.
     """
     gc.disable()
     try:

@@ -7,7 +7,7 @@ __all__ = ["REASONS", "UNKNOWN", "reason", "rule"]
 _BUS = "axi_*|burst_splitter*|memory_walk*|fetch*|load_engine*|store_engine*|mxsf_accelerator*"
 _QUEUES = "fetch*|queues*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
 _WALKS = (
-    "address_walk*|beat_reader*|beat_parts*|row_walk*|buffer_walk*|operand_feed*|row_replay*"
+    "address_walk*|beat_reader*|beat_parts*|beat_splitter*|row_walk*|buffer_walk*|operand_feed*|row_replay*"
     "|second_operand*|result_rows*|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*"
     "|block_sequencer*|normalise_row*|normalise_core*|mxsf_sta_*"
 )
@@ -36,23 +36,39 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     (
         "queues*|descriptor_*|*_engine*|mxsf_accelerator*|fetch*|operand_feed*|result_rows*"
         "|beat_memory_beat_bits280*",
-        "*descriptor[[]*|descriptor_?[[]*|read_data[[]*|write_data[[]*",
+        "*descriptor[[]*|descriptor_?[[]*|*read_data[[]*|write_data[[]*",
         "Fields of descriptors that are 0 in one kind of them, and sizes above those of the "
         "programs in the tests.",
     ),
     (
         f"{_BUS}|registers*",
-        "m_axi_a?addr[[]*|burst_*|*splitter*payload[[]*|*run*payload[[]*|*base[[]*|*base_*[[]*"
+        "*m_axi_a?addr[[]*|burst_*|*splitter*payload[[]*|*run*payload[[]*|*base[[]*|*base_*[[]*"
         "|*first_word[[]*|*program_*[[]*|lower_*|upper_*|next_upper*|next_lower*|next_word_*"
-        "|place_in_words*|walk_address*|next_low[[]*|$*[[]*[]] ^v",
+        "|place_in_words*|walk_address*|next_low[[]*|$*[[]*[]] ^v|$*[[]*[]] v"
+        "|then of *next_low*",
         "Bits of addresses above the memory that the benches have, and of lengths above what they "
         "read and write at once.",
     ),
     (
         "queues*",
-        "tokens_*|*tokens*[[]*",
-        "Tokens: fewer wait in the programs of the tests. That no counter leaves its range is "
-        "proved.",
+        "$*[[]6]*|$*[[]6-7]*",
+        "Carries and borrows of counters of tokens: that none leaves its range is proved.",
+    ),
+    (
+        "queues*",
+        "queue_*_give[[]*|queue_*_take[[]*",
+        "The own queue's bit among those of others: no descriptor waits for it or signals to it.",
+    ),
+    (
+        "*",
+        "*error[[]3]*|error_?_1[[]*|code*[[]3]*|code_?[[]2-3]*",
+        "Codes of errors, which are below 8, and those of one source below that.",
+    ),
+    (
+        "descriptor_queue*|fetch*",
+        "$*[[]*[]] ^v|unread*|waiting*",
+        "Carries above the range of a counter, and its top bit where one of what it could count is "
+        "shown already.",
     ),
     (
         _WALKS,
@@ -62,7 +78,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "softmax*",
-        "row_*[[]*|total*[[]*|sum_logarithm_total*",
+        "row_*[[]*|total*[[]*|sum_logarithm_total*|zeros_*|normalised[[]*|then of *zeros_*",
         "High bits of sums of weights, for which the rows in the tests are too short.",
     ),
     (
@@ -72,7 +88,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "float32_multiplier*",
-        "high_half*|low_half*|significands[[]*|high_carried*|product_*",
+        "high_half*|low_half*|significands[[]*|high_carried*|product_*|multiply_*_product[[]*",
         "Bits above the largest product, which are 0 for all factors: more than induction finds.",
     ),
     (
@@ -86,10 +102,39 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "Ports of buffers at which nothing had to wait, and at which whole words were written.",
     ),
     (
+        "mxsf_*multiplier*",
+        "*product*[[]*|rounded[[]*|with_half[[]*|shifted[[]*|$*[[]24-26[]]*",
+        "All pairs of codes are run: these bits are the same for all of them.",
+    ),
+    (
+        "float32_adder*",
+        "$*[[]25-55[]]*|lower[[]*",
+        "Bits above the leading one of a sum, which a shift by the zeros in front of it leaves at "
+        "0.",
+    ),
+    (
+        "softmax_constants*",
+        "*",
+        "Numbers that a factor in its range does not give: its reach is a normal number, and so is "
+        "the larger of two numbers of which it is one.",
+    ),
+    (
+        "mxsf_accelerator*",
+        "s_axi_a?prot[[]*|s_axi_a?addr[[]*",
+        "Protection and addresses of registers that programs do not use; the bench of the "
+        "registers has all.",
+    ),
+    (
         "fp12_adder|fp12_packer|fp12_rounder*|fp12_unpacker",
         "* v|* ^v|then of*",
         "All pairs of operands are run, in ascending order: a bit that did not change in it has no "
         "reason to, or would fall behind the last pair.",
+    ),
+    (
+        "normalise*|softmax*|summed_rows*|function_lane*|folded_chain*|mxsf_vector_engine*",
+        "*[[]*|$*",
+        "Bits of numbers, and of what is computed of them: few rows are put through units of many "
+        "lanes, and in those not every bit of every lane changes.",
     ),
 )
 """Patterns for modules and for what is left in them, without its line, and the reason.

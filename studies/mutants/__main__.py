@@ -2,12 +2,14 @@
 
 Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
 and without one all modules are taken: small ones first, while one job takes large ones, so that no
-job ends long before the others. If one is due, the tests of the Verilog run and what they drive is
-recorded, in ``sim_build/mutants``. Results go to ``docs/mutation.json`` and
-``docs/mutation.md`` module by module, and the score to ``docs/trust.md``. What is interrupted goes
-on where it was: files of tests that were recorded and modules with a result are left out, unless
-the module has changed since then. With ``--anew`` modules with a result are tried once more, but
-for what is proved to be equivalent; that goes on after an interrupt too, if no modules are named.
+job ends long before the others. If one is due, all tests of the Verilog run and what they drive is
+recorded, in ``sim_build/mutants``, which takes a quarter of an hour or more. Results go to
+``docs/mutation.json`` and ``docs/mutation.md`` module by module, and the score to
+``docs/trust.md``. What is interrupted goes on where it was: files of tests that were recorded and
+modules with a result are left out, unless the module has changed since then. With ``--anew``
+modules with a result are tried once more, but for what is proved to be equivalent; that goes on
+after an interrupt too, if no modules are named. Without ``docs/mutation.json`` all is tried from
+nothing.
 """
 
 import argparse

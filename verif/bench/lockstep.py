@@ -19,7 +19,7 @@ from verif.bench import rows
 Pin = LogicObject | LogicArrayObject
 Row = tuple[int | Logic, ...]
 LOW, HIGH = Logic(0), Logic(1)
-"""What a pin of one bit takes at once: cocotb would make it of a number, clock by clock."""
+"""Values of pins of one bit, made once: cocotb would make one of a number in every write."""
 
 
 class Driver:

@@ -1,4 +1,4 @@
-"""How long benches reset, and when what they drive pauses."""
+"""How long benches hold the reset, and in which clocks their sources and sinks pause."""
 
 import random
 from collections.abc import Iterator

@@ -1,16 +1,20 @@
 """The page of trust is what its numbers give, and they say that nothing went wrong."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from studies import proofs
 from studies.coverage import record
 from studies.mutants import record as mutants
-from studies.trust_page import DATA, PAGE, page
+from studies.trust_page import DATA, PAGE, PROVED_BY_TESTS, page
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES
 from verif.support.stream_claims import ALSO
+
+RTL = Path(__file__).parents[1] / "rtl"
+"""Tests of the hardware."""
 
 
 def test_the_page_is_fresh() -> None:
@@ -35,6 +39,14 @@ def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
     assert set(found["enables"]) == inside
     assert set(found["pipelines"]) == set(PIPELINES)
     assert all(entry["proved"] for kind in found.values() for entry in kind.values())
+
+
+def test_proofs_of_units_are_tests_that_run_yosys() -> None:
+    for name in PROVED_BY_TESTS.values():
+        file, _, test = name.partition("::")
+        before, _, _ = (RTL / file).read_text().partition(f"\ndef {test}(")
+        decorators = before.rpartition("\n\n\n")[2]
+        assert decorators.startswith("@pytest.mark.yosys"), name
 
 
 def test_names_without_a_proof_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

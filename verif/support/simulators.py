@@ -264,7 +264,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
         *("g++", *(made for place in places for made in _objects(folder, covered, place))),
         *sorted(_runtime(covered).glob("*.o")),
         *(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator", "-o", top),
-        *(["-fuse-ld=gold"] if shutil.which("ld.gold") else []),  # it needs a quarter of the time
+        *(["-fuse-ld=gold"] if shutil.which("ld.gold") else []),  # it links four times as fast
     )
 
 
@@ -382,7 +382,7 @@ def simulate(
         Outputs of the top module that are looked at; of none given, all.
     writes_at_edges : bool
         The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
-        such writes back, so that the design sees them after the edge; that takes its time.
+        such writes back, so that the design sees them after the edge, which is slower.
     """
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):

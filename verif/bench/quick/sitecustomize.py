@@ -1,7 +1,8 @@
 """What Python runs first in a simulator: it spares cocotb imports that benches do not need.
 
 cocotb reads its version from the metadata of all packages, and imports the debugger and the
-profiler for modes that are off: a quarter of the time in which a simulation starts.
+profiler for modes that are off: a quarter of the time in which a simulation starts. With
+``COCOTB_PDB_ON_EXCEPTION`` or ``COCOTB_ENABLE_PROFILING`` they are there.
 """
 
 import os

@@ -204,6 +204,12 @@ def test_the_library_is_summed_up(tmp_path: Path) -> None:
     assert not any("torch" in name for name in found["files_left"])
 
 
+def test_every_module_says_what_it_is() -> None:
+    for file in sorted(GEN.glob("*.v")):
+        _, summary = measured._unit(file.stem)
+        assert summary.endswith("."), file.name
+
+
 def test_memories_are_left_out() -> None:
     source = GEN / "beat_memory.v"
     line = next(n for n, text in enumerate(source.read_text().splitlines(), 1) if "beats [" in text)
