@@ -26,14 +26,14 @@ from verif.bench.pacing import RESET_CLOCKS, pauses
 
 PERIOD_NS = 2
 
-_TIMID, _TIMID_BURST = (True, False, False, False), 16
+_SHY, _SHY_BURST = (True, False, False, False), 16
 """Whether a sink that pauses is not ready before it sees a result, in turn for so many clocks."""
 
 
-def timid(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
+def shy(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
     """Pauses of a sink that at times waits for a result first, since an array must not for it."""
-    for waits in itertools.cycle(_TIMID):
-        for _ in range(_TIMID_BURST):
+    for waits in itertools.cycle(_SHY):
+        for _ in range(_SHY_BURST):
             yield next(paused)
             while waits and valid.value != 1:
                 yield True
@@ -96,7 +96,7 @@ class Array:
             if stall:
                 paused = pauses(options["seed"] + index, stall)
                 if kind is AxiStreamSink:
-                    paused = timid(paused, self._pins["m_axis_c_tvalid"])
+                    paused = shy(paused, self._pins["m_axis_c_tvalid"])
                 stream.set_pause_generator(paused)
             streams.append(stream)
         self._source_a, self._source_w, self._sink = streams

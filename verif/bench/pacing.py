@@ -6,7 +6,7 @@ from collections.abc import Iterator
 RESET_CLOCKS = (4, 1)
 """Lengths of resets, in turn; before the first one every register is unknown."""
 
-_SHY = 0.25
+SHY = 0.25
 """How often what a sink takes has to show itself first."""
 
 
@@ -34,7 +34,7 @@ class Shyness:
 
     def __init__(self, seed: int, stall: float) -> None:
         self._random = random.Random(seed)
-        self._chance = _SHY if stall else 0.0
+        self._chance = SHY if stall else 0.0
         self.forget()
 
     def forget(self) -> None:

@@ -16,7 +16,7 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench import rows
-from verif.bench.pacing import RESET_CLOCKS, pauses
+from verif.bench.pacing import RESET_CLOCKS, SHY, pauses
 from verif.bench.pins import number
 
 OUTPUTS = ("tdata", "tlast", "tuser")
@@ -24,8 +24,6 @@ Beat = tuple[int, ...]
 """A value for each pin of a source."""
 _BURST = 16
 """Clocks in which a stream pauses equally often; few, so that it does in short jobs too."""
-_TIMID = 0.25
-"""How often a sink that pauses lets a beat show itself first."""
 
 
 class Source:
@@ -129,7 +127,7 @@ class Sink:
         self._last = list(self._pins).index(f"{name}_tlast")
         self._noise = random.Random(seed)
         self._stalls = pauses(seed + 1, stall, _BURST)
-        self._timid = _TIMID if stall else 0.0
+        self._chance = SHY if stall else 0.0
         self.forget()
 
     def forget(self) -> None:
@@ -147,7 +145,7 @@ class Sink:
 
     def _choose(self) -> None:
         """Whether the next beat has to show itself before this is ready, and a clock before."""
-        self._shy = self._noise.random() < self._timid
+        self._shy = self._noise.random() < self._chance
         self._late = self._shy and self._noise.random() < 0.5
 
     def show(self) -> None:
