@@ -7,9 +7,9 @@ __all__ = ["REASONS", "UNKNOWN", "reason", "rule"]
 _BUS = "axi_*|burst_splitter*|memory_walk*|fetch*|load_engine*|store_engine*|mxsf_accelerator*"
 _QUEUES = "fetch*|queues*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
 _WALKS = (
-    "address_walk*|beat_reader*|beat_parts*|beat_splitter*|row_walk*|buffer_walk*|operand_feed*|row_replay*"
-    "|second_operand*|result_rows*|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*"
-    "|block_sequencer*|normalise_row*|normalise_core*|mxsf_sta_*"
+    "address_walk*|beat_reader*|beat_parts*|beat_splitter*|row_walk*|buffer_walk*|operand_feed*"
+    "|row_replay*|second_operand*|result_rows*|mxsf_vector_engine*|vector_chain*|softmax_entry*"
+    "|*_engine*|block_sequencer*|normalise_row*|normalise_core*|mxsf_sta_*"
 )
 REASONS: tuple[tuple[str, str, str], ...] = (
     (
