@@ -2,9 +2,9 @@
 
 Every parameter of every public function and constructor, and of methods, gets every known value of
 `verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
-every wrong word, and every reader of files gets damaged ones. Prints a table, and with as many
-calls as by default writes the numbers to ``docs/trust.json``, from which `studies.trust_page` makes
-the page.
+every wrong word, and every reader of files gets damaged ones. Prints a table, and with at least as
+many calls as by default writes the numbers to ``docs/trust.json``, from which `studies.trust_page`
+makes the page.
 """
 
 import argparse
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Try and print, and write what was tried with all examples."""
     parser = argparse.ArgumentParser(
         prog="python -m studies.bad_input",
-        description="Tries bad inputs, prints the kinds of answers, and writes docs/trust.md.",
+        description="Tries bad inputs, prints the kinds of answers, and writes docs/trust.*.",
     )
     parser.add_argument(
         "--examples",

@@ -182,8 +182,9 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         "`vector/softmax_backward` by hand. More are broken by hand in `verif/rtl/test_proofs.py`."
     )
     of_units = (
-        "`make test-yosys` proves more of single units by induction, and most of that once more of "
-        "a unit that is broken, where it has to fail. The tests stand in `verif/rtl`:"
+        "`make test-yosys` proves more of single units: by induction, or by SAT where there are no "
+        "registers. Most of that is tried once more of a unit that is broken, where it has to "
+        "fail. The tests stand in `verif/rtl`:"
     )
     table = [("proved", "by"), *((claim, f"`{test}`") for claim, test in PROVED_BY_TESTS.items())]
     parts = ["## Proofs of control", wrapped(rule), markdown(proof_rows(proofs), labels=2)]
@@ -232,7 +233,7 @@ def page(
         "ValueError that begins with the parameter's name; that it says the requirement and the "
         "value too is for the tests of each function and class. Of hardware a result counts only "
         "if the unit can then be made and elaborated. A call may take ten seconds and three "
-        "gigabytes. What the extra `synth` brings has to be installed."
+        "gigabytes. The command needs the extra `synth`, without which some end earlier."
     )
     command_lines = (
         "Each argument of every command, as its parser names it, gets wrong words. The answer must "

@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in given if item not in kept])
     is_recorded = "MXSAFE_RECORD" in os.environ
     if is_recorded or coverage.is_asked():
-        # Verilator drives the same pins, for longer.
+        # Verilator drives the same pins, for longer, and Icarus counts nothing.
         names = {item.nodeid for item in items}
         items[:] = [
             item
@@ -52,15 +52,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if "icarus" not in item.nodeid
             or item.nodeid.replace("icarus", "verilator") not in names
         ]
-    if is_recorded:  # proofs drive none
+    if is_recorded:  # proofs drive no pins
         items[:] = [item for item in items if "yosys" not in _marks(item)]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect no garbage while tests are collected, and none of what is there then.
+    """Look for no garbage while pytest collects, and never in what exists then.
 
-    Units that tests generate are many objects that live on, so later it is collected seldom.
+    Units that tests generate are many objects that live on, so later it is looked for seldom.
     """
     gc.disable()
     try:

@@ -9,7 +9,16 @@ _QUEUES = "fetch*|queues*|descriptor_queue*|mxsf_accelerator*|registers*|*_engin
 _WALKS = (
     "address_walk*|beat_reader*|beat_parts*|beat_splitter*|row_walk*|buffer_walk*|operand_feed*"
     "|row_replay*|second_operand*|result_rows*|mxsf_vector_engine*|vector_chain*|softmax_entry*"
-    "|*_engine*|block_sequencer*|normalise_row*|normalise_core*|mxsf_sta_*"
+    "|*_engine*|block_sequencer*|normalise_row*|summed_rows*|mxsf_sta_*"
+)
+_VECTORS = "normalise*|softmax*|summed_rows*|folded_chain*|vector_chain*|mxsf_vector_engine*"
+_NUMBERS = (
+    "*tdata*[[]*|*_data[[]*|compressed_*|lane_*[[]*|reduced_beat*|correct_*[[]*|adder_*[[]*"
+    "|largest*[[]*|groups_*[[]*|terms_*[[]*|*summary_*[[]*|deviation_*[[]*|base[[]*"
+)
+_FEW_ROWS = (
+    "Bits of numbers, and of what is computed of them: few rows are put through units of many "
+    "lanes, and in those not every bit of every lane changes."
 )
 REASONS: tuple[tuple[str, str, str], ...] = (
     (
@@ -46,8 +55,8 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "|*first_word[[]*|*program_*[[]*|lower_*|upper_*|next_upper*|next_lower*|next_word_*"
         "|place_in_words*|walk_address*|next_low[[]*|$*[[]*[]] ^v|$*[[]*[]] v"
         "|then of *next_low*",
-        "Bits of addresses above the memory that the benches have, and of lengths above what they "
-        "read and write at once.",
+        "Bits of addresses, lengths and counts above the memory and the programs that the benches "
+        "have, and of base addresses that stay the same.",
     ),
     (
         "queues*",
@@ -61,15 +70,26 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "*",
-        "*error[[]3]*|error_?_1[[]*|code*[[]3]*|code_?[[]2-3]*",
-        "Codes of errors, which are below 8, and those of one source below that.",
+        "*error[[]3]*",
+        "Codes of errors, which are below 8.",
     ),
     (
         "descriptor_queue*|fetch*",
         "$*[[]*[]] ^v|unread*|waiting*",
-        "Carries above the range of a counter, and its top bit where one of what it could count is "
-        "shown already.",
+        "Carries above the range of a counter, and the top bit of a count that lacks the one which "
+        "is shown.",
     ),
+    (
+        "normalise_backward*",
+        "*share*",
+        "One over the length of a row: few lengths are run.",
+    ),
+    (
+        "normalise_core*|normalise_backward*|softmax_backward*|softmax_core",
+        "*[[]*",
+        _FEW_ROWS,
+    ),
+    (_VECTORS, _NUMBERS, _FEW_ROWS),
     (
         _WALKS,
         "*[[]*[]] ^v",
@@ -78,11 +98,11 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "softmax*",
-        "row_*[[]*|total*[[]*|sum_logarithm_total*|zeros_*|normalised[[]*|then of *zeros_*",
+        "row_*[[]*|total*[[]*|sum_logarithm_total*",
         "High bits of sums of weights, for which the rows in the tests are too short.",
     ),
     (
-        "softmax*|vector_chain*",
+        "softmax|softmax_[!b]*|vector_chain*",
         "*m_axis_*tdata[[]*|reduced_beat*|factor[[]*|*summary_tdata[[]*",
         "The signs of weights and of sums of them, and bits below the precision of a weight.",
     ),
@@ -103,20 +123,19 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "mxsf_*multiplier*",
-        "*product*[[]*|rounded[[]*|with_half[[]*|shifted[[]*|$*[[]24-26[]]*",
+        "*product*[[]*|rounded[[]*|with_half[[]*|shifted[[]*",
         "All pairs of codes are run: these bits are the same for all of them.",
     ),
     (
         "float32_adder*",
-        "$*[[]25-55[]]*|lower[[]*",
+        "$*[[]25-55[]]*",
         "Bits above the leading one of a sum, which a shift by the zeros in front of it leaves at "
         "0.",
     ),
     (
         "softmax_constants*",
         "*",
-        "Numbers that a factor in its range does not give: its reach is a normal number, and so is "
-        "the larger of two numbers of which it is one.",
+        "Subnormal numbers and overflows, to which no factor in the range of this unit leads.",
     ),
     (
         "mxsf_accelerator*",
@@ -131,10 +150,10 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "reason to, or would fall behind the last pair.",
     ),
     (
-        "normalise*|softmax*|summed_rows*|function_lane*|folded_chain*|mxsf_vector_engine*",
-        "*[[]*|$*",
-        "Bits of numbers, and of what is computed of them: few rows are put through units of many "
-        "lanes, and in those not every bit of every lane changes.",
+        "function_lane*",
+        "*",
+        "Bits of what tables of functions give: few numbers of each function are put through lanes "
+        "with many of them.",
     ),
 )
 """Patterns for modules and for what is left in them, without its line, and the reason.

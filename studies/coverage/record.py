@@ -128,8 +128,9 @@ def section(results: Mapping[str, Any]) -> str:
     run = results["run"]
     opening = (
         "`make coverage` runs the tests of `make test` and `make test-yosys` once more with "
-        "counters, with the [variants](verification.md) that they leave out. What they run on "
-        "Icarus runs on Verilator, once. Designs that are broken on purpose are left out. These "
+        "counters, with the [variants](verification.md) that they leave out. What tests of the "
+        "hardware run on Icarus runs on Verilator, once; other tests with Icarus in their name "
+        "are left out, and so are designs that are broken on purpose. These "
         f"are {run['tests']:,} tests in {run['folders']} folders, run until {run['until']}. "
         "Everything that was not reached stands in `docs/coverage.json`."
     )

@@ -24,7 +24,7 @@ _OF_VERILOG = "verif/rtl"
 _BROKEN = "_mutations"
 """Ends the names of files whose tests break designs on purpose, which are other designs then."""
 _NOT_AGAIN = ("-k", "not icarus")
-"""Where nothing in Verilog is counted, Icarus would only do the same again."""
+"""Where nothing in Verilog is counted, other tests reach the same of the library."""
 
 
 def groups() -> dict[str, list[Path]]:

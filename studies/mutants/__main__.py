@@ -6,8 +6,8 @@ job ends long before the others. If one is due, all tests of the Verilog run and
 recorded, in ``sim_build/mutants``, which takes a quarter of an hour or more. Results go to
 ``docs/mutation.json`` and ``docs/mutation.md`` module by module, and the score to
 ``docs/trust.md``. What is interrupted goes on where it was: files of tests that were recorded and
-modules with a result are left out, unless the module has changed since then; when tests have
-changed, that is for ``--anew``. With it modules with a result are tried once more, but for what is
+modules with a result are left out, unless the module has changed since then; that tests have
+changed is not noticed. With ``--anew`` modules with a result are tried once more, but for what is
 proved to be equivalent; that goes on after an interrupt too, if no modules are named. Without
 ``docs/mutation.json`` all is tried from nothing.
 """

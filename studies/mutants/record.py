@@ -29,7 +29,7 @@ PAGE = _DOCS / "mutation.md"
 COUNT, SEED = 30, 1
 """Mutants of a module, and the seed that they are drawn with."""
 _WANTED = 0.97
-"""The least score of a module."""
+"""The score that every module should have."""
 _PAGE = """\
 # Mutation score
 
@@ -133,11 +133,11 @@ def total(results: Mapping[str, Any]) -> str:
         if tried > equivalent
     }
     if below := [name for name in raw if raw[name] < _WANTED]:
-        lowest_one = min(below, key=raw.__getitem__)
+        worst = min(below, key=raw.__getitem__)
         text += (
-            f" With all of those alive {len(below)} modules are below {100 * _WANTED:.0f} %, the "
-            f"lowest of them `{lowest_one}` with {100 * raw[lowest_one]:.1f} %: one of 30 mutants "
-            "is 3 %."
+            f" If they count as not killed, {len(below)} modules are below the "
+            f"{100 * _WANTED:.0f} % that each should have; the lowest is `{worst}` with "
+            f"{100 * raw[worst]:.1f} %."
         )
     return text
 
@@ -173,9 +173,9 @@ def page(results: Mapping[str, Any]) -> str:
     if seconds:
         took = (
             f"- **Time**: {sum(seconds) / len(seconds):.0f} seconds of a processor a module, the "
-            f"mean of {len(seconds)}, after their tests were recorded. Those that are proved to be "
-            "equivalent stay so while their module does not change, and `--anew` does not count "
-            "their proofs; without `docs/mutation.json` all are tried.\n"
+            f"mean of {len(seconds)}, after their tests were recorded. `--anew` does not prove "
+            "once more that mutants are equivalent, so the time of a run with it leaves these "
+            "proofs out; without `docs/mutation.json` everything is tried.\n"
         )
     unfinished = ""
     unseen = [name for name in results["unseen"] if name not in modules]

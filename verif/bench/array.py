@@ -26,8 +26,10 @@ from verif.bench.pacing import RESET_CLOCKS, pauses
 
 PERIOD_NS = 2
 
-_SHY, _SHY_BURST = (True, False, False, False), 16
-"""Whether a sink that pauses is not ready before it sees a result, in turn for so many clocks."""
+_SHY = (True, False, False, False)
+"""Whether a sink that pauses is not ready before it sees a result, in turn."""
+_SHY_BURST = 16
+"""Clocks of each turn."""
 
 
 def shy(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:

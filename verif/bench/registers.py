@@ -80,19 +80,19 @@ class Bus:
             raise AssertionError("no answer")
         getattr(dut, f"s_axi_{answer}ready").value = 0
 
-    def _ignored(self, address: int) -> tuple[int, int]:
+    def _with_ignored_bits(self, address: int) -> tuple[int, int]:
         """An address somewhere in the same register, and any protection."""
         return address + self._random.randrange(_BYTES), self._random.getrandbits(3)
 
     async def read(self, address: int) -> int:
         """A register."""
-        place, protection = self._ignored(address)
+        place, protection = self._with_ignored_bits(address)
         await self._transfer({"ar": {"araddr": place, "arprot": protection}}, "r")
         return self.answer
 
     async def write(self, address: int, value: int, strobes: int = 0xF) -> None:
         """Write a register."""
-        place, protection = self._ignored(address)
+        place, protection = self._with_ignored_bits(address)
         senders = {
             "aw": {"awaddr": place, "awprot": protection},
             "w": {"wdata": value, "wstrb": strobes},

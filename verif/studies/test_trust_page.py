@@ -44,7 +44,8 @@ def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
 def test_proofs_of_units_are_tests_that_run_yosys() -> None:
     for name in PROVED_BY_TESTS.values():
         file, _, test = name.partition("::")
-        before, _, _ = (RTL / file).read_text().partition(f"\ndef {test}(")
+        before, found, _ = (RTL / file).read_text().partition(f"\ndef {test}(")
+        assert found, name
         decorators = before.rpartition("\n\n\n")[2]
         assert decorators.startswith("@pytest.mark.yosys"), name
 

@@ -157,6 +157,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     # Until all registers are known there are no pauses.
     pauses = rng.random(a.size * 5 // 4) < 0.15
     en = np.concatenate([np.ones(len(flush), np.int64), (~pauses).astype(np.int64)])
+    # Operands stay in a pause: those at the pins have the number of clocks enabled before.
     number: NDArray[np.int64] = np.cumsum(en) - en
     row = np.minimum(number, a.size - 1)
     operands = {"a": a[row], "b": b[row], "clear_a": clear[row], "en_last": en}
