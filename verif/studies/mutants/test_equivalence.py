@@ -130,6 +130,14 @@ endmodule
 """
 
 
+def test_a_register_that_is_never_loaded(modules: dict[str, Module], tmp_path: Path) -> None:
+    module = modules["register_copy"]
+    (source,) = module.sources
+    text = source.read_text()
+    proved = _is_equivalent(module, text, ("if (en)", "if (en & 1'b0)", False), tmp_path, size=1)
+    assert proved is False
+
+
 def test_bits_that_nothing_reads(tmp_path: Path) -> None:
     """Upper bits of a sum, its register and what is added; the lower ones are read by carries.
 
