@@ -4,7 +4,7 @@ Each check takes `sources` so that broken arrays can be put to it too.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 Block = int | tuple[int, int]
+Shape = tuple[int, ...]
 Sources = Sequence[Path] | None
 
 
@@ -148,34 +149,64 @@ def near_zero_products(
     first, and a share of zeros of its own; scales are near each other.
     """
     rng = np.random.default_rng(seed)
-    values = mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
+    values = _values()
     by_magnitude = np.argsort(np.abs(values), kind="stable")
-    products: list[Product] = []
-    for _ in range(count):
-        m, n = rng.integers(1, 2 * size + 2, 2)
-        k = int(rng.integers(1, deepest))
-        pair = []
-        for shape, axis in (((m, k), 1), ((k, n), 0)):
-            q = mx.quantize(np.zeros(shape), "mxsf", block=block, axis=axis - 2)
-            lines = tuple(1 if each == axis else shape[each] for each in (0, 1))
-            most = len(values) >> rng.integers(0, 7, lines)
-            codes = by_magnitude[rng.integers(0, most, shape)]
-            codes[rng.random(shape) < rng.choice([0.0, 0.5, 0.9], lines)] = 0
-            scales = rng.integers(124, 131, q.scales.shape)
-            pair.append(
-                mx.QuantizedTensor(
-                    codes.astype(np.uint8), scales.astype(np.uint8), q.format, q.block, q.axis
-                )
-            )
-        products.append((pair[0], pair[1]))
-    return products
+
+    def codes(shape: Shape, lines: Shape) -> np.ndarray:
+        most = len(values) >> rng.integers(0, 7, lines)
+        chosen = by_magnitude[rng.integers(0, most, shape)]
+        chosen[rng.random(shape) < rng.choice([0.0, 0.5, 0.9], lines)] = 0
+        return chosen
+
+    def scales(shape: Shape) -> np.ndarray:
+        return rng.integers(124, 131, shape)
+
+    return _products_of(rng, count, size, deepest, block, codes, scales)
 
 
 def large_products(seed: int, count: int, size: int, deepest: int, block: Block) -> list[Product]:
-    """Products of large elements, of one sign in each row and column: every block adds to a sum."""
+    """Products whose sums grow with every block, and keep bits far below their largest.
+
+    Most elements are large, of one sign in each row and column; some are of any code.
+    """
     rng = np.random.default_rng(seed)
-    values = mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
-    by_value = np.argsort(values, kind="stable")
+    by_value = np.argsort(_values(), kind="stable")
+
+    def codes(shape: Shape, lines: Shape) -> np.ndarray:
+        place = rng.integers(0, len(by_value) // 8, shape)
+        large = np.where(rng.random(lines) < 0.5, place, len(by_value) - 1 - place)
+        anywhere = rng.integers(0, len(by_value), shape)
+        return by_value[np.where(rng.random(shape) < 0.2, anywhere, large)]
+
+    def scales(shape: Shape) -> np.ndarray:
+        return np.full(shape, 127)
+
+    return _products_of(rng, count, size, deepest, block, codes, scales)
+
+
+def _values() -> np.ndarray:
+    """What each code of MXSF stands for."""
+    return mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
+
+
+def _products_of(
+    rng: np.random.Generator,
+    count: int,
+    size: int,
+    deepest: int,
+    block: Block,
+    codes: Callable[[Shape, Shape], np.ndarray],
+    scales: Callable[[Shape], np.ndarray],
+) -> list[Product]:
+    """Products of random shapes, of codes and scales that are drawn by functions.
+
+    Parameters
+    ----------
+    codes : callable
+        Takes the shape of an operand, and that of a number for each of its rows or columns.
+    scales : callable
+        Takes the shape of the scales.
+    """
     products: list[Product] = []
     for _ in range(count):
         m, n = rng.integers(1, 2 * size + 2, 2)
@@ -184,12 +215,9 @@ def large_products(seed: int, count: int, size: int, deepest: int, block: Block)
         for shape, axis in (((m, k), 1), ((k, n), 0)):
             q = mx.quantize(np.zeros(shape), "mxsf", block=block, axis=axis - 2)
             lines = tuple(1 if each == axis else shape[each] for each in (0, 1))
-            place = rng.integers(0, len(values) // 8, shape)
-            codes = by_value[np.where(rng.random(lines) < 0.5, place, len(values) - 1 - place)]
-            scales = np.full(q.scales.shape, 127, np.uint8)
-            pair.append(
-                mx.QuantizedTensor(codes.astype(np.uint8), scales, q.format, q.block, q.axis)
-            )
+            drawn = codes(shape, lines).astype(np.uint8)
+            scaled = scales(q.scales.shape).astype(np.uint8)
+            pair.append(mx.QuantizedTensor(drawn, scaled, q.format, q.block, q.axis))
         products.append((pair[0], pair[1]))
     return products
 
