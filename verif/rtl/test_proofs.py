@@ -128,6 +128,14 @@ def test_results_may_wait_and_be_taken(name: str, modules: Modules, tmp_path: Pa
 
 
 @pytest.mark.yosys
+@pytest.mark.parametrize("load", ["q <= q", "if (d & ~d) q <= d", "if (1'b0) q <= d"])
+def test_a_register_that_is_never_loaded_may_hold_anything(load: str, tmp_path: Path) -> None:
+    text = f"module top(input clk, d, output y); reg q; always @(posedge clk) {load};"
+    with pytest.raises(AssertionError, match="proof did fail: y"):
+        proof.never(tmp_path, f"{text} assign y = q & d; endmodule", "top", seconds=10)
+
+
+@pytest.mark.yosys
 def test_a_proof_about_nothing_is_found(modules: Modules, tmp_path: Path) -> None:
     claims = Claims(summary="", never={}, assumed=["~(sink_valid & sink_ready)"])
     module = modules["register_slice_bits2_halved"]

@@ -255,7 +255,8 @@ def _write(folder: Path, text: str, top: str) -> None:
     """Write a design as ABC reads it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "design.sv").write_text(text)
-    gates = "opt -nodffe -nosdff"
+    # A register that is never loaded keeps what it held at first, which may be anything.
+    gates = "opt -nodffe -nosdff -keepdc"
     script = [
         "read_verilog -formal design.sv",
         f"hierarchy -top {top}",
