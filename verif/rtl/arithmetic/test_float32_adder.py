@@ -155,12 +155,13 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     a, b = (np.concatenate([*(pair[side] for pair in pairs), flush]) for side in (0, 1))
     clear = rng.random(a.size) < 0.2
     # Until all registers are known there are no pauses.
-    pauses = rng.random(a.size * 5 // 4) < 0.15
-    en = np.concatenate([np.ones(len(flush), np.int64), (~pauses).astype(np.int64)])
+    pauses = rng.random((2, a.size * 5 // 4)) < 0.15
+    settling = np.ones((2, len(flush)), np.int64)
+    en, en_last = np.concatenate([settling, (~pauses).astype(np.int64)], axis=1)
     # Operands stay in a pause: those at the pins have the number of clocks enabled before.
     number: NDArray[np.int64] = np.cumsum(en) - en
     row = np.minimum(number, a.size - 1)
-    operands = {"a": a[row], "b": b[row], "clear_a": clear[row], "en_last": en}
+    operands = {"a": a[row], "b": b[row], "clear_a": clear[row], "en_last": en_last}
     inputs = {
         f"{key}.{name}": module.ports[name].words(values)
         for key, module in farm.modules.items()
@@ -176,12 +177,16 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
         ]
     count = a.size - len(flush)
     assert number[-1] >= a.size
+    clocks = np.arange(en.size)
+    # The last clock before this one in which the last register took what was before it.
+    taken = np.maximum.accumulate(np.where(en_last, clocks, 0))[np.maximum(clocks - 1, 0)]
     for key, module in farm.modules.items():
         carried = {name: logs[key][name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum")}
         assert (carried["a"] == a[row]).all()
         assert (carried["b"] == b[row]).all()
-        added = number - module.latency  # the operands whose sum is shown
-        shown = (added >= 0) & (added < count)
+        # The operands whose sum is shown.
+        added = number[taken] - (module.latency - 1) if module.latency else number
+        shown = (clocks >= module.latency) & (added < count)
         expected, of = sums["clear_a" in module.ports], added[shown]
         compared = assert_equal(module.name, carried["sum"][shown], expected[of], a=a[of], b=b[of])
         tally(simulator, "float32_adder", compared)
