@@ -40,6 +40,7 @@ from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.program import Program
 from studies.encode_page import DOCS, as_text, costs, page, similarities
+from studies.prose import as_help
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
 
@@ -259,7 +260,7 @@ def main(argv: Sequence[str]) -> int:
     int
         Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
-    parser = argparse.ArgumentParser(prog="python -m studies.encode", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.encode", description=as_help(__doc__))
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE")
     parser.add_argument("--backend", choices=_BACKENDS, default=_BACKENDS[0])
     args = parser.parse_args(argv)

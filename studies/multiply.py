@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_array
+from studies.prose import as_help
 from verif.support import manifest
 from verif.support.array_job import Result, array_schedule, run_products
 from verif.support.data import minilm
@@ -142,7 +143,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
-    parser = argparse.ArgumentParser(prog="python -m studies.multiply", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.multiply", description=as_help(__doc__)
+    )
     parser.add_argument("a", nargs="?", type=Path, metavar="A.npy", help="M x K (default: MiniLM)")
     parser.add_argument("w", nargs="?", type=Path, metavar="W.npy", help="K x N")
     parser.add_argument("--arithmetic", choices=tuple(ARRAYS), default="exact")

@@ -21,6 +21,7 @@ from typing import Any
 
 from mxsafe.atomic import write_atomically
 from studies import trust_page
+from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.pipelines import PIPELINES, prove_pipeline
@@ -102,7 +103,7 @@ def _write(proofs: Mapping[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prove, print and write."""
-    parser = argparse.ArgumentParser(prog="python -m studies.proofs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.proofs", description=as_help(__doc__))
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
     parser.add_argument("--all", action="store_true", help="modules of a kind, not the smallest")
     parser.add_argument("--seconds", type=int, default=60, help="that a method may take (60)")

@@ -1,16 +1,25 @@
-"""Prose of generated pages: lines of the same length, whatever numbers are put in."""
+"""Prose of generated pages and of `--help`."""
 
 import textwrap
 
-__all__ = ["wrapped"]
+__all__ = ["as_help", "wrapped"]
 
 _AS_IS = ("|", "#", "!", "-", "```")
+
+
+def as_help(docstring: str | None) -> str:
+    """A module's docstring for a terminal, without the marks of literals.
+
+    Python leaves docstrings out with ``-OO``; then it is empty.
+    """
+    return (docstring or "").replace("``", "")
 
 
 def wrapped(page: str) -> str:
     """Break the prose of a Markdown page into lines of up to 100 characters.
 
-    Tables, headings, pictures, lists and code stay as they are.
+    They are of the same length, whatever numbers are put in. Tables, headings, pictures, lists and
+    code stay as they are.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from studies.coverage import record
 from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
+from studies.prose import as_help
 
 __all__ = ["main"]
 
@@ -25,7 +26,9 @@ FOLDER = Path("sim_build/coverage")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m studies.coverage", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.coverage", description=as_help(__doc__)
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="(all cores)")
     parser.add_argument(
         "--kept",

@@ -16,6 +16,7 @@ from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.executors import workers
 from studies.evidence import PARTS
 from studies.evidence.runs import Run, RunError, execute
+from studies.prose import as_help
 
 __all__ = ["main", "planned"]
 
@@ -95,7 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code: 0 success, 1 a run failed, 2 the command line is wrong, 130 interrupted.
     """
-    parser = argparse.ArgumentParser(prog="python -m studies.evidence", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.evidence", description=as_help(__doc__)
+    )
     parser.add_argument(
         "parts",
         nargs="*",

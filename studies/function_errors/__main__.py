@@ -23,6 +23,7 @@ from studies.function_errors import promises, record
 from studies.function_errors.errors import BOUNDS, Worst
 from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
+from studies.prose import as_help
 
 __all__ = ["Sweep", "main"]
 
@@ -53,7 +54,9 @@ def _file(text: str) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m studies.function_errors", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.function_errors", description=as_help(__doc__)
+    )
     parser.add_argument("names", nargs="*", type=_function, metavar="NAME", help="of functions")
     parser.add_argument(
         "--tables",

@@ -29,6 +29,7 @@ from studies.mutants.designs import Design, load
 from studies.mutants.designs import record as record_tests
 from studies.mutants.reasons import reason
 from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
+from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
 
@@ -44,7 +45,7 @@ def _positive(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m studies.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.mutants", description=as_help(__doc__))
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="(all cores)")
     parser.add_argument(

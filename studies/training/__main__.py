@@ -16,6 +16,7 @@ import numpy as np
 from mxsafe.analysis import figures
 from mxsafe.atomic import write_together
 from mxsafe.cli.arguments import UsageError, UserError, parse_block
+from studies.prose import as_help
 from studies.training import page
 from studies.training.comparison import (
     FLOATS,
@@ -125,7 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
-    parser = argparse.ArgumentParser(prog="python -m studies.training", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.training", description=as_help(__doc__)
+    )
     parser.add_argument("--data", choices=tuple(DATASETS), help="images (default: digits)")
     parser.add_argument(
         "--hidden", type=_sizes, metavar="N,N", help="outputs of each hidden layer (default: 64,32)"

@@ -1,6 +1,6 @@
-"""Prose of pages: paragraphs are broken anew, and all else is left alone."""
+"""Prose of pages: paragraphs are broken anew, and all else is left alone; prose of `--help`."""
 
-from studies.prose import wrapped
+from studies.prose import as_help, wrapped
 
 WORDS = "word " * 30
 TABLE = "| " + "cell " * 30 + "|\n|---|"
@@ -20,3 +20,11 @@ def test_tables_headings_pictures_lists_and_code_stay() -> None:
     picture, code = f"![{WORDS}](a.svg)", f"```\n{WORDS}\n```"
     page = "\n\n".join([f"# {WORDS}", TABLE, LIST, picture, code]) + "\n"
     assert wrapped(page) == page
+
+
+def test_help_has_no_marks_of_literals() -> None:
+    assert (
+        as_help("``python -m studies.mutants``: of ``gen/``")
+        == "python -m studies.mutants: of gen/"
+    )
+    assert as_help(None) == ""
