@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mxsafe.analysis.report import aligned
 from studies import trust_page
-from studies.coverage import record
+from studies.coverage import reasons, record
 from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
@@ -68,8 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
     )
     results = record.read()
-    for reason in record.unused(results["verilog"]):
-        print(f"no place has this reason any more: {reason}")
+    modules = results["verilog"]["modules"]
+    places = [(name, what) for name, found in modules.items() for what in found["left"]]
+    for pattern in reasons.unused(places):
+        print(f"no place needs {pattern}")
     print(aligned(record.library_rows(results["library"])))
     print(aligned(record.verilog_rows(results["verilog"])))
     trust_page.main()

@@ -1,8 +1,9 @@
 """Why places in the Verilog are not reached, as far as that is known."""
 
 import fnmatch
+from collections.abc import Iterable
 
-__all__ = ["REASONS", "UNKNOWN", "reason", "rule"]
+__all__ = ["REASONS", "UNKNOWN", "reason", "rule", "unused"]
 
 _BUS = "axi_*|burst_splitter*|memory_walk*|fetch*|load_engine*|store_engine*|mxsf_accelerator*"
 _QUEUES = "fetch*|queues*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
@@ -165,7 +166,7 @@ UNKNOWN = "not known"
 
 def rule(module: str, what: str) -> int | None:
     """Number of the reason why a place of a module was not reached."""
-    _, _, place = what.partition(": ")
+    place = _place(what)
     for number, (modules, places, _) in enumerate(REASONS):
         if _fits(module, modules) and _fits(place, places):
             return number
@@ -176,6 +177,35 @@ def reason(module: str, what: str) -> str:
     """Why a place of a module was not reached."""
     number = rule(module, what)
     return UNKNOWN if number is None else REASONS[number][2]
+
+
+def unused(left: Iterable[tuple[str, str]]) -> list[str]:
+    """Patterns that fit no place, of those for which their reason is the first that fits.
+
+    Parameters
+    ----------
+    left : iterable of (str, str)
+        Modules, and what was not reached of them.
+    """
+    of: dict[int | None, list[tuple[str, str]]] = {}
+    for module, what in left:
+        of.setdefault(rule(module, what), []).append((module, _place(what)))
+    found = []
+    for number, (modules, places, _) in enumerate(REASONS):
+        here = of.get(number, [])
+        texts = [module for module, _ in here], [place for _, place in here]
+        for patterns, fitted in zip((modules, places), texts, strict=True):
+            found += [
+                f"{pattern} in {modules}: {places}"
+                for pattern in patterns.split("|")
+                if not any(_fits(text, pattern) for text in fitted)
+            ]
+    return found
+
+
+def _place(what: str) -> str:
+    """A place without its line."""
+    return what.partition(": ")[2]
 
 
 def _fits(text: str, patterns: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
-from studies.coverage.reasons import REASONS, UNKNOWN, reason, rule
+from studies.coverage.reasons import UNKNOWN, reason
 from studies.prose import wrapped
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "library_rows",
     "read",
     "section",
-    "unused",
     "verilog_rows",
     "write",
 ]
@@ -108,18 +107,6 @@ def largest_rows(verilog: Mapping[str, Any], most: int = 20) -> list[tuple[str, 
             shown = ", ".join(f"`{re.sub(_LINE, '', net)}`" for net in nets)
             rows.append((f"`{name}`", f"{count:,}", shown))
     return rows
-
-
-def unused(verilog: Mapping[str, Any]) -> list[str]:
-    """Reasons that no place has, as their patterns."""
-    used = {
-        rule(name, what) for name, found in verilog["modules"].items() for what in found["left"]
-    }
-    return [
-        f"{modules}: {places}"
-        for number, (modules, places, _) in enumerate(REASONS)
-        if number not in used
-    ]
 
 
 def section(results: Mapping[str, Any]) -> str:

@@ -38,9 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "verilog", lambda folder, known, prove: RESULTS["verilog"])
     monkeypatch.setattr(command, "constants", lambda folder: {})
     monkeypatch.setattr(command.trust_page, "main", lambda: None)
-    nowhere = (("no module", "*", "nothing"),)
-    monkeypatch.setattr(reasons, "REASONS", nowhere)
-    monkeypatch.setattr(record, "REASONS", nowhere)
+    monkeypatch.setattr(reasons, "REASONS", (("no module", "*", "nothing"),))
     place = tmp_path / "coverage.json"
     monkeypatch.setattr(record, "RESULTS", place)
     return place
@@ -58,7 +56,7 @@ def test_it_measures_and_writes(
     shown = capsys.readouterr().out
     assert shown.startswith("1/2 verif/cli, after 0 minutes\n")
     assert "19 of 20 (95.0 %)" in shown
-    assert "no place has this reason any more: no module: *\n" in shown
+    assert "no place needs * in no module: *\n" in shown
     assert record.read() == RESULTS
 
 

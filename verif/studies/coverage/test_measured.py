@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from studies.coverage import measured, reasons, record
-from studies.coverage.reasons import UNKNOWN, reason
-from studies.coverage.record import largest_rows, left_rows, section, unused, verilog_rows
+from studies.coverage import measured, reasons
+from studies.coverage.reasons import UNKNOWN, reason, unused
+from studies.coverage.record import largest_rows, left_rows, section, verilog_rows
 from verif.support import coverage
 from verif.support.manifest import GEN
 
@@ -154,7 +154,6 @@ def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def _two_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasons, "REASONS", _REASONS)
-    monkeypatch.setattr(record, "REASONS", _REASONS)
 
 
 @pytest.mark.usefixtures("_two_reasons")
@@ -165,7 +164,12 @@ def test_tables() -> None:
     assert verilog_rows(found)[1:] == [("arithmetic", *numbers), ("all", *numbers)]
     assert left_rows(found)[1:] == [("never set", "0", "1"), (UNKNOWN, "1", "1")]
     assert largest_rows(found)[1:] == [(f"`{MODULE}`", "2", "`y v`, `else of y`")]
-    assert unused(found) == ["fp12*: z*"]
+    assert unused((MODULE, what) for what in _NUMBERS["left"]) == [
+        "none in none|fp12*: x* ^|z v",
+        "z v in none|fp12*: x* ^|z v",
+        "fp12* in fp12*: z*",
+        "z* in fp12*: z*",
+    ]
     assert reason("none", "1: z v") == "never set"
     assert reason("none", "1: x[0] ^v") == UNKNOWN
 
