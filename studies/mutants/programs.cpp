@@ -255,6 +255,11 @@ static Result run_job(const Job& job, const Result* right) {
     return result;
 }
 
+static bool same(const Result& one, const Result& other) {
+    return one.values == other.values && one.took == other.took && one.waits == other.waits &&
+           one.memory == other.memory && one.stuck == other.stuck;
+}
+
 int main(int count, char** arguments) {
     std::vector<int> mutants;
     for (char* next = arguments[1]; *next;) {
@@ -283,6 +288,9 @@ int main(int count, char** arguments) {
             }
             if (!killed) left.push_back(mutant);
         }
+        chosen = 0;
+        if (number == 2 && left.size() < mutants.size() && !same(right, run_job(job, &right)))
+            std::printf("0 0 0 0\n");
         mutants = left;
     }
     return 0;

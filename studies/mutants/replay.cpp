@@ -3,7 +3,8 @@
 // Arguments: numbers of mutants as a list; then for every run of the design a file of
 // rows, the kind of each output, and 1 if its bench drives nothing but streams, else 0. A line a
 // mutant and run that shows a difference is printed: "mutant run row kind", where kind is 0 for a
-// result that is wrong and 1 for anything else.
+// result that is wrong and 1 for anything else. After a run with differences the design itself is
+// put to it once more, as mutant 0: it has to show none.
 #include "design.h"
 #include "pins.h"
 
@@ -212,8 +213,11 @@ int main(int count, char** arguments) {
             if (start > 8) start = 0;
             while (start < rows && inputs[start * IN_WORDS + RESET]) ++start;
         }
-        for (int mutant : mutants) {
-            if (found[mutant]) continue;
+        bool differ = false;
+        std::vector<int> all = mutants;
+        all.push_back(0);
+        for (int mutant : all) {
+            if (found[mutant] || (!mutant && !differ)) continue;
             chosen = mutant;
             bool disturbs = false;
             replay(inputs, [&](size_t row, const uint32_t* outputs) {
@@ -233,6 +237,7 @@ int main(int count, char** arguments) {
                 std::printf("%d %d %zu %d\n", mutant, run, row, control ? 1 : 0);
                 std::fflush(stdout);
                 found[mutant] = !control;
+                differ = true;
                 disturbs = control;
                 return false;
             });

@@ -14,6 +14,7 @@ from pathlib import Path
 from mxsafe.host.verilator import (
     compiled_alone,
     locked,
+    number_from_zero,
     repeated_modules,
     tool_environment,
     verilator_bin,
@@ -151,7 +152,8 @@ def replay(
     killed: set[int] = set()
     other: dict[int, list[str]] = {}
     for line in output.splitlines():
-        mutant, at, _, kind = map(int, line.split())
+        mutant, at, row, kind = map(int, line.split())
+        assert mutant, f"{design.top} differs from itself in row {row} of {runs[at].test}"
         if kind:
             other.setdefault(known[mutant], []).append(runs[at].test)
         else:
@@ -331,6 +333,7 @@ def _compile(folder: Path, top: str, sources: Sequence[str], harness: Path) -> N
     )
     if repeated:
         _call(folder, ["make", "-f", "Vtop_hier.mk", "hier_verilation"], environment=environment)
+        number_from_zero(folder, repeated)
     made = [_runtime() / f"{name}.o" for name in _RUNTIME]
     for place in (folder, *(folder / f"V{name}" for name in repeated)):
         made += _objects(place, [harness] if place == folder else [])

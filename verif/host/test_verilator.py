@@ -1,5 +1,6 @@
 """Verilator is found, or what is missing is named."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -144,23 +145,60 @@ class Vadder_container: public Vadder {
 """
 
 
+NUMBERED = WRAPPER.replace("m_seqnum;", "m_seqnum = 0;")
+
+
+def test_evaluations_are_numbered_from_zero(tmp_path: Path) -> None:
+    wrapper = tmp_path / "Vadder" / "adder.cpp"
+    wrapper.parent.mkdir()
+    wrapper.write_text(WRAPPER)
+    verilator.number_from_zero(tmp_path, ["adder"])
+    assert wrapper.read_text() == NUMBERED
+
+
+def test_verilator_numbers_evaluations_as_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the wrapper of a module that is compiled by itself; no compiler is called."""
+    available("verilator")
+    source, main = tmp_path / "top.v", tmp_path / "main.cpp"
+    inner = "always @(posedge clk) q <= ~ q;\nendmodule\n"
+    source.write_text(
+        f"module inner(input clk, output reg q);\n{inner}"
+        "module top(input clk, output q);\n  inner inner_0(.clk(clk), .q(q));\nendmodule\n"
+    )
+    main.touch()
+    monkeypatch.setattr(verilator, "repeated_modules", lambda top, sources: ["inner"])
+    call = verilator._call
+
+    def only_verilator(folder: Path, command: tuple[str, ...], environment: object) -> None:
+        if command[0] == "verilator":
+            call(folder, command, dict(os.environ) | verilator.tool_environment())
+
+    monkeypatch.setattr(verilator, "_call", only_verilator)
+    build_library(tmp_path / "built", "top", [source], main, defines={})
+    text = (tmp_path / "built" / "Vinner" / "inner.cpp").read_text()
+    assert text.count("m_seqnum = 0;") == 1
+    assert "m_sleeper" in text
+
+
 def test_modules_are_let_sleep(tmp_path: Path) -> None:
     """The inputs are those that Verilator's wrapper gives, without the results."""
     wrapper, root = tmp_path / "adder.cpp", tmp_path / "Vadder___024root.h"
-    wrapper.write_text(WRAPPER)
+    wrapper.write_text(NUMBERED)
     root.write_text("CData/*0:0*/ __Vtrigprevexpr___TOP__clk__0;\n")
     verilator._let_sleep(tmp_path, "adder")
     text = wrapper.read_text()
     assert "void eval() { m_sleeper.eval(*this, std::tie(en, a)); }" in text
-    added = [line for line in text.splitlines() if line not in WRAPPER.splitlines()]
+    added = [line for line in text.splitlines() if line not in NUMBERED.splitlines()]
     assert len(added) == 4
-    assert [line for line in text.splitlines() if line not in added] == WRAPPER.splitlines()
+    assert [line for line in text.splitlines() if line not in added] == NUMBERED.splitlines()
 
 
 @pytest.mark.parametrize("missing", ["m_seqnum", "Vadder.h", "->eval()", "Vtrigprevexpr"])
 def test_what_verilator_writes_otherwise_stays(missing: str, tmp_path: Path) -> None:
     wrapper, root = tmp_path / "adder.cpp", tmp_path / "Vadder___024root.h"
-    wrapper.write_text(WRAPPER.replace(missing, "other"))
+    wrapper.write_text(NUMBERED.replace(missing, "other"))
     root.write_text("CData __Vtrigprevexpr___TOP__clk__0;\n".replace(missing, "other"))
     before = wrapper.read_text()
     verilator._let_sleep(tmp_path, "adder")

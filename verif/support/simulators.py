@@ -9,6 +9,7 @@ is optimised.
 """
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -32,6 +33,7 @@ from mxsafe.host.verilator import (
     compiled_alone,
     locked,
     module_texts,
+    number_from_zero,
     repeated_modules,
     tool_environment,
     verilator_bin,
@@ -255,6 +257,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
     )
     if repeated:
         _call(folder, "make", "-f", "Vtop_hier.mk", "hier_verilation")
+        number_from_zero(folder, repeated)
     with (folder / "Vtop.cpp").open("a") as text:
         text.write(_THIS_DESIGN)
     places = (folder, *(folder / f"V{name}" for name in repeated))
@@ -284,6 +287,7 @@ def _icarus(folder: Path, top: str, sources: Sequence[Path], covered: bool) -> N
 def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> Path:
     """Build a design, or find it built; returns the build folder."""
     texts = [part for s in sources for part in (s.name.encode(), s.read_bytes())]
+    texts.append(Path(inspect.getfile(number_from_zero)).read_bytes())
     options = coverage.OPTIONS if covered else ()
     folder = _folder(f"{simulator}-{top}", *texts, *map(str.encode, options))
     done = folder / "built"

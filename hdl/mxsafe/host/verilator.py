@@ -22,6 +22,7 @@ __all__ = [
     "locked",
     "module_parts",
     "module_texts",
+    "number_from_zero",
     "repeated_modules",
     "tool_environment",
     "verilator_bin",
@@ -46,6 +47,8 @@ _COMPILER_VARIABLES = ("CXX", "CPPFLAGS", "CXXFLAGS", "OBJCACHE")
 _SLEEPER = Path(__file__).with_name("sleeper.h")
 _EDGE = "__Vtrigprevexpr___TOP__clk__0"
 """What a module of Verilator's knows an edge of its clock by."""
+_NUMBER = "    long long m_seqnum"
+"""What numbers evaluations of a module that is compiled by itself, in Verilator's wrapper."""
 _FEWEST_INSTANCES = 3
 _LEAST_TEXT = 400_000
 """Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
@@ -117,6 +120,24 @@ def module_parts(texts: Mapping[str, str]) -> dict[str, Counter[str]]:
 def compiled_alone(names: Iterable[str]) -> str:
     """Lines of a control file that let Verilator compile modules by themselves."""
     return "".join(f'hier_block -module "{name}"\n' for name in names)
+
+
+def number_from_zero(folder: Path, modules: Iterable[str]) -> None:
+    """Let modules that are compiled by themselves number their evaluations from 0.
+
+    By these numbers a design knows which outputs are newer, those of a clock edge or those of an
+    input. Verilator begins with what is in memory: where that is a little less than 2^64 the number
+    comes to 0 on the way, and for a moment older outputs count.
+
+    Parameters
+    ----------
+    folder : Path
+        What Verilator has written, with a folder ``V<module>`` for each module.
+    modules : iterable of str
+    """
+    for name in modules:
+        wrapper = folder / f"V{name}" / f"{name}.cpp"
+        wrapper.write_text(wrapper.read_text().replace(f"{_NUMBER};\n", f"{_NUMBER} = 0;\n"))
 
 
 def repeated_modules(top: str, sources: Sequence[Path]) -> list[str]:
@@ -215,6 +236,7 @@ def _verilate(
         *(str(path.resolve()) for path in (control, *files)),
     )
     _call(folder, command, environment)
+    number_from_zero(folder, repeated)
     for name in repeated:
         _let_sleep(folder / f"V{name}", name)
     makefile = f"{_PREFIX}_hier.mk" if repeated else f"{_PREFIX}.mk"
@@ -262,7 +284,7 @@ def _let_sleep(folder: Path, name: str) -> None:
     """
     wrapper, root = folder / f"{name}.cpp", folder / f"V{name}___024root.h"
     text = wrapper.read_text()
-    counted, included = "    long long m_seqnum;\n", f'#include "V{name}.h"\n'
+    counted, included = f"{_NUMBER} = 0;\n", f'#include "V{name}.h"\n'
     update = re.search(rf"{name}_protectlib_combo_update\(\n.*?->eval\(\);", text, re.DOTALL)
     if not update or counted not in text or included not in text or _EDGE not in root.read_text():
         return

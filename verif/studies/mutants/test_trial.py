@@ -288,6 +288,25 @@ def test_beats_tell_more_than_handshakes(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.full
+def test_a_design_that_differs_from_itself_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it begins with what happens to be in memory, for instance: it would kill mutants."""
+    module, design, _ = _recorded(tmp_path, monkeypatch, "verilator", 300)
+    text = module.sources[0].read_text()
+    ready, beats = "  assign s_axis_tready = ", "{ beats, s_axis_tdata }"
+    assert text.count(ready) == text.count(beats) == 1
+    opened = (
+        '  import "DPI-C" function int dup(input int file);\n  wire [1:0] mutant;\n'
+        "  integer opened;\n  initial opened = dup(1);\n"  # one more at each call
+    )
+    text = text.replace(ready, opened + ready).replace(beats, f"opened ^ {beats}")
+    program = build([Mutants(module.name, (), text)], design, tmp_path / "any")
+    with pytest.raises(AssertionError, match=rf"^{design.top} differs from itself in row \d+ of "):
+        replay(program, module.name, [1], design, tmp_path / "rows", most_rows=1000, seconds=60.0)
+
+
+@pytest.mark.full
 def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 500)
     (run,) = design.runs
