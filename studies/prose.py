@@ -18,8 +18,7 @@ def as_help(docstring: str | None) -> str:
 def wrapped(page: str) -> str:
     """Break the prose of a Markdown page into lines of up to 100 characters.
 
-    They are of the same length, whatever numbers are put in. Tables, headings, pictures, lists and
-    code stay as they are.
+    Tables, headings, pictures, lists and code stay as they are.
 
     Parameters
     ----------

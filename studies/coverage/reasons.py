@@ -176,19 +176,19 @@ def reason(module: str, what: str) -> str:
 
 
 def unused(left: Iterable[tuple[str, str]]) -> list[str]:
-    """Patterns that fit no place, of those for which their reason is the first that fits.
+    """Patterns that fit none of the places that have their reason.
 
     Parameters
     ----------
     left : iterable of (str, str)
         Modules, and what was not reached of them.
     """
-    of: dict[int | None, list[tuple[str, str]]] = {}
+    by_rule: dict[int | None, list[tuple[str, str]]] = {}
     for module, what in left:
-        of.setdefault(rule(module, what), []).append((module, _place(what)))
+        by_rule.setdefault(rule(module, what), []).append((module, _place(what)))
     found = []
     for number, (modules, places, _) in enumerate(REASONS):
-        here = of.get(number, [])
+        here = by_rule.get(number, [])
         texts = [module for module, _ in here], [place for _, place in here]
         for patterns, fitted in zip((modules, places), texts, strict=True):
             found += [

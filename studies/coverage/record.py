@@ -139,7 +139,7 @@ def section(results: Mapping[str, Any]) -> str:
     )
     of_reasons = (
         "What is left there has these reasons, as far as one is known; they stand in "
-        "`studies/coverage/reasons.py`, and the command names those that no place has any more."
+        "`studies/coverage/reasons.py`, and the command names patterns that no place has any more."
     )
     missing = [f"`{name}`" for name in run["not_run"]]
     parts = [

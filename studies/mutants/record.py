@@ -62,7 +62,8 @@ notices. It wrote this page; [how it is verified](verification.md) says what the
   unit prove of its Verilog, for bits that no simulation reaches, such as the upper ones of a
   counter: one of these proofs has to fail, by a counterexample or because its induction does not
   close any more. A simulation that does not end in {seconds:.0f} seconds of a processor has failed
-  too.
+  too. Where mutants give wrong results, the design is replayed once more without one, and must give
+  what it gave before: after each run, of a machine after the first program that kills one.
 - **Equivalent** are those for which a proof succeeds: no user of the module sees a difference, for
   all inputs in all clocks after registers were 0. ABC finds registers and nets that are always
   equal, a SAT solver has the rest by induction, and ABC by property-directed reachability. Mutants

@@ -3,8 +3,8 @@
 // Arguments: numbers of mutants as a list; then for every run of the design a file of
 // rows, the kind of each output, and 1 if its bench drives nothing but streams, else 0. A line a
 // mutant and run that shows a difference is printed: "mutant run row kind", where kind is 0 for a
-// result that is wrong and 1 for anything else. After a run with differences the design itself is
-// put to it once more, as mutant 0: it has to show none.
+// result that is wrong and 1 for anything else. After a run with differences the design is replayed
+// once more, as mutant 0, and has to show none.
 #include "design.h"
 #include "pins.h"
 
@@ -186,6 +186,7 @@ int main(int count, char** arguments) {
         mutants.push_back(std::strtol(next, &next, 10));
         if (*next) ++next;
     }
+    mutants.push_back(0);
     std::vector<bool> found(1 << 20);
     for (int run = 0; 2 + 3 * run + 2 < count; ++run) {
         const std::vector<uint32_t> inputs = read_rows(arguments[2 + 3 * run]);
@@ -214,9 +215,7 @@ int main(int count, char** arguments) {
             while (start < rows && inputs[start * IN_WORDS + RESET]) ++start;
         }
         bool differ = false;
-        std::vector<int> all = mutants;
-        all.push_back(0);
-        for (int mutant : all) {
+        for (int mutant : mutants) {
             if (found[mutant] || (!mutant && !differ)) continue;
             chosen = mutant;
             bool disturbs = false;

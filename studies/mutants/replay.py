@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from mxsafe.host import verilator
 from mxsafe.host.verilator import (
     compiled_alone,
     locked,
@@ -152,8 +153,8 @@ def replay(
     killed: set[int] = set()
     other: dict[int, list[str]] = {}
     for line in output.splitlines():
-        mutant, at, row, kind = map(int, line.split())
-        assert mutant, f"{design.top} differs from itself in row {row} of {runs[at].test}"
+        mutant, at, clock, kind = map(int, line.split())
+        assert mutant, f"{design.top} differs from itself in clock {clock} of {runs[at].test}"
         if kind:
             other.setdefault(known[mutant], []).append(runs[at].test)
         else:
@@ -290,7 +291,7 @@ def build(several: Sequence[Mutants], design: Design, folder: Path) -> Program:
     texts = {s.name: texts.get(s.name) or s.read_text() for s in design.sources}
     harness = _PROGRAMS if design.runs_programs else _HARNESS
     files = [*texts.values(), _header(design.pins), _addresses()]
-    files += [_DESIGN.read_text(), harness.read_text()]
+    files += [_DESIGN.read_text(), harness.read_text(), Path(verilator.__file__).read_text()]
     digest = hashlib.sha256("\0".join(files).encode()).hexdigest()
     program = Program((folder / "replay").absolute(), names)
     with locked(folder):

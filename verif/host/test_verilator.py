@@ -1,7 +1,7 @@
 """Verilator is found, or what is missing is named."""
 
-import os
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -162,18 +162,19 @@ def test_verilator_numbers_evaluations_as_expected(
     """In the wrapper of a module that is compiled by itself; no compiler is called."""
     available("verilator")
     source, main = tmp_path / "top.v", tmp_path / "main.cpp"
-    inner = "always @(posedge clk) q <= ~ q;\nendmodule\n"
     source.write_text(
-        f"module inner(input clk, output reg q);\n{inner}"
+        "module inner(input clk, output reg q);\n  always @(posedge clk) q <= ~ q;\nendmodule\n"
         "module top(input clk, output q);\n  inner inner_0(.clk(clk), .q(q));\nendmodule\n"
     )
     main.touch()
     monkeypatch.setattr(verilator, "repeated_modules", lambda top, sources: ["inner"])
     call = verilator._call
 
-    def only_verilator(folder: Path, command: tuple[str, ...], environment: object) -> None:
+    def only_verilator(
+        folder: Path, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
         if command[0] == "verilator":
-            call(folder, command, dict(os.environ) | verilator.tool_environment())
+            call(folder, command, environment)
 
     monkeypatch.setattr(verilator, "_call", only_verilator)
     build_library(tmp_path / "built", "top", [source], main, defines={})

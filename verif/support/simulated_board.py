@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 from pathlib import Path
 
+from mxsafe.host import verilator
 from mxsafe.host.verilator import build_library
 from mxsafe.machine.frames import MOST_WORDS
 from mxsafe.rtl.board.ulx3s import Ulx3s, Ulx3sConfiguration
@@ -35,7 +36,8 @@ class SimulatedBoard:
         module = generated(Ulx3s(configuration), folder)
         sources = [*module.sources, _PLL]
         self.divisor, self.patience = (module.parameters[n] for n in ("divisor", "patience"))
-        digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in (*sources, _MAIN)))
+        made_of = (*sources, _MAIN, Path(verilator.__file__))
+        digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in made_of))
         library = build_library(
             SCRATCH / f"board-{digest.hexdigest()[:16]}",
             module.name,

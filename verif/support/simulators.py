@@ -9,7 +9,6 @@ is optimised.
 """
 
 import hashlib
-import inspect
 import json
 import os
 import re
@@ -28,6 +27,7 @@ import cocotb_tools.config
 import pytest
 from cocotb_tools.runner import get_results, get_runner
 
+from mxsafe.host import verilator
 from mxsafe.host.verilator import (
     PROGRAMS,
     compiled_alone,
@@ -287,7 +287,8 @@ def _icarus(folder: Path, top: str, sources: Sequence[Path], covered: bool) -> N
 def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> Path:
     """Build a design, or find it built; returns the build folder."""
     texts = [part for s in sources for part in (s.name.encode(), s.read_bytes())]
-    texts.append(Path(inspect.getfile(number_from_zero)).read_bytes())
+    if simulator == "verilator":
+        texts.append(Path(verilator.__file__).read_bytes())
     options = coverage.OPTIONS if covered else ()
     folder = _folder(f"{simulator}-{top}", *texts, *map(str.encode, options))
     done = folder / "built"

@@ -48,7 +48,7 @@ _SLEEPER = Path(__file__).with_name("sleeper.h")
 _EDGE = "__Vtrigprevexpr___TOP__clk__0"
 """What a module of Verilator's knows an edge of its clock by."""
 _NUMBER = "    long long m_seqnum"
-"""What numbers evaluations of a module that is compiled by itself, in Verilator's wrapper."""
+"""Declares the counter of evaluations in Verilator's wrapper of a module compiled by itself."""
 _FEWEST_INSTANCES = 3
 _LEAST_TEXT = 400_000
 """Instances of a module, and characters of Verilog in all of them, that make it worth a library."""
@@ -125,15 +125,18 @@ def compiled_alone(names: Iterable[str]) -> str:
 def number_from_zero(folder: Path, modules: Iterable[str]) -> None:
     """Let modules that are compiled by themselves number their evaluations from 0.
 
-    By these numbers a design knows which outputs are newer, those of a clock edge or those of an
-    input. Verilator begins with what is in memory: where that is a little less than 2^64 the number
-    comes to 0 on the way, and for a moment older outputs count.
+    Verilator's wrapper of such a module leaves the counter of its evaluations uninitialised. By
+    these numbers, without a sign, a design chooses between the outputs of the last clock edge and
+    those of the last change of an input. A counter that begins just below 2^64 comes to 0 on the
+    way, and older outputs are chosen until the next edge. What another version of Verilator may
+    have written otherwise stays as it is.
 
     Parameters
     ----------
     folder : Path
         What Verilator has written, with a folder ``V<module>`` for each module.
     modules : iterable of str
+        Those that are compiled by themselves.
     """
     for name in modules:
         wrapper = folder / f"V{name}" / f"{name}.cpp"

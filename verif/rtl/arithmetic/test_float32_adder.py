@@ -157,6 +157,8 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     # Until all registers are known there are no pauses.
     pauses = rng.random((2, a.size * 5 // 4)) < 0.15
     settling = np.ones((2, len(flush)), np.int64)
+    # In the second half the last register pauses by itself, and does not see every sum.
+    pauses[1, : a.size // 2] = pauses[0, : a.size // 2]
     en, en_last = np.concatenate([settling, (~pauses).astype(np.int64)], axis=1)
     # Operands stay in a pause: those at the pins have the number of clocks enabled before.
     number: NDArray[np.int64] = np.cumsum(en) - en

@@ -302,7 +302,9 @@ def test_a_design_that_differs_from_itself_is_refused(
     )
     text = text.replace(ready, opened + ready).replace(beats, f"opened ^ {beats}")
     program = build([Mutants(module.name, (), text)], design, tmp_path / "any")
-    with pytest.raises(AssertionError, match=rf"^{design.top} differs from itself in row \d+ of "):
+    with pytest.raises(
+        AssertionError, match=rf"^{design.top} differs from itself in clock \d+ of "
+    ):
         replay(program, module.name, [1], design, tmp_path / "rows", most_rows=1000, seconds=60.0)
 
 
