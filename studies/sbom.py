@@ -4,8 +4,8 @@ The packages that ``pyproject.toml`` names and those that they need in turn, in 
 are installed, without extras. Nothing is fetched.
 """
 
+import argparse
 import json
-import sys
 import tomllib
 from collections.abc import Sequence
 from importlib.metadata import distribution
@@ -16,6 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import mxsafe
+from mxsafe.atomic import write_atomically
+from studies.prose import as_help
 
 __all__ = ["bill", "main"]
 
@@ -87,14 +89,17 @@ def bill() -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write it to a file, or print it."""
+    parser = argparse.ArgumentParser(prog="python -m studies.sbom", description=as_help(__doc__))
+    parser.add_argument("file", nargs="?", type=Path, help="is printed without one")
+    file = parser.parse_args(arguments).file
     text = json.dumps(bill(), indent=2) + "\n"
-    if arguments:
-        Path(arguments[0]).write_text(text)
-    else:
+    if file is None:
         print(text, end="")
+    else:
+        write_atomically(file, lambda out: out.write(text.encode()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -136,7 +136,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if counts:
         terminalreporter.section("compared with the model, bit for bit")
         for (unit, simulator), items in sorted(counts.items()):
-            terminalreporter.write_line(f"{unit:<32}{simulator:<12}{items:>12,}")
+            terminalreporter.write_line(f"{unit:<40} {simulator:<12}{items:>12,}")
     for text in texts:
         terminalreporter.section("real data")
         terminalreporter.write_line(text)

@@ -125,8 +125,8 @@ def total(results: Mapping[str, Any]) -> str:
         text += (
             f"\n\n{which} of those alive make no difference that anybody could see, or none "
             "within what is simulated, for reasons that stand in `studies/mutants/reasons.py` but "
-            f"are not proved: without them the score is {without}, and that of each module at "
-            f"least {100 * lowest(results):.1f} %."
+            f"are not proved: without them the score is {without}, and the lowest of a module "
+            f"{100 * lowest(results):.1f} %."
         )
     raw = {
         name: killed / (tried - equivalent)
