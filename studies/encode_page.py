@@ -80,9 +80,8 @@ COSTS-HERE
 
 *cosine*: of the embedding with that of float32. *cycles* are counted by the machine, *predicted* is
 what `mxsafe.machine.compiler.timing` says. *array busy*: clocks in which the array takes a beat.
-*s simulated* are those that went by, on a computer that also had other work; 17,000 cycles take
-about a second of one core. With few tokens the time goes to reading weights, once each:
-{least:.1f} MB are read at least.
+*s simulated* are those that went by, on a computer that also had other work. With few tokens the
+time goes to reading weights, once each: {least:.1f} MB are read at least.
 
 Similarity of pairs of sentences, float32 on the left and the machine on the right:
 
