@@ -211,6 +211,7 @@ def test_the_library_is_summed_up(tmp_path: Path) -> None:
 def test_every_module_says_what_it_is() -> None:
     for file in sorted(GEN.glob("*.v")):
         _, summary = measured._unit(file.stem)
+        assert summary.endswith("."), file.name
         assert len(summary) > 20, file.name
 
 
