@@ -17,8 +17,8 @@ from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineCon
 from mxsafe.machine.description import (
     DESCRIPTORS,
     ERRORS,
+    MOST_TOKENS,
     REGISTERS,
-    TOKEN_BITS,
     Descriptor,
     Field,
     Register,
@@ -235,7 +235,9 @@ missing tokens. To use a buffer in two halves, LOAD waits for a token of GEMM fr
 on: that GEMM has read the half.
 
 A program has ended when all its descriptors have. If nothing runs and nothing can start, the
-machine stops with the error `deadlock`.
+machine stops with the error `deadlock`. Whether a program comes to that does not depend on timing:
+assembler and compiler find it out from queues and tokens alone, refuse such a program and say which
+descriptor waits, and for what. `mxsafe disassemble` marks it.
 
 ## Example
 
@@ -674,7 +676,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
         block_beats=sizes.block_beats,
         tile_beats=sizes.tile_beats,
         queue_depth=sizes.queue_depth,
-        most_tokens=(1 << TOKEN_BITS) - 1,
+        most_tokens=MOST_TOKENS,
         buffers=markdown(_buffers(sizes), labels=5),
         descriptors="\n\n".join(map(_descriptor, DESCRIPTORS.values())),
         registers=markdown(_registers(REGISTERS), labels=5),

@@ -14,7 +14,7 @@ from mxsafe.machine.assembler import (
     fault_of,
 )
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, Descriptor
+from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, QUEUES, Descriptor
 from verif.support.machine_sizes import machine_of
 
 USUAL = MachineConfiguration()
@@ -49,6 +49,13 @@ def random_instruction(
     return Instruction(descriptor.name, values)
 
 
+def given(instruction: Instruction) -> bytes:
+    """Descriptors that give it the tokens which it waits for."""
+    signal = 1 << instruction.descriptor.queue
+    givers = (VALID[queue] for bit, queue in enumerate(QUEUES) if instruction["wait"] >> bit & 1)
+    return b"".join(changed(giver, signal=signal).encoded() for giver in givers)
+
+
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_bytes_there_and_back(name: str) -> None:
     rng = np.random.default_rng(3)
@@ -64,7 +71,8 @@ def test_bytes_there_and_back(name: str) -> None:
         fault = made.fault(USUAL)
         assert fault_of(data, USUAL) == fault
         if fault is None:
-            assert assemble_text(disassemble(data)) == data
+            program = given(made) + data
+            assert assemble_text(disassemble(program)) == program
             taken += 1
         else:
             assert fault.error == "malformed"
@@ -283,6 +291,15 @@ def test_a_program_with_a_fault_says_where() -> None:
         ASSEMBLER.assemble([VALID["load"], VALID["gemm"], wrong])
 
 
+def test_a_program_that_never_ends_says_where() -> None:
+    program = [changed(VALID["load"], signal=4), changed(VALID["gemm"], wait=1)]
+    message = r"^descriptor 1: it waits for a token of load for ever$"
+    with pytest.raises(ValueError, match=message):
+        ASSEMBLER.assemble(program)
+    with pytest.raises(ValueError, match=message):
+        assemble_text("\n".join(map(str, program)))
+
+
 def test_text() -> None:
     program = ASSEMBLER.assemble(
         [
@@ -296,6 +313,10 @@ def test_text() -> None:
         "    1  gemm   wait=load signal=load,vector strips_a=1 strips_w=1 beats=96 block=16 "
         "last_rows=16 clear=1 write=1",
     ]
+    waits = changed(VALID["gemm"], wait=1)
+    first, second = disassemble(VALID["load"].encoded() + waits.encoded()).splitlines()
+    assert "#" not in first
+    assert second.endswith("write=1  # it waits for a token of load for ever")
     broken = bytes(32) + changed(VALID["gemm"], beats=0).encoded()
     first, second = disassemble(broken).splitlines()
     assert first == f"    0  # {'00' * 32}: opcode must be one of 1, 2, 3, 4, not 0"

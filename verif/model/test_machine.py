@@ -132,6 +132,11 @@ def test_tokens_make_the_order_irrelevant() -> None:
     assert len(in_all_orders(without, 2048)) > 1
 
 
+def _encoded(program: list[Instruction]) -> bytes:
+    """The bytes of a program that the assembler refuses, since it never ends."""
+    return b"".join(instruction.encoded() for instruction in program)
+
+
 def test_a_full_counter_makes_its_queue_wait() -> None:
     """Many more tokens than a counter holds; who takes them comes late in the program."""
     depth = MachineConfiguration(queue_depth=63)
@@ -139,9 +144,12 @@ def test_a_full_counter_makes_its_queue_wait() -> None:
     take = ASSEMBLER.store(buffer="vector", wait="load")
     drop = ASSEMBLER.gemm(wait="load")
     memory = np.zeros(64, np.uint8)
-    outcome = Machine(depth).run(ASSEMBLER.assemble([give] * 130 + [take, drop] * 130), memory)
+    outcome = Machine(depth).run(_encoded([give] * 130 + [take, drop] * 130), memory)
     assert outcome.error == "deadlock", "fetch waits behind LOAD, whose counter is full"
     assert outcome.descriptor == 63
+    assert outcome.reason == (
+        "its signal to gemm and store never finds room in the counter, which holds 63 tokens"
+    )
     mixed = [give] * 60 + [take, drop] * 60
     outcome = Machine(depth).run(ASSEMBLER.assemble(mixed * 3), memory)
     assert (outcome.error, outcome.words_read) == ("none", 180)
@@ -164,16 +172,33 @@ def test_a_full_counter_makes_its_queue_wait() -> None:
     ],
 )
 def test_deadlock(program: list[Instruction], descriptor: int) -> None:
-    outcome = Machine().run(ASSEMBLER.assemble(program), np.zeros(64, np.uint8))
+    outcome = Machine().run(_encoded(program), np.zeros(64, np.uint8))
     assert (outcome.error, outcome.code) == ("deadlock", ERRORS["deadlock"])
     assert outcome.descriptor == descriptor
+
+
+def test_each_descriptor_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it waits for a place in its queue."""
+    program = [ASSEMBLER.load(buffer="vector", signal="store")] * 20
+    program += [ASSEMBLER.store(buffer="vector", wait="load")] * 20
+    data, count = ASSEMBLER.assemble(program), 0
+    decode = Instruction.decoded
+
+    def counted(given: bytes) -> Instruction:
+        nonlocal count
+        count += 1
+        return decode(given)
+
+    monkeypatch.setattr(Instruction, "decoded", counted)
+    assert Machine().run(data, np.zeros(64, np.uint8)).error == "none"
+    assert count == len(program)
 
 
 def test_tokens_left_over_are_forgotten() -> None:
     machine, memory = Machine(), np.zeros(64, np.uint8)
     give = ASSEMBLER.load(buffer="vector", signal="gemm")
     assert machine.run(ASSEMBLER.assemble([give]), memory).error == "none"
-    taker = ASSEMBLER.assemble([ASSEMBLER.gemm(wait="load")])
+    taker = ASSEMBLER.gemm(wait="load").encoded()
     assert machine.run(taker, memory).error == "deadlock"
 
 

@@ -10,9 +10,9 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
     LOAD_BUFFERS,
+    MOST_TOKENS,
     STORE_BUFFERS,
     TARGETS,
-    TOKEN_BITS,
 )
 from mxsafe.machine.reach import address_fault
 from mxsafe.model.machine import Machine
@@ -244,10 +244,10 @@ def deadlocks(
     # The last token finds no room, and what would take it stands behind it.
     give = assembler.load(buffer="vector", signal="gemm")
     take = assembler.load(buffer="vector")
-    many = [give] * (1 << TOKEN_BITS)
+    many = [give] * (MOST_TOKENS + 1)
     programs.append(("too many tokens", [*many, *[take] * configuration.queue_depth]))
     for name, instructions in programs:
-        data = assembler.assemble(instructions)
+        data = b"".join(one.encoded() for one in instructions)
         outcome = Machine(configuration).run(data, program.memory.copy(), base=program.base)
         if outcome.error == "deadlock":
             number = outcome.descriptor

@@ -30,5 +30,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Show a program of the machine as text, a line for each descriptor: its number, "
-    "its kind and the fields that are not 0. What the machine does not take is marked.",
+    "its kind and the fields that are not 0. What the machine does not take is marked, "
+    "and where a program would wait for ever.",
 )

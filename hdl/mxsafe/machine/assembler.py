@@ -14,9 +14,18 @@ from mxsafe.machine.description import (
     Descriptor,
     Field,
 )
+from mxsafe.machine.tokens import Deadlock, Header, deadlock_of
 from mxsafe.validation import Form, checked, require_integer, shown
 
-__all__ = ["Assembler", "Fault", "Instruction", "assemble_text", "disassemble", "fault_of"]
+__all__ = [
+    "Assembler",
+    "Fault",
+    "Instruction",
+    "assemble_text",
+    "decoded",
+    "disassemble",
+    "fault_of",
+]
 
 Value = int | float | str | Sequence[str]
 _VALUE = Form.of(Value)
@@ -84,6 +93,11 @@ class Instruction:
     def descriptor(self) -> Descriptor:
         """What its fields are."""
         return DESCRIPTORS[self.kind]
+
+    @property
+    def header(self) -> Header:
+        """Its queue and its tokens."""
+        return Header(self.descriptor.queue, self["wait"], self["signal"])
 
     def __getitem__(self, name: str) -> int:
         return self.values[name]
@@ -230,6 +244,12 @@ def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
     ValueError
         If they are not as many as a descriptor has.
     """
+    found = _taken(data, configuration)
+    return found if isinstance(found, Fault) else None
+
+
+def _taken(data: bytes, configuration: MachineConfiguration) -> Instruction | Fault:
+    """The descriptor that bytes are, or why a machine does not take them."""
     try:
         instruction = Instruction.decoded(data)
     except ValueError as error:
@@ -242,7 +262,19 @@ def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
             return Fault(
                 "malformed", f"{instruction.kind}: bits {bits.start} to {bits.stop - 1} must be 0"
             )
-    return instruction.fault(configuration)
+    return instruction.fault(configuration) or instruction
+
+
+@checked
+def decoded(program: bytes, configuration: MachineConfiguration) -> list[Instruction | Fault]:
+    """The descriptors of a program; in place of one that the machine does not take, why.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not a whole number of descriptors.
+    """
+    return [_taken(data, configuration) for data in split(program)]
 
 
 class Assembler:
@@ -311,9 +343,11 @@ class Assembler:
         TypeError
             If it holds anything else.
         ValueError
-            If the machine does not take a descriptor; the message gives its number.
+            If the machine does not take a descriptor, or waits for ever; the message gives the
+            number of the descriptor.
         """
         data = bytearray()
+        program = list(program)
         for number, instruction in enumerate(program):
             if not isinstance(instruction, Instruction):
                 raise TypeError(f"program must hold instructions, not {shown(instruction)}")
@@ -321,7 +355,16 @@ class Assembler:
             if fault is not None:
                 raise ValueError(f"descriptor {number}: {fault.reason}")
             data += instruction.encoded()
+        if deadlock := _deadlock(program, self.configuration):
+            raise ValueError(f"descriptor {deadlock.descriptor}: {deadlock.reason}")
         return bytes(data)
+
+
+def _deadlock(
+    program: Iterable[Instruction], configuration: MachineConfiguration
+) -> Deadlock | None:
+    """Where a machine waits for ever."""
+    return deadlock_of((i.header for i in program), configuration.queue_depth)
 
 
 def split(program: bytes) -> list[bytes]:
@@ -347,7 +390,8 @@ def disassemble(program: bytes, configuration: MachineConfiguration | None = Non
     ----------
     program : bytes
     configuration : MachineConfiguration, optional
-        Machine that it is for; by default the usual one. What it does not take is marked.
+        Machine that it is for; by default the usual one. What it does not take is marked, and
+        where a program of descriptors that it takes would wait for ever.
 
     Raises
     ------
@@ -355,13 +399,17 @@ def disassemble(program: bytes, configuration: MachineConfiguration | None = Non
         If the bytes are not a whole number of descriptors.
     """
     configuration = configuration or MachineConfiguration()
+    found = decoded(program, configuration)
+    marks = {n: one.reason for n, one in enumerate(found) if isinstance(one, Fault)}
+    taken = [one for one in found if isinstance(one, Instruction)]
+    if not marks and (deadlock := _deadlock(taken, configuration)):
+        marks[deadlock.descriptor] = deadlock.reason
     lines = []
-    for number, data in enumerate(split(program)):
-        fault = fault_of(data, configuration)
-        if fault is not None and fault.error == "opcode":
-            lines.append(f"{number:5d}  # {data.hex()}: {fault.reason}")
+    for number, (data, one) in enumerate(zip(split(program), found, strict=True)):
+        if isinstance(one, Fault) and one.error == "opcode":
+            lines.append(f"{number:5d}  # {data.hex()}: {one.reason}")
             continue
-        mark = f"  # {fault.reason}" if fault else ""
+        mark = f"  # {marks[number]}" if number in marks else ""
         lines.append(f"{number:5d}  {Instruction.decoded(data)}{mark}")
     return "".join(f"{line}\n" for line in lines)
 
@@ -376,9 +424,10 @@ def assemble_text(text: str, configuration: MachineConfiguration | None = None) 
     ------
     ValueError
         If a line is something else, or the machine does not take it; the message gives the line.
+        If the machine would wait for ever; the message gives the number of the descriptor.
     """
     configuration = configuration or MachineConfiguration()
-    data = bytearray()
+    program = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
         if words and words[0].isdigit():
@@ -392,8 +441,8 @@ def assemble_text(text: str, configuration: MachineConfiguration | None = None) 
             raise ValueError(f"line {number}: {error}") from None
         if fault is not None:
             raise ValueError(f"line {number}: {fault.reason}")
-        data += made.encoded()
-    return bytes(data)
+        program.append(made)
+    return Assembler(configuration).assemble(program)
 
 
 def _from_words(words: Sequence[str]) -> Instruction:

@@ -35,6 +35,7 @@ __all__ = [
     "FORMATS",
     "HEADER",
     "IDENTITY",
+    "MOST_TOKENS",
     "OPCODES",
     "QUEUES",
     "REDUCTION",
@@ -62,6 +63,8 @@ IDENTITY = 0x4653584D
 VERSION = 1
 TOKEN_BITS = 6
 """Bits of the counter of tokens from one queue to another."""
+MOST_TOKENS = (1 << TOKEN_BITS) - 1
+"""What such a counter holds."""
 QUEUES = ("load", "gemm", "vector", "store")
 """Queues in the order of their bits in a descriptor's `wait` and `signal`."""
 FORMATS = tuple(MX_FORMATS)

@@ -4,16 +4,16 @@ What a program does to memory does not depend on timing, if its descriptors orde
 tokens. So the interpreter runs one descriptor after the other, in an order of its own.
 """
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.machine.assembler import Instruction, fault_of, split
+from mxsafe.machine.assembler import Fault, Instruction, decoded
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ERRORS, QUEUES, TOKEN_BITS
+from mxsafe.machine.description import ERRORS, QUEUES
+from mxsafe.machine.tokens import TokenQueues
 from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
@@ -21,8 +21,6 @@ from mxsafe.model.machine_vector import vector
 from mxsafe.validation import Wide, checked, shown
 
 __all__ = ["Machine", "Outcome"]
-
-_MOST_TOKENS = (1 << TOKEN_BITS) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +49,6 @@ class Outcome:
     def code(self) -> int:
         """Number of the error, as the machine's register shows it."""
         return ERRORS[self.error]
-
-
-@dataclass
-class _Queue:
-    """Descriptors that wait, the first of them perhaps done but for tokens that it has to give."""
-
-    waiting: deque[tuple[int, Instruction]] = field(default_factory=deque)
-    to_signal: int = 0
-    ran: bool = False
 
 
 @checked
@@ -116,7 +105,8 @@ class Machine:
                 f"order must have each of {', '.join(QUEUES)} once, not {shown(order)}"
             )
         precedence = None if order is None else [QUEUES.index(name) for name in order]
-        return _Run(self, split(program), words, precedence).outcome()
+        found = decoded(program, self.configuration)
+        return _Run(self, found, words, precedence).outcome()
 
     def _words(self, memory: NDArray[np.uint8], base: int) -> NDArray[np.uint8]:
         """Memory from the base on, in words."""
@@ -178,19 +168,18 @@ def _require_writable(memory: NDArray[np.uint8]) -> None:
 
 
 class _Run:
-    """One run of a program: queues, tokens and counters."""
+    """One run of a program: what is fetched, and counters."""
 
     def __init__(
         self,
         machine: Machine,
-        program: list[bytes],
+        program: Sequence[Instruction | Fault],
         memory: NDArray[np.uint8],
         precedence: Sequence[int] | None,
     ) -> None:
         self._machine, self._program, self._memory = machine, program, memory
         self._precedence = precedence
-        self._queues = [_Queue() for _ in QUEUES]
-        self._tokens = np.zeros((len(QUEUES), len(QUEUES)), np.int64)  # from, to
+        self._queues = TokenQueues(machine.configuration.queue_depth)
         self._fetched = self._read = self._written = self._number = 0
 
     def outcome(self) -> Outcome:
@@ -198,12 +187,10 @@ class _Run:
         try:
             while self._turn():
                 pass
-            left = [number for queue in self._queues for number, _ in queue.waiting]
-            if left:
-                self._number = min(left)
-                raise MachineStop("deadlock", "it waits for a token that nothing can give")
         except MachineStop as stop:
             return self._ended(stop.error, self._number, str(stop))
+        if deadlock := self._queues.deadlock():
+            return self._ended("deadlock", deadlock.descriptor, deadlock.reason)
         return self._ended("none", 0, "")
 
     def _turn(self) -> bool:
@@ -228,41 +215,22 @@ class _Run:
         """Hand descriptors to their queues until one is full; whether there were any."""
         before = self._fetched
         while self._fetched < len(self._program):
-            data = self._program[self._fetched]
-            self._number = self._fetched
-            fault = fault_of(data, self._machine.configuration)
-            if fault is not None:
-                raise MachineStop(fault.error, fault.reason)
-            instruction = Instruction.decoded(data)
-            queue = self._queues[instruction.descriptor.queue]
-            if len(queue.waiting) >= self._machine.configuration.queue_depth:
+            one = self._program[self._fetched]
+            if isinstance(one, Fault):
+                self._number = self._fetched
+                raise MachineStop(one.error, one.reason)
+            if not self._queues.add(self._fetched, one.header):
                 break
-            queue.waiting.append((self._fetched, instruction))
             self._fetched += 1
         return self._fetched > before
 
     def _advance(self, at: int) -> bool:
-        """Run the first descriptor of a queue, or give tokens that it has to give, if possible."""
-        queue = self._queues[at]
-        if not queue.waiting:
-            return False
-        self._number, instruction = queue.waiting[0]
-        changed = False
-        if not queue.ran:
-            sources = [i for i in range(len(QUEUES)) if instruction["wait"] >> i & 1]
-            if any(self._tokens[i, at] == 0 for i in sources):
-                return False
-            self._tokens[sources, at] -= 1
+        """Run the next descriptor of a queue, or give tokens that it has to give, if possible."""
+        started = self._queues.start(at)
+        if started is not None:
+            self._number, instruction = started, self._program[started]
+            assert isinstance(instruction, Instruction)
             read, written = self._machine._execute(instruction, self._memory)
             self._read += read
             self._written += written
-            queue.ran, queue.to_signal, changed = True, instruction["signal"], True
-        for to in range(len(QUEUES)):
-            if queue.to_signal >> to & 1 and self._tokens[at, to] < _MOST_TOKENS:
-                self._tokens[at, to] += 1
-                queue.to_signal &= ~(1 << to)
-                changed = True
-        if not queue.to_signal:
-            queue.waiting.popleft()
-            queue.ran = False
-        return changed
+        return self._queues.retire(at) or started is not None

@@ -5,6 +5,7 @@ import pytest
 
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import CompileError, Memory, Room
+from verif.support.queue_checks import Program, expected
 
 _QUEUES = 4
 
@@ -69,6 +70,27 @@ def test_conflicts_are_ordered(seed: int) -> None:
                 assert before[later, earlier], (earlier, later)
     assert conflicts > 100
     assert sum(map(bool, ordering.waits)) < len(touched)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+def test_tokens_fit_into_their_counters(most: int) -> None:
+    """Places that one queue writes and another reads, many at once: all end with small counters."""
+    rng = np.random.default_rng(most)
+    for _ in range(30):
+        ordering = Ordering(most)
+        while len(ordering.queues) < 120:
+            first = int(rng.integers(30))
+            for queue, writes in (
+                (int(rng.integers(_QUEUES)), True),
+                (int(rng.integers(4)), False),
+            ):
+                for place in range(first, first + int(rng.integers(1, 20))):
+                    ordering.add(queue, [Access("memory", ((place, place + 1),), writes=writes)])
+        program = Program(
+            ordering.queues, ordering.waits, ordering.signals, [0] * len(ordering.queues)
+        )
+        assert expected(program, depth=1, most_tokens=most).error == 0
+        assert _ended_before(ordering).any()
 
 
 def test_readers_of_one_place_do_not_wait_for_each_other() -> None:

@@ -13,6 +13,7 @@ from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vect
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, QUEUES
 from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.tokens import Header, deadlock_of
 
 __all__ = ["Emitter", "Pass", "Step"]
 
@@ -105,13 +106,32 @@ class Emitter:
         self.vector = Room("the vector buffer", c.vector_beats)
 
     def program(self) -> list[Instruction]:
-        """The program: descriptors with their tokens."""
+        """The program: descriptors with their tokens.
+
+        Raises
+        ------
+        CompileError
+            If the machine would wait for ever at one of them.
+        """
         make = Assembler(self.configuration).instruction
-        ordering = self.ordering
         return [
-            make(step.kind, **step.fields, wait=wait, signal=signal)
-            for step, wait, signal in zip(self.steps, ordering.waits, ordering.signals, strict=True)
+            make(step.kind, **step.fields, wait=header.wait, signal=header.signal)
+            for step, header in zip(self.steps, self.headers(), strict=True)
         ]
+
+    def headers(self) -> list[Header]:
+        """Queue and tokens of each descriptor.
+
+        Raises
+        ------
+        CompileError
+            If the machine would wait for ever at one of them.
+        """
+        ordering = self.ordering
+        found = list(map(Header, ordering.queues, ordering.waits, ordering.signals))
+        if deadlock := deadlock_of(found, self.configuration.queue_depth):
+            raise CompileError(f"descriptor {deadlock.descriptor}: {deadlock.reason}")
+        return found
 
     def emit(self, kind: str, fields: Mapping[str, int], accesses: Iterable[Access]) -> None:
         """Add a descriptor.

@@ -6,11 +6,12 @@ place, and where they are in different queues, a token is sent from one to the o
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from mxsafe.machine.description import QUEUES
+from mxsafe.machine.description import MOST_TOKENS, QUEUES
 
 __all__ = ["Access", "Ordering"]
 
@@ -97,6 +98,11 @@ class _Space:
 class Ordering:
     """Tokens between descriptors, which are added in the order of the program.
 
+    Parameters
+    ----------
+    most_tokens : int
+        What a counter of tokens holds.
+
     Attributes
     ----------
     queues : list of int
@@ -108,17 +114,25 @@ class Ordering:
     -----
     Queues run their descriptors in order, so a token from a descriptor says that all before it in
     its queue have ended too, and the next one in the other queue to wait is the one that it is
-    for. What a queue already knows of another needs no further token. No program deadlocks: the
-    first descriptor that has not ended waits for earlier ones only, and these have ended.
+    for. What a queue already knows of another needs no further token.
+
+    No program deadlocks. It can run one descriptor after the other: each waits for earlier ones
+    only, and no counter overflows, because the last token that it has room for comes from the
+    latest descriptor of its queue, after which no token of theirs is outstanding. What can run in
+    one order ends in every order, see `mxsafe.machine.tokens`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_tokens: int = MOST_TOKENS) -> None:
+        self._most_tokens = most_tokens
         self.queues: list[int] = []
         self.waits: list[int] = []
         self.signals: list[int] = []
         self._spaces: dict[str, _Space] = {}
         # Last descriptor of a queue (first index) that another queue knows to have ended.
         self._known = [[-1] * len(QUEUES) for _ in QUEUES]
+        # By the same queues: descriptors that take tokens, of which some may be outstanding.
+        self._takers: list[list[deque[int]]] = [[deque() for _ in QUEUES] for _ in QUEUES]
+        self._latest = [-1] * len(QUEUES)
 
     def add(self, queue: int, accesses: Iterable[Access]) -> int:
         """Add a descriptor; return its number."""
@@ -133,12 +147,24 @@ class Ordering:
         for other in range(len(QUEUES)):
             last = max((n for n in before if self.queues[n] == other), default=-1)
             if other != queue and last > self._known[other][queue]:
-                self._known[other][queue] = last
-                self.signals[last] |= 1 << queue
+                giver = self._giver(other, queue, last)
+                self._known[other][queue] = giver
+                self._takers[other][queue].append(number)
+                self.signals[giver] |= 1 << queue
                 self.waits[number] |= 1 << other
+        self._latest[queue] = number
         for access in accesses:
             self._note(access, number, queue)
         return number
+
+    def _giver(self, queue: int, taker: int, last: int) -> int:
+        """Descriptor of a queue that gives the token which says that the last one has ended."""
+        # When descriptors run one after the other, a token is outstanding from its giver to its
+        # taker.
+        takers = self._takers[queue][taker]
+        while takers and takers[0] < last:
+            takers.popleft()
+        return last if len(takers) + 1 < self._most_tokens else self._latest[queue]
 
     def _before(self, access: Access) -> set[int]:
         """Descriptors that must have ended before this access."""

@@ -4,10 +4,12 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, QUEUES
+from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES
+from mxsafe.machine.tokens import Header
 from mxsafe.validation import checked
 
 __all__ = ["Prediction", "Run", "Times", "predict"]
@@ -146,23 +148,40 @@ class _Model:
             deque([0] * under_way.get(name, 1), under_way.get(name, 1)) for name in QUEUES
         ]
         self.free = [0] * len(QUEUES)
+        # By pair of queues when each token is there, and when there is room for each next one.
+        pairs = list(permutations(range(len(QUEUES)), 2))
+        self.tokens: dict[tuple[int, int], deque[int]] = {pair: deque() for pair in pairs}
+        self.rooms = {pair: deque([0] * MOST_TOKENS) for pair in pairs}
         self.bus = {"load": 0, "store": 0}
         self.word = max(8 * configuration.word_bytes // configuration.data_width, 1)
 
-    def run(self, step: Step, number: int, fetched: int, tokens: Mapping[str, int]) -> Run:
-        """Run a descriptor that is fetched, and whose tokens are there, at these times."""
-        queue = QUEUES.index(step.kind)
+    def run(self, step: Step, number: int, fetched: int, header: Header) -> Run:
+        """Run a descriptor that is fetched at this time."""
+        queue = header.queue
+        tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in self._others(header.wait)}
         engine = max(self.free[queue], self.under_way[queue][0])
         ready = {"fetch": fetched, "engine": engine - self.times.queue, **tokens}
         waits_for = max(ready, key=lambda name: ready[name])
         start = ready[waits_for] + self.times.queue
+        for other in self._others(header.wait):
+            self.rooms[other, queue].append(start)
         stop, end = self._work(step, start)
+        # A token that finds no room in its counter keeps the next descriptor from its start.
+        room = max((self.rooms[queue, o].popleft() for o in self._others(header.signal)), default=0)
+        if room > end:
+            stop = end = room
+        for other in self._others(header.signal):
+            self.tokens[queue, other].append(end)
         if waits_for == "engine" and step.kind == "gemm":
             start = max(self.free[queue], start - self.times.queue)
         self.free[queue] = stop
         self.under_way[queue].append(end)
         self.places[queue].append(end)
         return Run(number, step.kind, start, stop, end, waits_for)
+
+    def _others(self, mask: int) -> list[int]:
+        """Queues of a mask."""
+        return [queue for queue in range(len(QUEUES)) if mask >> queue & 1]
 
     def _work(self, step: Step, start: int) -> tuple[int, int]:
         """When the engine is free for the next descriptor, and when this one has ended."""
@@ -195,30 +214,24 @@ def predict(program: Emitter, times: Times | None = None) -> Prediction:
     Returns
     -------
     Prediction
+
+    Raises
+    ------
+    CompileError
+        If the machine would wait for ever at one of its descriptors.
     """
     times = Times() if times is None else times
-    ordering = program.ordering
     model = _Model(program.configuration, times)
-    tokens: dict[tuple[int, int], deque[int]] = {}
     busy = dict.fromkeys(QUEUES, 0)
     words = dict.fromkeys(("load", "store"), 0)
     runs: list[Run] = []
     # Descriptors are asked for in groups, but come one after the other.
     fetched, array = times.memory, 0
-    for number, step in enumerate(program.steps):
-        queue = ordering.queues[number]
-        fetched = max(fetched + model.word, model.places[queue][0])
-        given = {
-            QUEUES[other]: tokens[other, queue].popleft()
-            for other in range(len(QUEUES))
-            if ordering.waits[number] >> other & 1
-        }
-        run = model.run(step, number, fetched, given)
+    for number, (step, header) in enumerate(zip(program.steps, program.headers(), strict=True)):
+        fetched = max(fetched + model.word, model.places[header.queue][0])
+        run = model.run(step, number, fetched, header)
         runs.append(run)
         busy[step.kind] += run.stop - run.start
-        for other in range(len(QUEUES)):
-            if ordering.signals[number] >> other & 1:
-                tokens.setdefault((queue, other), deque()).append(run.end)
         if step.kind in words:
             words[step.kind] += _words(step)
         if step.kind == "gemm":

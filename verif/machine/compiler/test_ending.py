@@ -1,0 +1,138 @@
+"""Compiled programs of any shape end: in the check, in processes of its own, in the prediction."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.products import Products
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.compiler.transformers import Transformer
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import MOST_TOKENS
+from mxsafe.model.machine import Machine
+from verif.support.queue_checks import Program, expected
+
+USUAL = MachineConfiguration()
+MACHINES = (USUAL, SMALL_MACHINE)
+
+
+def _training(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
+    sizes = 8 * rng.integers(1, 33, int(rng.integers(2, 5)))
+    sizes[0] *= rng.integers(1, 4)
+    shape = PerceptronShape(int(8 * rng.integers(1, 17)), tuple(map(int, sizes)), 0.125)
+    return PerceptronStep(shape, machine).emitter
+
+
+def _encoder(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
+    heads = int(rng.integers(1, 7))
+    shape = EncoderShape(
+        tokens=int(rng.integers(1, 200)),
+        features=heads * int(rng.choice([16, 32, 64])),
+        heads=heads,
+        hidden=int(8 * rng.integers(1, 100)),
+        blocks=int(rng.integers(1, 3)),
+    )
+    return Encoder(shape, machine).emitter
+
+
+def _decoder(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
+    keys, shared = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    shape = TransformerShape.decoder(
+        tokens=int(rng.integers(1, 300)),
+        features=keys * shared * int(rng.choice([16, 32, 64])),
+        heads=keys * shared,
+        key_heads=keys,
+        hidden=int(8 * rng.integers(1, 100)),
+        blocks=int(rng.integers(1, 3)),
+    )
+    return Transformer(shape, machine).emitter
+
+
+def _products(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
+    products = Products(machine)
+    for number in range(int(rng.integers(1, 4))):
+        m, k, n = map(int, rng.integers(1, rng.choice([100, 400]), 3))
+        block = machine.block_beats * machine.lanes
+        products.product(
+            products.matrix(f"a{number}", m, k, block), products.matrix(f"w{number}", n, k, block).T
+        )
+    return products.emitter
+
+
+BUILDERS: dict[str, Callable[[np.random.Generator, MachineConfiguration], Emitter]] = {
+    "training": _training,
+    "encoder": _encoder,
+    "decoder": _decoder,
+    "products": _products,
+}
+
+
+def _programs(builder: str, count: int) -> Iterator[Emitter]:
+    """Of random shapes, those that fit on a machine."""
+    rng = np.random.default_rng(6)
+    tries = 0
+    while count:
+        tries += 1
+        assert tries < 1000, "hardly a shape fits"
+        try:
+            made = BUILDERS[builder](rng, MACHINES[tries % 2])
+        except CompileError:
+            continue
+        count -= 1
+        yield made
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(150, marks=pytest.mark.full)])
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_programs_of_any_shape_end(builder: str, count: int) -> None:
+    checked = signals = 0
+    for emitter in _programs(builder, count):
+        headers = emitter.headers()
+        columns = map(list, zip(*headers, strict=True))
+        program = Program(*columns, payload=[0] * len(headers))  # type: ignore[misc]
+        depth = emitter.configuration.queue_depth
+        found = expected(program, depth=depth, most_tokens=MOST_TOKENS)
+        assert found.error == 0
+        assert sum(map(len, found.started)) == len(headers) == len(predict(emitter).runs)
+        checked += 1
+        signals += sum(header.signal.bit_count() for header in headers)
+    assert checked == count
+    assert signals > 10 * count
+
+
+@pytest.mark.parametrize("features", [(784, 64, 16), (784, 256, 16)])
+def test_more_panels_than_a_counter_holds(features: tuple[int, ...]) -> None:
+    """All fit into a buffer before any of their places is used again."""
+    step = PerceptronStep(PerceptronShape(64, features, 0.125), USUAL)
+    program = Assembler(USUAL).assemble(step.emitter.program())
+    outcome = Machine().run(program, np.zeros(step.emitter.memory.used, np.uint8))
+    assert (outcome.error, outcome.reason) == ("none", "")
+    foretold = predict(step.emitter)
+    assert (outcome.words_read, outcome.words_written) == (
+        foretold.words_read,
+        foretold.words_written,
+    )
+
+
+def test_an_emitter_refuses_a_program_that_never_ends() -> None:
+    """A signal that is lost: the emitter, the prediction and the assembler say where."""
+    emitter = Emitter(USUAL)
+    rows = emitter.rows(4, 1, "rows")
+    emitter.compute(rows, Pass(), d=rows)
+    emitter.compute(rows, Pass(function="relu"), d=rows)
+    program = emitter.program()
+    emitter.ordering.waits[1] = 1
+    message = r"^descriptor 1: it waits for a token of load for ever$"
+    for make in (emitter.program, lambda: predict(emitter)):
+        with pytest.raises(CompileError, match=message):
+            make()
+    waits = Assembler(USUAL).vector(to_vector=1, wait="load")
+    with pytest.raises(ValueError, match=message):
+        Assembler(USUAL).assemble([program[0], waits])
