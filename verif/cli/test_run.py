@@ -56,6 +56,22 @@ def test_base(tmp_path: Path) -> None:
     assert np.array_equal(after[16:], 2 * memory[:16])
 
 
+def test_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four words are moved, and a beat is computed."""
+    memory = written(tmp_path, MachineConfiguration())
+    arguments = ["run", "program.bin", "memory.bin", "--limit"]
+    for limit, message in (
+        ("4", "program must move and compute at most 4 words and beats, which is the limit, not 5"),
+        ("-1", "limit must be a non-negative integer, not -1"),
+    ):
+        assert run_in(tmp_path, *arguments, limit) == 1
+        assert capsys.readouterr().err == f"mxsafe: {message}\n"
+        assert (tmp_path / "memory.bin").read_bytes() == memory.tobytes()
+    assert run_in(tmp_path, *arguments, "5", "--backend", "verilog") == 2
+    assert "limit must be given with backend interpreter alone" in capsys.readouterr().err
+    assert run_in(tmp_path, *arguments, "5") == 0
+
+
 class Clocked(Interpreted):
     """Counts cycles, as simulated Verilog does."""
 

@@ -10,7 +10,7 @@ import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS, QUEUES
-from mxsafe.model.machine import Machine
+from mxsafe.model.machine import STEPS, Machine
 from verif.support.machine_image import Image, product_program
 
 USUAL = MachineConfiguration()
@@ -192,6 +192,34 @@ def test_each_descriptor_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Instruction, "decoded", counted)
     assert Machine().run(data, np.zeros(64, np.uint8)).error == "none"
     assert count == len(program)
+
+
+def test_work_is_limited() -> None:
+    """A descriptor that a machine takes can ask for 10^12 words."""
+    memory, program = np.zeros(64, np.uint8), []
+    for kind, fields in (
+        ("load", {"buffer": "vector", "count_0": 4095, "count_1": 1023, "count_2": 1023,
+                  "count_3": 255, "step_0": 0, "stride_1": 0}),
+        ("gemm", {"strips_a": 255, "strips_w": 255, "beats": 8191}),
+    ):  # fmt: skip
+        data = ASSEMBLER.assemble([ASSEMBLER.instruction(kind, **fields)])
+        with pytest.raises(ValueError, match=f"must move and compute at most {STEPS} words"):
+            Machine().run(data, memory)
+    program = [
+        ASSEMBLER.load(buffer="vector", count_0=2, count_1=3),
+        ASSEMBLER.gemm(strips_a=2, beats=5),
+        ASSEMBLER.vector(rows=3, beats=2, to_vector=1),
+        ASSEMBLER.store(buffer="vector", count_0=2),
+    ]
+    data = ASSEMBLER.assemble(program)
+    assert Machine().run(data, memory, limit=24).error == "none"
+    message = (
+        "^program must move and compute at most 23 words and beats, which is the limit, not 24$"
+    )
+    with pytest.raises(ValueError, match=message):
+        Machine().run(data, memory, limit=23)
+    # What stands behind a fault never runs.
+    assert Machine().run(bytes(32) + data, memory, limit=0).error == "opcode"
 
 
 def test_tokens_left_over_are_forgotten() -> None:

@@ -47,6 +47,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--baud", type=int, metavar="N", help="bits a second of the port (default: 1000000)"
     )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="words that the interpreter moves and beats that it computes, at most (default: 2^28)",
+    )
     add_machine(parser)
 
 
@@ -55,7 +61,7 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
     if args.backend == "interpreter":
         from mxsafe.host.interpreter import Interpreted
 
-        return Interpreted(configuration)
+        return Interpreted(configuration, **({} if args.limit is None else {"limit": args.limit}))
     if args.backend == "serial":
         from mxsafe.host import serial
 
@@ -65,8 +71,10 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
     return Simulated(configuration, note=lambda line: print(line, file=sys.stderr, flush=True))
 
 
-def _check_port(args: Namespace) -> None:
-    """Refuse a port without the backend that has one, and the other way round."""
+def _check_backend(args: Namespace) -> None:
+    """Refuse options of another backend, and a serial one without a port."""
+    if args.limit is not None and args.backend != "interpreter":
+        raise UsageError("limit must be given with backend interpreter alone")
     if args.backend == "serial":
         if not args.port:
             raise UsageError("port must be given with backend serial")
@@ -82,7 +90,7 @@ def _run(args: Namespace) -> None:
     from mxsafe.host.host import Host
     from mxsafe.machine.program import Program
 
-    _check_port(args)
+    _check_backend(args)
     configuration = machine_of(args)
     data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()

@@ -5,8 +5,8 @@ import numpy as np
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import FLAGS, REGISTERS, Word, constant_registers
-from mxsafe.model.machine import Machine, Outcome
-from mxsafe.validation import checked
+from mxsafe.model.machine import STEPS, Machine, Outcome
+from mxsafe.validation import Count, checked
 
 __all__ = ["Interpreted"]
 
@@ -23,6 +23,8 @@ class Interpreted:
     ----------
     configuration : MachineConfiguration, optional
         By default the usual one.
+    limit : int
+        Words that a program moves and beats that it computes, at most.
 
     Attributes
     ----------
@@ -31,8 +33,11 @@ class Interpreted:
         The last error in words.
     """
 
-    def __init__(self, configuration: MachineConfiguration | None = None) -> None:
+    def __init__(
+        self, configuration: MachineConfiguration | None = None, *, limit: Count = STEPS
+    ) -> None:
         self._machine = Machine(configuration)
+        self._limit = limit
         self._constants = constant_registers(self._machine.configuration)
         self._registers: dict[str, int] = dict.fromkeys(_HELD | {"interrupt", "status"}, 0)
         self._program = b""
@@ -97,7 +102,7 @@ class Interpreted:
         if self._registers["status"] == _STATUS["error"]:
             return  # what has failed needs a reset
         base = self._registers["base_high"] << 32 | self._registers["base_low"]
-        outcome = self._machine.run(self._program, self.memory, base=base)
+        outcome = self._machine.run(self._program, self.memory, base=base, limit=self._limit)
         ended = "error" if outcome.code else "done"
         self._end(outcome, status=_STATUS[ended])
         self._registers["interrupt"] |= _INTERRUPT[ended]
