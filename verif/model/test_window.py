@@ -9,7 +9,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.formats import MX_FORMATS
-from mxsafe.model.window import anchors, window_matmul
+from mxsafe.model.window import anchors
 from mxsafe.products import OperandFormats
 from verif.support.exact import element_value, mx_table, nearest_float
 
@@ -237,6 +237,6 @@ def test_operands_that_are_no_matrices_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^q must be a matrix, not a tensor of rank 1$"):
         anchors(vector, 0)
     with pytest.raises(ValueError, match=r"^w must be a matrix, not a tensor of rank 1$"):
-        window_matmul(a, vector, block=8, window=32, inner=4096)
+        mx.matmul(a, vector, arithmetic="window")
     with pytest.raises(ValueError, match=r"^w must have the 32 rows that a has columns, not 16$"):
-        window_matmul(a, w, block=8, window=32, inner=4096)
+        mx.matmul(a, w, arithmetic="window")

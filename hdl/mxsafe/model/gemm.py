@@ -1,20 +1,16 @@
 """Matrix product as the array computes it, bit for bit."""
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import elements
 from mxsafe.codec._inputs import choice
-from mxsafe.codec._scales import scale_values
 from mxsafe.codec.blocks import QuantizedTensor
-from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
-from mxsafe.model.decoder import element_integers
-from mxsafe.model.safe_mac import partial_sums
-from mxsafe.model.window import window_matmul
+from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Sums, WideExact
+from mxsafe.model.window import Window
 from mxsafe.products import USUAL_INNER, USUAL_WINDOW, OperandFormats, require_float
 from mxsafe.validation import (
     AlikePower,
@@ -32,6 +28,11 @@ ARITHMETICS = ("fp12", "exact")
 ProductArithmetic = Literal["fp12", "exact", "window"]
 """All arithmetics of MX formats; for ``window`` see `mxsafe.model.window`."""
 PRODUCT_ARITHMETICS = (*ARITHMETICS, "window")
+
+_ROWS, _COLUMNS = 64, 512
+"""Of a tile of the result that is made at a time."""
+_CHUNK = 512
+"""Of the inner dimension, decoded at a time."""
 
 
 def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
@@ -134,169 +135,81 @@ def matmul(
     if arithmetic == "window":
         if start is not None:
             raise ValueError("start must be None for arithmetic window, not an array")
-        window = USUAL_WINDOW if window is None else window
-        inner = USUAL_INNER if inner is None else inner
-        return canonical(window_matmul(a, w, block=block, window=window, inner=inner))
-    for name, value in (("window", window), ("inner", inner)):
-        if value is not None:
-            raise ValueError(f"{name} must be None for arithmetic {arithmetic}, not {value}")
-    formats = OperandFormats(a.format, w.format)
-    if arithmetic == "fp12":
-        sum_format = formats.fp12_format(lanes)
     else:
-        with about(products="a"):
-            formats.sum_bits(block)
-        # Scales with a mantissa lengthen the sum that is rounded.
-        scales = sum(q.format.scale.precision - 1 for q in (a, w))
-        bits = formats.sum_bits(max(min(block, a.shape[1]), 1))
-        wide = bits > _FLOAT64_BITS
-        if scales and bits + scales > _FLOAT64_BITS:
-            raise ValueError(
-                f"sums of {formats.label} must have at most {_FLOAT64_BITS} bits with their "
-                f"scales, not {bits + scales}"
-            )
-
-    result = _start(start, (a.shape[0], w.shape[1]))
-    chunk = max(_CHUNK // block, 1) * block
-    for top in range(0, a.shape[0], _ROWS):
-        for left in range(0, w.shape[1], _COLUMNS):
-            tile = result[top : top + _ROWS, left : left + _COLUMNS]
-            for k in range(0, a.shape[1], chunk):
-                part_a = _part(a, slice(top, top + _ROWS), slice(k, k + chunk), 1)
-                part_w = _part(w, slice(k, k + chunk), slice(left, left + _COLUMNS), 0)
-                if arithmetic == "fp12":
-                    _accumulate_lanes(tile, part_a, part_w, lanes, sum_format)
-                elif wide:
-                    _accumulate_wide_blocks(tile, part_a, part_w, block, formats)
-                else:
-                    _accumulate_blocks(tile, part_a, part_w, block)
-    factors = [float(q.tensor_scale) for q in (a, w) if q.tensor_scale is not None]
-    if factors:
-        with np.errstate(over="ignore", under="ignore"):
-            result = (result.astype(np.float64) * math.prod(factors)).astype(np.float32)
-    return canonical(result)
+        for name, value in (("window", window), ("inner", inner)):
+            if value is not None:
+                raise ValueError(f"{name} must be None for arithmetic {arithmetic}, not {value}")
+        start = _start(start, (a.shape[0], w.shape[1]))
+    sums: Sums
+    if arithmetic == "window":
+        sums = Window(
+            a,
+            w,
+            block=block,
+            window=USUAL_WINDOW if window is None else window,
+            inner=USUAL_INNER if inner is None else inner,
+        )
+    elif arithmetic == "fp12":
+        sums = Fp12(start, lanes, OperandFormats(a.format, w.format).fp12_format(lanes))
+    else:
+        sums = _exact(a, w, block, start)
+    return canonical(_with_tensor_scales(_product(a, w, block, sums), a, w))
 
 
-def _start(start: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32]:
-    """Sums to begin with."""
-    if start is None:
-        return np.zeros(shape, np.float32)
-    if start.dtype != np.float32 or start.shape != shape:
+def _start(start: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32] | None:
+    """Sums to begin with, if there are any."""
+    if start is not None and (start.dtype != np.float32 or start.shape != shape):
         raise ValueError(
             f"start must be of float32 and shape {shape}, not {start.dtype} of {start.shape}"
         )
-    return start.copy()
+    return start
 
 
-# The result is made in tiles that a core's cache holds, from a stretch of the inner dimension that
-# is decoded at a time: beside the result, memory does not grow with the matrices.
-_ROWS, _COLUMNS = 64, 512
-_CHUNK = 512
+def _exact(
+    a: QuantizedTensor, w: QuantizedTensor, block: int, start: NDArray[np.float32] | None
+) -> Sums:
+    """Arithmetic ``exact``, by float64 where that holds the sum of a block."""
+    formats = OperandFormats(a.format, w.format)
+    with about(products="a"):
+        formats.sum_bits(block)
+    # Scales with a mantissa lengthen the sum that is rounded.
+    scales = sum(q.format.scale.precision - 1 for q in (a, w))
+    bits = formats.sum_bits(max(min(block, a.shape[1]), 1))
+    if bits + scales <= FLOAT64_BITS:
+        return Exact(start, block)
+    if scales:
+        raise ValueError(
+            f"sums of {formats.label} must have at most {FLOAT64_BITS} bits with their "
+            f"scales, not {bits + scales}"
+        )
+    return WideExact(start, block, formats)
 
 
-_FLOAT64_BITS = 53
+def _product(a: QuantizedTensor, w: QuantizedTensor, block: int, sums: Sums) -> NDArray[np.float32]:
+    """The product in tiles that a core's cache holds.
 
-
-class _Part(NamedTuple):
-    """A rectangle of an operand: format, element codes, their values, and the scale of each."""
-
-    format: MXFormat
-    codes: NDArray[np.uint8]
-    values: NDArray[np.float32]
-    scales: NDArray[np.float64]
-
-
-def _part(q: QuantizedTensor, rows: slice, columns: slice, inner: int) -> _Part:
-    """Decode a rectangle; NaN and Inf become zeros in a stretch whose scale is NaN."""
-    codes = q.codes[rows, columns]
-    scales = scale_values(q.element_scales(rows, columns), q.format.scale)
-    values = elements.decode(codes, q.format)
-    if has_special_codes(q.format):
-        special = ~np.isfinite(values)
-        # The whole stretch instead of the block alone: the accumulators stay NaN anyway.
-        scales[np.broadcast_to(special.any(axis=inner, keepdims=True), scales.shape)] = np.nan
-        values[special] = 0
-    return _Part(q.format, codes, values, scales)
-
-
-def _accumulate_blocks(tile: NDArray[np.float32], a: _Part, w: _Part, block: int) -> None:
-    """``tile (+)= f32(sum * X)`` for each block: arithmetic `exact`.
-
-    The scales go into the operands. All products of a block then share the factor X, so their sum
-    is an integer below 2^53 times a power of two, exact in whatever order BLAS adds.
+    A stretch of the inner dimension is decoded at a time: beside the result, memory does not grow
+    with the matrices.
     """
-    scaled_a, scaled_w = a.values * a.scales, w.values * w.scales
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(0, scaled_a.shape[1], block):
-            tile += (scaled_a[:, k : k + block] @ scaled_w[k : k + block]).astype(np.float32)
+    result = np.empty((a.shape[0], w.shape[1]), np.float32)
+    chunk = max(_CHUNK // block, 1) * block
+    for top in range(0, a.shape[0], _ROWS):
+        for left in range(0, w.shape[1], _COLUMNS):
+            place = rows, columns = slice(top, top + _ROWS), slice(left, left + _COLUMNS)
+            tile = sums.begin(place, result[place].shape)
+            for start in range(0, a.shape[1], chunk):
+                k = slice(start, start + chunk)
+                sums.add(tile, Decoded.of(a, rows, k, 1), Decoded.of(w, k, columns, 0), place)
+            result[place] = sums.result(tile, place)
+    return result
 
 
-def _accumulate_wide_blocks(
-    tile: NDArray[np.float32], a: _Part, w: _Part, block: int, formats: OperandFormats
-) -> None:
-    """The same for sums that float64 does not hold: low and high bits apart, joined afterwards.
-
-    Some bits of one operand times some of the other have so few bits that BLAS adds many of their
-    products exactly; more are added in turns, as integers. The joined sum is rounded to float64
-    towards the odd neighbour, after which rounding it to float32 rounds it as a whole (Boldo and
-    Melquiond, "When double rounding is odd", 2005).
-    """
-    widest = max(formats.element_bits("a"), formats.element_bits("w"))
-    half = -(-widest // 2)
-    turn = 1 << max(_FLOAT64_BITS - 2 * half, 0)  # products of such parts that BLAS adds exactly
-    low_a, high_a = _low_and_high(element_integers(a.codes, a.format), half)
-    low_w, high_w = _low_and_high(element_integers(w.codes, w.format), half)
-    quantum = 2.0**formats.quantum_exponent
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(0, a.codes.shape[1], block):
-            low, middle, high = (np.zeros(tile.shape, np.int64) for _ in range(3))
-            for start in range(k, min(k + block, a.codes.shape[1]), turn):
-                stop = min(start + turn, k + block)
-                i, j = np.s_[:, start:stop], np.s_[start:stop]
-                low += (low_a[i] @ low_w[j]).astype(np.int64)
-                middle += (high_a[i] @ low_w[j]).astype(np.int64)
-                middle += (low_a[i] @ high_w[j]).astype(np.int64)
-                high += (high_a[i] @ high_w[j]).astype(np.int64)
-            low += (middle & (1 << half) - 1) << half
-            high += (middle >> half) + (low >> 2 * half)
-            low &= (1 << 2 * half) - 1
-            total = _rounded_to_odd(np.ldexp(high.astype(np.float64), 2 * half), low)
-            scale = a.scales[:, k, None] * w.scales[k]
-            tile += (total * quantum * scale).astype(np.float32)
-
-
-def _low_and_high(
-    integers: NDArray[np.int64], half: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The low bits of integers, not negative, and those above them, with the sign."""
-    low = integers & (1 << half) - 1
-    return low.astype(np.float64), (integers >> half).astype(np.float64)
-
-
-def _rounded_to_odd(high: NDArray[np.float64], low: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``high + low`` in float64; what lies between two numbers becomes the odd one of them.
-
-    `high` is a multiple of a power of two above every `low`, which is not negative.
-    """
-    addend = low.astype(np.float64)
-    total = high + addend
-    error = addend - (total - high)
-    moved = np.nextafter(total, np.copysign(np.inf, error))
-    even = total.view(np.int64) & 1 == 0
-    return np.where((error != 0) & even, moved, total)
-
-
-def _accumulate_lanes(
-    tile: NDArray[np.float32], a: _Part, w: _Part, lanes: AlikePower, sum_format: FloatFormat
-) -> None:
-    """``tile (+)= f32(partial * X)`` for every few products: arithmetic `fp12`."""
-    missing = -a.values.shape[1] % lanes
-    columns_a = np.pad(a.values, ((0, 0), (0, missing))).T[:, :, None]
-    rows_w = np.pad(w.values, ((0, missing), (0, 0)))[:, None, :]
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(0, a.values.shape[1], lanes):
-            partial = partial_sums(
-                list(columns_a[k : k + lanes]), list(rows_w[k : k + lanes]), sum_format
-            )
-            scale = a.scales[:, k, None] * w.scales[k]
-            tile += (partial * scale).astype(np.float32)
+def _with_tensor_scales(
+    result: NDArray[np.float32], a: QuantizedTensor, w: QuantizedTensor
+) -> NDArray[np.float32]:
+    """Sums times the scales that whole tensors have, rounded once."""
+    factors = [float(q.tensor_scale) for q in (a, w) if q.tensor_scale is not None]
+    if not factors:
+        return result
+    with np.errstate(over="ignore", under="ignore"):
+        return (result.astype(np.float64) * math.prod(factors)).astype(np.float32)

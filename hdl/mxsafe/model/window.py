@@ -47,7 +47,6 @@ loses bits that an earlier block has added, and makes the result depend on the o
 over all exponents that two scales can have needs no anchor, and more than 500 bits.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -55,14 +54,14 @@ from numpy.typing import NDArray
 
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import E8M0, has_special_codes
-from mxsafe.model.decoder import element_integers, is_special
+from mxsafe.model.decoder import is_special
+from mxsafe.model.sums import FLOAT64_BITS, Decoded, Place
 from mxsafe.products import OperandFormats
-from mxsafe.validation import PositiveInteger, checked, require_integer
+from mxsafe.validation import checked, require_integer
 
-__all__ = ["anchors", "window_matmul"]
+__all__ = ["Window", "anchors"]
 
-_INT64_BITS, _FLOAT64_BITS = 62, 53
-_ROWS, _COLUMNS = 64, 512
+_INT64_BITS = 62
 
 
 @checked
@@ -98,16 +97,8 @@ def anchors(q: QuantizedTensor, inner: int) -> NDArray[np.uint8]:
     return largest
 
 
-@checked
-def window_matmul(
-    a: QuantizedTensor,
-    w: QuantizedTensor,
-    *,
-    block: PositiveInteger,
-    window: int,
-    inner: PositiveInteger,
-) -> NDArray[np.float32]:
-    """Matrix product of operands that fit each other, as `mxsafe.matmul` has it.
+class Window:
+    """Sums that are integers of a window; see above.
 
     Parameters
     ----------
@@ -123,62 +114,60 @@ def window_matmul(
     Raises
     ------
     ValueError
-        If the operands are no matrices that fit each other, have more products an output, or
-        scales that are not E8M0; or `OperandFormats.window_exponent` refuses the window.
+        If operands have more products an output, or scales that are not E8M0; or
+        `OperandFormats.window_exponent` refuses the window.
     """
-    formats = OperandFormats(a.format, w.format)
-    formats.require_scales()
-    for name, q in (("a", a), ("w", w)):
-        if q.codes.ndim != 2:
-            raise ValueError(f"{name} must be a matrix, not a tensor of rank {q.codes.ndim}")
-    if a.shape[1] != w.shape[0]:
-        raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
-    lowest = formats.window_exponent(window, inner)
-    if a.shape[1] > inner:
-        raise ValueError(
-            f"a must have at most inner = {inner} columns, which windows hold, not {a.shape[1]}"
+
+    def __init__(
+        self, a: QuantizedTensor, w: QuantizedTensor, *, block: int, window: int, inner: int
+    ) -> None:
+        formats = OperandFormats(a.format, w.format)
+        formats.require_scales()
+        self._lowest = formats.window_exponent(window, inner)
+        if a.shape[1] > inner:
+            raise ValueError(
+                f"a must have at most inner = {inner} columns, which windows hold, not {a.shape[1]}"
+            )
+        self._quantum = formats.quantum_exponent
+        self._block = block
+        self._sum_bits = formats.sum_bits(min(block, max(a.shape[1], 1)))
+        self._rows, self._columns = (
+            anchors(q, axis).astype(np.int64) for q, axis in ((a, 1), (w, 0))
         )
-    rows, columns = (anchors(q, axis).astype(np.int64) for q, axis in ((a, 1), (w, 0)))
-    result = np.empty((len(rows), len(columns)), np.float32)
-    for top in range(0, len(rows), _ROWS):
-        for left in range(0, len(columns), _COLUMNS):
-            tile = np.s_[top : top + _ROWS, left : left + _COLUMNS]
-            anchor = rows[tile[0], None] + columns[tile[1]]
-            total = np.zeros(anchor.shape, np.int64)
-            parts = _block_sums(a, w, tile, block, formats)
-            for scale_a, scale_w, sums in parts:
-                distance = anchor - (scale_a[:, None] + scale_w)
-                total += _rounded(sums, distance + (lowest - formats.quantum_exponent))
-            with np.errstate(over="ignore"):
-                exact = np.ldexp(total.astype(np.float64), anchor + (lowest - 2 * E8M0.bias))
-                result[tile] = exact.astype(np.float32)
-    nan = (rows == E8M0.nan_code)[:, None] | (columns == E8M0.nan_code)
-    result[nan] = np.nan
-    return result
 
+    def begin(self, place: Place, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Zeros."""
+        return np.zeros(shape, np.int64)
 
-def _block_sums(
-    a: QuantizedTensor,
-    w: QuantizedTensor,
-    tile: tuple[slice, slice],
-    block: int,
-    formats: OperandFormats,
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
-    """Scales of the rows and of the columns, and exact sums, of one block after the other."""
-    wide = formats.sum_bits(min(block, max(a.shape[1], 1)))
-    for start in range(0, a.shape[1], block):
-        k = slice(start, start + block)
-        scale_a = a.element_scales(tile[0], slice(start, start + 1))[:, 0]
-        scale_w = w.element_scales(slice(start, start + 1), tile[1])[0]
-        left = element_integers(a.codes[tile[0], k], a.format)
-        right = element_integers(w.codes[k, tile[1]], w.format)
-        if wide <= _FLOAT64_BITS:  # BLAS is exact in whatever order it adds
-            sums = (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
-        elif wide <= _INT64_BITS:
-            sums = left @ right
-        else:
-            sums = left.astype(object) @ right.astype(object)
-        yield scale_a.astype(np.int64), scale_w.astype(np.int64), sums
+    def add(self, sums: NDArray[np.int64], a: Decoded, w: Decoded, place: Place) -> None:
+        """Add the products of a stretch of k."""
+        anchor, left, right = self._anchor(place), a.integers, w.integers
+        for k in range(0, left.shape[1], self._block):
+            scale_a, scale_w = a.scale_codes[:, k].astype(np.int64), w.scale_codes[k]
+            distance = anchor - (scale_a[:, None] + scale_w)
+            own = slice(k, k + self._block)
+            block = self._block_sum(left[:, own], right[own])
+            sums += _rounded(block, distance + (self._lowest - self._quantum))
+
+    def result(self, sums: NDArray[np.int64], place: Place) -> NDArray[np.float32]:
+        """Rounded once; NaN where an anchor is."""
+        exponent = self._anchor(place) + (self._lowest - 2 * E8M0.bias)
+        with np.errstate(over="ignore"):
+            result = np.ldexp(sums.astype(np.float64), exponent).astype(np.float32)
+        rows, columns = self._rows[place[0]], self._columns[place[1]]
+        result[(rows == E8M0.nan_code)[:, None] | (columns == E8M0.nan_code)] = np.nan
+        return result
+
+    def _anchor(self, place: Place) -> NDArray[np.int64]:
+        return self._rows[place[0], None] + self._columns[place[1]]
+
+    def _block_sum(self, a: NDArray[np.int64], w: NDArray[np.int64]) -> NDArray[Any]:
+        """Exact sums of products."""
+        if self._sum_bits <= FLOAT64_BITS:  # BLAS is exact in whatever order it adds
+            return (a.astype(np.float64) @ w.astype(np.float64)).astype(np.int64)
+        if self._sum_bits <= _INT64_BITS:
+            return a @ w
+        return np.asarray(a.astype(object) @ w.astype(object))
 
 
 def _rounded(sums: NDArray[Any], distance: NDArray[np.int64]) -> NDArray[np.int64]:

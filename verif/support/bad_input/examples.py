@@ -296,12 +296,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.gemm.inner_block": {**_TENSORS, "arithmetic": lambda: "fp12", "lanes": lambda: 4},
     "model.gemm.matmul": _TENSORS,
     "model.window.anchors": {"inner": lambda: 1},
-    "model.window.window_matmul": {
-        **_TENSORS,
-        "block": lambda: 64,
-        "window": lambda: 32,
-        "inner": lambda: 4096,
-    },
     "model.layer.LayerSchedule": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_beats": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_output": {"weights": _rows, "samples": lambda: _rows().T},

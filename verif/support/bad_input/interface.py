@@ -26,6 +26,8 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.model.machine_gemm": "is a part of the interpreter, behind its checks",
     "mxsafe.model.machine_transfer": "is a part of the interpreter, behind its checks",
     "mxsafe.model.machine_vector": "is a part of the interpreter, behind its checks",
+    "mxsafe.model.sums": "is a part of `matmul`, behind its checks",
+    "mxsafe.model.window.Window": "is a part of `matmul`, behind its checks",
     "mxsafe.verilog.convert": "takes parts of a design that is being built",
     "mxsafe.verilog.netlist": "takes parts of a design that is being built",
     "mxsafe.verilog.rtlil": "takes parts of a design that is being built",
