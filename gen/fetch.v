@@ -9,49 +9,60 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run_ready, word_valid, word, descriptor_valid, descriptor_ready, descriptor, number, error, ended);
-  wire [31:0] \$1 ;
+  wire \$1 ;
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
-  wire \$14 ;
+  wire [3:0] \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire [5:0] \$17 ;
-  wire [6:0] \$18 ;
-  wire [32:0] \$19 ;
+  wire \$17 ;
+  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
-  wire [30:0] \$20 ;
-  wire [4:0] \$21 ;
-  wire [5:0] \$22 ;
-  wire [6:0] \$23 ;
+  wire \$20 ;
+  wire \$21 ;
+  wire \$22 ;
+  wire \$23 ;
   wire \$24 ;
   wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire [4:0] \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire [28:0] \$35 ;
-  wire [29:0] \$36 ;
+  wire [2:0] \$26 ;
+  wire [5:0] \$27 ;
+  wire [6:0] \$28 ;
+  wire [32:0] \$29 ;
+  wire [31:0] \$3 ;
+  wire [4:0] \$30 ;
+  wire [5:0] \$31 ;
+  wire [6:0] \$32 ;
+  wire \$33 ;
+  wire \$34 ;
+  wire \$35 ;
+  wire \$36 ;
+  wire \$37 ;
+  wire [4:0] \$38 ;
+  wire \$39 ;
   wire \$4 ;
+  wire \$40 ;
+  wire [28:0] \$44 ;
+  wire [29:0] \$45 ;
+  wire \$5 ;
   wire \$6 ;
   wire \$7 ;
   wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$44 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$46 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$51 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$48 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$59 ;
-  wire [29:0] \$procmux$23_Y ;
-  wire [29:0] \$procmux$25_Y ;
-  wire [28:0] \$procmux$29_Y ;
-  wire [31:0] \$procmux$33_Y ;
-  wire [31:0] \$procmux$35_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$69 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$71 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$76 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$80 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$66 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$73 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$50 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$63 ;
+  wire [29:0] \$procmux$31_Y ;
+  wire [29:0] \$procmux$33_Y ;
+  wire [28:0] \$procmux$37_Y ;
+  wire [31:0] \$procmux$41_Y ;
+  wire [31:0] \$procmux$43_Y ;
   input [63:0] address;
   wire [63:0] address;
   wire [3:0] check_error;
@@ -72,8 +83,11 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   output [3:0] error;
   wire [3:0] error;
   wire fetch_failed;
+  wire fits;
   wire has_room;
   reg [3:0] into;
+  wire is_close_to_top;
+  wire is_lost;
   reg judged;
   wire leaves;
   input [31:0] length;
@@ -81,9 +95,13 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   reg [3:0] memory_0_read_address;
   wire memory_0_read_en;
   wire [4:0] more_ahead;
+  wire [4:0] most_asked;
+  wire [30:0] next_high;
+  wire next_is_lost;
   wire [29:0] next_low;
   wire [32:0] next_number;
   reg [29:0] next_word_high;
+  reg next_word_is_past;
   reg [28:0] next_word_low;
   output [31:0] number;
   reg [31:0] number;
@@ -107,94 +125,114 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire [256:0] word;
   input word_valid;
   wire word_valid;
+  assign \$28  = \$27  - leaves;
+  assign \$29  = descriptors_left - descriptors_asked;
+  assign \$30  = into + 1'h1;
+  assign \$31  = waiting + word_valid;
+  assign \$32  = \$31  - memory_0_read_en;
+  assign \$33  = ~ leaves;
+  assign \$34  = shows & \$33 ;
+  assign \$35  = memory_0_read_en | \$34 ;
+  assign \$36  = ~ leaves;
+  assign \$37  = shows & \$36 ;
+  assign \$38  = memory_0_read_address + 1'h1;
+  assign \$39  = ~ judged;
+  assign \$40  = shows & \$39 ;
   assign leaves = descriptor_valid & descriptor_ready;
+  assign is_close_to_top = & { next_word_high, next_word_low[28:3] };
+  assign fits = next_word_low[2:0] <= 3'h7;
+  assign \$1  = ~ fits;
+  assign \$2  = is_close_to_top & \$1 ;
+  assign is_lost = next_word_is_past | \$2 ;
   assign has_room = descriptors_ahead <= 4'h8;
   assign ends_program = descriptors_left <= 4'h8;
-  assign { \$1 [31:5], descriptors_asked } = ends_program ? descriptors_left : 32'd8;
+  assign { \$3 [31:5], most_asked } = ends_program ? descriptors_left : 32'd8;
+  assign descriptors_asked = is_close_to_top ? 5'h01 : most_asked;
   assign run_taken = run_valid & run_ready;
-  assign \$2  = | descriptors_left;
-  assign \$3  = \$2  & has_room;
-  assign \$4  = ~ stop;
-  assign run_valid = \$3  & \$4 ;
+  assign \$4  = | descriptors_left;
+  assign \$5  = \$4  & has_room;
+  assign \$6  = ~ stop;
+  assign \$7  = \$5  & \$6 ;
+  assign \$8  = ~ is_lost;
+  assign run_valid = \$7  & \$8 ;
   assign run_payload[64:59] = descriptors_asked * 1'h1;
-  assign \$6  = | descriptors_left;
-  assign \$7  = ~ \$6 ;
-  assign \$8  = | descriptors_ahead;
-  assign \$9  = ~ \$8 ;
-  assign ended = \$7  & \$9 ;
+  assign \$10  = | descriptors_left;
+  assign \$11  = ~ \$10 ;
+  assign \$12  = | descriptors_ahead;
+  assign \$13  = ~ \$12 ;
+  assign ended = \$11  & \$13 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign next_low = next_word_low + 4'h8;
-  assign \$10  = | waiting;
-  assign \$11  = ~ shows;
-  assign \$12  = \$11  | leaves;
-  assign memory_0_read_en = \$10  & \$12 ;
-  assign \$13  = | verdict;
-  assign \$14  = ~ \$13 ;
-  assign \$15  = judged & \$14 ;
-  assign \$16  = ~ stop;
-  assign descriptor_valid = \$15  & \$16 ;
-  assign error = judged ? verdict : 4'h0;
+  assign \$14  = is_close_to_top ? 4'h1 : 4'h8;
+  assign next_low = next_word_low + \$14 ;
+  assign next_high = next_word_high + 1'h1;
+  assign \$15  = | descriptors_left;
+  assign \$16  = \$15  & is_lost;
+  assign \$17  = | descriptors_ahead;
+  assign \$18  = ~ \$17 ;
+  assign next_is_lost = \$16  & \$18 ;
+  assign \$19  = | waiting;
+  assign \$20  = ~ shows;
+  assign \$21  = \$20  | leaves;
+  assign memory_0_read_en = \$19  & \$21 ;
+  assign \$22  = | verdict;
+  assign \$23  = ~ \$22 ;
+  assign \$24  = judged & \$23 ;
+  assign \$25  = ~ stop;
+  assign descriptor_valid = \$24  & \$25 ;
+  assign \$26  = next_is_lost ? 3'h7 : 3'h0;
+  assign error = judged ? verdict : { 1'h0, \$26  };
   assign next_number = number + 1'h1;
-  assign \$17  = descriptors_ahead + more_ahead;
-  assign \$18  = \$17  - leaves;
-  assign \$19  = descriptors_left - descriptors_asked;
-  assign \$20  = next_word_high + 1'h1;
-  assign \$21  = into + 1'h1;
-  assign \$22  = waiting + word_valid;
-  assign \$23  = \$22  - memory_0_read_en;
-  assign \$24  = ~ leaves;
-  assign \$25  = shows & \$24 ;
-  assign \$26  = memory_0_read_en | \$25 ;
-  assign \$27  = ~ leaves;
-  assign \$28  = shows & \$27 ;
-  assign \$29  = memory_0_read_address + 1'h1;
-  assign \$30  = ~ judged;
-  assign \$31  = shows & \$30 ;
+  assign \$27  = descriptors_ahead + more_ahead;
   always @(posedge clk)
-    if (rst) into <= 4'h0;
-    else if (word_valid) into <= \$21 [3:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$48 ) next_word_high <= \$36 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$51 ) next_word_low <= \$35 ;
-  always @(posedge clk)
-    if (rst) descriptors_left <= 32'd0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) descriptors_left <= \$procmux$35_Y ;
-  always @(posedge clk)
-    if (rst) descriptors_ahead <= 5'h00;
-    else descriptors_ahead <= \$18 [4:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$59 ) number <= 32'd0;
+    if (\$auto$opt_dff.cc:253:combine_resets$50 ) number <= 32'd0;
     else if (leaves) number <= next_number[31:0];
   always @(posedge clk)
-    if (\$31 )
+    if (\$40 )
       if (fetch_failed) verdict <= 4'h7;
       else verdict <= check_error;
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
-    else if (memory_0_read_en) memory_0_read_address <= \$29 [3:0];
+    else if (memory_0_read_en) memory_0_read_address <= \$38 [3:0];
   always @(posedge clk)
     if (rst) judged <= 1'h0;
-    else judged <= \$28 ;
+    else judged <= \$37 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$26 ;
+    else shows <= \$35 ;
   always @(posedge clk)
     if (rst) waiting <= 5'h00;
-    else waiting <= \$23 [4:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$44  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { start, next_low[29], run_taken } != 3'h1;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$51  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$48  = & { \$auto$opt_dff.cc:194:make_patterns_logic$46 , \$auto$opt_dff.cc:194:make_patterns_logic$44  };
-  assign \$auto$opt_dff.cc:253:combine_resets$59  = | { start, rst };
-  assign \$procmux$23_Y  = next_low[29] ? \$20 [29:0] : 30'hxxxxxxxx;
-  assign \$procmux$25_Y  = run_taken ? \$procmux$23_Y  : 30'hxxxxxxxx;
-  assign \$36  = start ? address[63:34] : \$procmux$25_Y ;
-  assign \$procmux$29_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
-  assign \$35  = start ? address[33:5] : \$procmux$29_Y ;
-  assign \$procmux$33_Y  = run_taken ? \$19 [31:0] : 32'hxxxxxxxx;
-  assign \$procmux$35_Y  = start ? length : \$procmux$33_Y ;
+    else waiting <= \$32 [4:0];
+  always @(posedge clk)
+    if (rst) into <= 4'h0;
+    else if (word_valid) into <= \$30 [3:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$63 ) next_word_is_past <= 1'h0;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$66 ) next_word_is_past <= next_high[30];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$73 ) next_word_high <= \$45 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$76 ) next_word_low <= \$44 ;
+  always @(posedge clk)
+    if (rst) descriptors_left <= 32'd0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$80 ) descriptors_left <= \$procmux$43_Y ;
+  always @(posedge clk)
+    if (rst) descriptors_ahead <= 5'h00;
+    else descriptors_ahead <= \$28 [4:0];
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$69  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$71  = { start, next_low[29], run_taken } != 3'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$76  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$80  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$66  = & { next_low[29], run_taken };
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$73  = & { \$auto$opt_dff.cc:194:make_patterns_logic$71 , \$auto$opt_dff.cc:194:make_patterns_logic$69  };
+  assign \$auto$opt_dff.cc:253:combine_resets$50  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$63  = | { start, rst };
+  assign \$procmux$31_Y  = next_low[29] ? next_high[29:0] : 30'hxxxxxxxx;
+  assign \$procmux$33_Y  = run_taken ? \$procmux$31_Y  : 30'hxxxxxxxx;
+  assign \$45  = start ? address[63:34] : \$procmux$33_Y ;
+  assign \$procmux$37_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
+  assign \$44  = start ? address[33:5] : \$procmux$37_Y ;
+  assign \$procmux$41_Y  = run_taken ? \$29 [31:0] : 32'hxxxxxxxx;
+  assign \$procmux$43_Y  = start ? length : \$procmux$41_Y ;
   descriptor_check check (
     .descriptor(descriptor),
     .error(check_error)
@@ -209,6 +247,6 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
     .write_data(word),
     .write_en(word_valid)
   );
-  assign \$1 [4:0] = descriptors_asked;
+  assign \$3 [4:0] = most_asked;
   assign { run_payload[70:65], run_payload[58:0] } = { 6'h00, next_word_high, next_word_low };
 endmodule
