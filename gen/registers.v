@@ -126,13 +126,13 @@ module registers(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awre
   wire \$97 ;
   wire \$98 ;
   wire \$99 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$108 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$112 ;
   wire \$auto$opt_dff.cc:253:combine_resets$116 ;
   wire \$auto$opt_dff.cc:253:combine_resets$120 ;
   wire \$auto$opt_dff.cc:253:combine_resets$124 ;
   wire \$auto$opt_dff.cc:253:combine_resets$128 ;
   wire \$auto$opt_dff.cc:253:combine_resets$132 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$136 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$140 ;
   input array_busy;
   wire array_busy;
   reg [63:0] array_busy_counter;
@@ -629,25 +629,25 @@ module registers(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awre
     if (rst) s_axi_arready <= 1'h0;
     else s_axi_arready <= \$115 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$116 ) words_written_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$108 ) words_written_counter <= 64'h0000000000000000;
     else if (\$111 ) words_written_counter <= words_written_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$120 ) words_read_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$112 ) words_read_counter <= 64'h0000000000000000;
     else if (\$110 ) words_read_counter <= words_read_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$124 ) wait_store_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$116 ) wait_store_counter <= 64'h0000000000000000;
     else if (\$109 ) wait_store_counter <= wait_store_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$128 ) wait_vector_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$120 ) wait_vector_counter <= 64'h0000000000000000;
     else if (\$108 ) wait_vector_counter <= wait_vector_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$132 ) wait_load_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$124 ) wait_load_counter <= 64'h0000000000000000;
     else if (\$107 ) wait_load_counter <= wait_load_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$136 ) array_busy_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$128 ) array_busy_counter <= 64'h0000000000000000;
     else if (\$106 ) array_busy_counter <= array_busy_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$140 ) cycles_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$132 ) cycles_counter <= 64'h0000000000000000;
     else if (running) cycles_counter <= cycles_next[63:0];
   always @(posedge clk)
     if (rst) happened <= 2'h0;
@@ -671,17 +671,13 @@ module registers(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awre
     if (rst) stop <= 1'h0;
     else stop <= \$66 ;
   always @(posedge clk)
-    if (rst) is_aligned <= 1'h0;
-    else if (start_is_taken) is_aligned <= \$63 ;
+    if (start_is_taken) is_aligned <= \$63 ;
   always @(posedge clk)
-    if (rst) base_kept <= 59'h000000000000000;
-    else if (start_is_taken) base_kept <= { base_high_held, base_low_held[31:5] };
+    if (start_is_taken) base_kept <= { base_high_held, base_low_held[31:5] };
   always @(posedge clk)
-    if (rst) program_length <= 32'd0;
-    else if (start_is_taken) program_length <= program_length_held;
+    if (start_is_taken) program_length <= program_length_held;
   always @(posedge clk)
-    if (rst) program_base_kept <= 59'h000000000000000;
-    else if (start_is_taken) program_base_kept <= { program_high_held, program_low_held[31:5] };
+    if (start_is_taken) program_base_kept <= { program_high_held, program_low_held[31:5] };
   always @(posedge clk)
     if (rst) base_high_held <= 32'd0;
     else if (writes_base_high) base_high_held <= \$61 ;
@@ -706,13 +702,13 @@ module registers(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awre
   always @(posedge clk)
     if (rst) s_axi_awready <= 1'h0;
     else s_axi_awready <= \$34 ;
+  assign \$auto$opt_dff.cc:253:combine_resets$108  = | { rst, program_begins };
+  assign \$auto$opt_dff.cc:253:combine_resets$112  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$116  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$120  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$124  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$128  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$132  = | { rst, program_begins };
-  assign \$auto$opt_dff.cc:253:combine_resets$136  = | { rst, program_begins };
-  assign \$auto$opt_dff.cc:253:combine_resets$140  = | { rst, program_begins };
   assign base = { base_kept, 5'h00 };
   assign program_base = { program_base_kept, 5'h00 };
   assign s_axi_bresp = 2'h0;

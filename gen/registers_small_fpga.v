@@ -135,13 +135,13 @@ module registers_small_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid,
   wire \$97 ;
   wire \$98 ;
   wire \$99 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$115 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$119 ;
   wire \$auto$opt_dff.cc:253:combine_resets$123 ;
   wire \$auto$opt_dff.cc:253:combine_resets$127 ;
   wire \$auto$opt_dff.cc:253:combine_resets$131 ;
   wire \$auto$opt_dff.cc:253:combine_resets$135 ;
   wire \$auto$opt_dff.cc:253:combine_resets$139 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$143 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$147 ;
   input array_busy;
   wire array_busy;
   reg [63:0] array_busy_counter;
@@ -654,25 +654,25 @@ module registers_small_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid,
     if (rst) s_axi_arready <= 1'h0;
     else s_axi_arready <= \$123 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$123 ) words_written_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$115 ) words_written_counter <= 64'h0000000000000000;
     else if (\$119 ) words_written_counter <= words_written_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$127 ) words_read_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$119 ) words_read_counter <= 64'h0000000000000000;
     else if (\$118 ) words_read_counter <= words_read_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$131 ) wait_store_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$123 ) wait_store_counter <= 64'h0000000000000000;
     else if (\$117 ) wait_store_counter <= wait_store_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$135 ) wait_vector_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$127 ) wait_vector_counter <= 64'h0000000000000000;
     else if (\$116 ) wait_vector_counter <= wait_vector_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$139 ) wait_load_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$131 ) wait_load_counter <= 64'h0000000000000000;
     else if (\$115 ) wait_load_counter <= wait_load_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$143 ) array_busy_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$135 ) array_busy_counter <= 64'h0000000000000000;
     else if (\$114 ) array_busy_counter <= array_busy_next[63:0];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$147 ) cycles_counter <= 64'h0000000000000000;
+    if (\$auto$opt_dff.cc:253:combine_resets$139 ) cycles_counter <= 64'h0000000000000000;
     else if (running) cycles_counter <= cycles_next[63:0];
   always @(posedge clk)
     if (rst) happened <= 2'h0;
@@ -702,17 +702,13 @@ module registers_small_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid,
     if (rst) clocks_of_reset_left <= 3'h0;
     else clocks_of_reset_left <= \$67 ;
   always @(posedge clk)
-    if (rst) is_aligned <= 1'h0;
-    else if (start_is_taken) is_aligned <= \$63 ;
+    if (start_is_taken) is_aligned <= \$63 ;
   always @(posedge clk)
-    if (rst) base_kept <= 60'h000000000000000;
-    else if (start_is_taken) base_kept <= { base_high_held, base_low_held[31:4] };
+    if (start_is_taken) base_kept <= { base_high_held, base_low_held[31:4] };
   always @(posedge clk)
-    if (rst) program_length <= 32'd0;
-    else if (start_is_taken) program_length <= program_length_held;
+    if (start_is_taken) program_length <= program_length_held;
   always @(posedge clk)
-    if (rst) program_base_kept <= 60'h000000000000000;
-    else if (start_is_taken) program_base_kept <= { program_high_held, program_low_held[31:4] };
+    if (start_is_taken) program_base_kept <= { program_high_held, program_low_held[31:4] };
   always @(posedge clk)
     if (rst) base_high_held <= 32'd0;
     else if (writes_base_high) base_high_held <= \$61 ;
@@ -737,13 +733,13 @@ module registers_small_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid,
   always @(posedge clk)
     if (rst) s_axi_awready <= 1'h0;
     else s_axi_awready <= \$34 ;
+  assign \$auto$opt_dff.cc:253:combine_resets$115  = | { rst, program_begins };
+  assign \$auto$opt_dff.cc:253:combine_resets$119  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$123  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$127  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$131  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$135  = | { rst, program_begins };
   assign \$auto$opt_dff.cc:253:combine_resets$139  = | { rst, program_begins };
-  assign \$auto$opt_dff.cc:253:combine_resets$143  = | { rst, program_begins };
-  assign \$auto$opt_dff.cc:253:combine_resets$147  = | { rst, program_begins };
   assign base = { base_kept, 4'h0 };
   assign program_base = { program_base_kept, 4'h0 };
   assign s_axi_bresp = 2'h0;

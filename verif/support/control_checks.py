@@ -97,16 +97,16 @@ def programs_at_the_top(
 ) -> list[dict[str, Any]]:
     """Good descriptors up to the last addresses there are, or past them by some words."""
     size, each = machine.word_bytes, DESCRIPTOR_BYTES // machine.word_bytes
-    programs = []
+    top = (1 << 64) // size
+    programs: list[dict[str, Any]] = []
     for length in (1, 2, 9, 25):
         for beyond in (0, 1, each, each + 1, 9 * each):
             words = [good_descriptor(rng, "load", machine) for _ in range(length)]
             raw = b"".join(word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words)
             split = [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
-            address = (1 << 64) // size - max(len(split) - beyond, 0 if beyond > 1 else 1)
+            address = top - max(len(split) - beyond, 1)
             programs.append({"words": split, "address": address, "errors": []})
-    top = (1 << 64) // size
-    return [program for program in programs if program["address"] < top]
+    return programs
 
 
 def check_fetch(

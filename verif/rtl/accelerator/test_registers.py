@@ -48,8 +48,7 @@ _RUN = """
   always @(posedge clk)
     if (rst) begin
       {expected_running, expected_done, expected_failed} <= 0;
-      {expected_waits, expected_refused, expected_aligned} <= 0;
-      {expected_program_base, expected_base, expected_length} <= 0;
+      {expected_waits, expected_refused} <= 0;
     end else begin
       expected_waits <= expected_taken | (expected_waits & ~expected_begins
         & ~expected_control_reset);
@@ -59,12 +58,14 @@ _RUN = """
       expected_done <= ~clear & (expected_ends & ~expected_stopped
         | expected_done & ~expected_begins);
       expected_failed <= expected_stopped & ~clear;
-      if (expected_taken) begin
-        expected_program_base <= {expected_program_high, expected_program_low} & ~FINE;
-        expected_base <= {expected_base_high, expected_base_low} & ~FINE;
-        expected_length <= expected_program_length;
-        expected_aligned <= ~|((expected_program_low | expected_base_low) & FINE);
-      end
+    end
+  // What a start keeps is not reset.
+  always @(posedge clk)
+    if (expected_taken) begin
+      expected_program_base <= {expected_program_high, expected_program_low} & ~FINE;
+      expected_base <= {expected_base_high, expected_base_low} & ~FINE;
+      expected_length <= expected_program_length;
+      expected_aligned <= ~|((expected_program_low | expected_base_low) & FINE);
     end
 """
 _BUS = """

@@ -248,11 +248,11 @@ class Registers(Unit[RegistersConfiguration]):
             (self.program_length, values["program_length"], 0),
             (self.base, base, fine),
         ):
-            kept = Signal(len(value) - low, name=f"{port.name}_kept")
+            kept = Signal(len(value) - low, name=f"{port.name}_kept", reset_less=True)
             with m.If(starts):
                 m.d.sync += kept.eq(value[low:])
             m.d.comb += port.eq(Cat(Const(0, low), kept))
-        aligned = Signal(name="is_aligned")
+        aligned = Signal(name="is_aligned", reset_less=True)
         with m.If(starts):
             m.d.sync += aligned.eq(~Cat(program[:fine], base[:fine]).any())
         return aligned
