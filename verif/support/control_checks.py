@@ -26,6 +26,7 @@ from verif.support.simulators import run_lockstep
 
 __all__ = [
     "check_fetch",
+    "check_moments",
     "check_registers",
     "check_verdicts",
     "programs_at_the_top",
@@ -185,3 +186,14 @@ def check_registers(
     compared = run_bench(simulator, module, "registers", options, sources=sources)["compared"]
     assert compared > 0
     return int(compared)
+
+
+def check_moments(simulator: str, module: Module, *, sources: list[Path] | None = None) -> int:
+    """Run the bench of moments; returns how many reads and levels were compared."""
+    options = {
+        "addresses": {register.name: register.address for register in REGISTERS},
+        "events": [name for name in COUNTERS if name != "cycles"],
+    }
+    log = run_bench(simulator, module, "register_moments", options, sources=sources)
+    assert log["compared"] > 0
+    return int(log["compared"])

@@ -11,12 +11,12 @@ import pytest
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, constant_registers
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
-from verif.support.control_checks import check_registers
+from verif.support.control_checks import check_moments, check_registers
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.tests import Tally, some, typical
+from verif.support.tests import Tally, available, some, typical
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
@@ -33,6 +33,24 @@ def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> N
     machine = MACHINES[name]
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
     tally(simulator, "registers read", check_registers(simulator, module, machine))
+
+
+@pytest.mark.parametrize("name", typical(["usual", "fpga"]))
+def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Clears, starts and ends in the very clock of an event."""
+    module = generated(Registers(RegistersConfiguration.of(MACHINES[name])), tmp_path)
+    tally(simulator, "registers read", check_moments(simulator, module))
+
+
+@pytest.mark.full
+def test_an_event_that_a_clear_loses_is_found(tmp_path: Path) -> None:
+    module = generated(Registers(), tmp_path)
+    (tmp_path / "wrong").mkdir()
+    right = "else happened <= "
+    lost = f"{right}~{{ interrupt_error_written, interrupt_done_written }} & "
+    sources = mutated(module, "registers", right, lost, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="irq is not 1"):
+        check_moments(available("icarus"), module, sources=sources)
 
 
 _RUN = """
