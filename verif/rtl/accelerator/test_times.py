@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from amaranth.hdl import Module
@@ -16,6 +16,8 @@ from mxsafe.machine.configuration import (
     SMALL_MACHINE,
     MachineConfiguration,
 )
+from mxsafe.machine.description import REGISTERS
+from mxsafe.rtl.accelerator.accelerator import Accelerator
 from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.beat_reader import BeatReader
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
@@ -103,6 +105,44 @@ def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> N
     assert measured == unit.config.latency
     slices = SLICES[name] if machine.target == "fpga" else 0
     assert getattr(times_of(machine), name) == measured + slices
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", ["asic", "fpga"])
+def test_the_latency_of_a_machine(target: Literal["asic", "fpga"]) -> None:
+    """From the write of the start to the address of the program's first word."""
+    machine = Accelerator(machine=replace(BOARD_MACHINE, target=target))
+    bus, clocks = machine.s_axi, 0
+    addresses = {register.name: register.address for register in REGISTERS}
+
+    async def write(context: Any, name: str) -> None:
+        for pin, value in (("awaddr", addresses[name]), ("wdata", 1), ("wstrb", 0xF)):
+            context.set(getattr(bus, pin), value)
+        context.set(bus.bready, 1)
+        for level in (1, 0):
+            context.set(bus.awvalid, level)
+            context.set(bus.wvalid, level)
+            while level and not context.get(bus.awready):
+                await context.tick()
+            await context.tick()
+
+    async def bench(context: Any) -> None:
+        nonlocal clocks
+        for _ in range(10):
+            await context.tick()
+        await write(context, "program_length")
+        await write(context, "control")
+        clocks = 2  # since the write was taken
+        while not context.get(machine.m_axi.arvalid):
+            await context.tick()
+            clocks += 1
+            assert clocks < 50, "no word is asked for"
+
+    simulator = Simulator(machine)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert clocks == machine.config.latency
 
 
 def test_times_of_a_machine_without_some_units() -> None:
