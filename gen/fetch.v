@@ -9,12 +9,12 @@
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
 module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run_ready, word_valid, word, descriptor_valid, descriptor_ready, descriptor, number, error, ended);
-  wire \$1 ;
+  wire [31:0] \$1 ;
   wire \$10 ;
   wire \$11 ;
-  wire \$12 ;
+  wire [3:0] \$12 ;
   wire \$13 ;
-  wire [3:0] \$14 ;
+  wire \$14 ;
   wire \$15 ;
   wire \$16 ;
   wire \$17 ;
@@ -25,31 +25,29 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire \$21 ;
   wire \$22 ;
   wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire [2:0] \$26 ;
-  wire [5:0] \$27 ;
-  wire [6:0] \$28 ;
-  wire [32:0] \$29 ;
-  wire [31:0] \$3 ;
-  wire [4:0] \$30 ;
-  wire [5:0] \$31 ;
-  wire [6:0] \$32 ;
+  wire [2:0] \$24 ;
+  wire [5:0] \$25 ;
+  wire [6:0] \$26 ;
+  wire [32:0] \$27 ;
+  wire [4:0] \$28 ;
+  wire [5:0] \$29 ;
+  wire \$3 ;
+  wire [6:0] \$30 ;
+  wire \$31 ;
+  wire \$32 ;
   wire \$33 ;
   wire \$34 ;
   wire \$35 ;
-  wire \$36 ;
+  wire [4:0] \$36 ;
   wire \$37 ;
-  wire [4:0] \$38 ;
-  wire \$39 ;
+  wire \$38 ;
   wire \$4 ;
-  wire \$40 ;
-  wire [28:0] \$44 ;
-  wire [29:0] \$45 ;
+  wire [28:0] \$42 ;
+  wire [29:0] \$43 ;
   wire \$5 ;
   wire \$6 ;
-  wire \$7 ;
   wire \$8 ;
+  wire \$9 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$69 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$71 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$76 ;
@@ -83,11 +81,9 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   output [3:0] error;
   wire [3:0] error;
   wire fetch_failed;
-  wire fits;
   wire has_room;
   reg [3:0] into;
   wire is_close_to_top;
-  wire is_lost;
   reg judged;
   wire leaves;
   input [31:0] length;
@@ -125,99 +121,95 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire [256:0] word;
   input word_valid;
   wire word_valid;
-  assign \$28  = \$27  - leaves;
-  assign \$29  = descriptors_left - descriptors_asked;
-  assign \$30  = into + 1'h1;
-  assign \$31  = waiting + word_valid;
-  assign \$32  = \$31  - memory_0_read_en;
-  assign \$33  = ~ leaves;
-  assign \$34  = shows & \$33 ;
-  assign \$35  = memory_0_read_en | \$34 ;
-  assign \$36  = ~ leaves;
-  assign \$37  = shows & \$36 ;
-  assign \$38  = memory_0_read_address + 1'h1;
-  assign \$39  = ~ judged;
-  assign \$40  = shows & \$39 ;
+  assign \$32  = shows & \$31 ;
+  assign \$33  = memory_0_read_en | \$32 ;
+  assign \$34  = ~ leaves;
+  assign \$35  = shows & \$34 ;
+  assign \$36  = memory_0_read_address + 1'h1;
+  assign \$37  = ~ judged;
+  assign \$38  = shows & \$37 ;
   assign leaves = descriptor_valid & descriptor_ready;
   assign is_close_to_top = & { next_word_high, next_word_low[28:3] };
-  assign fits = next_word_low[2:0] <= 3'h7;
-  assign \$1  = ~ fits;
-  assign \$2  = is_close_to_top & \$1 ;
-  assign is_lost = next_word_is_past | \$2 ;
   assign has_room = descriptors_ahead <= 4'h8;
   assign ends_program = descriptors_left <= 4'h8;
-  assign { \$3 [31:5], most_asked } = ends_program ? descriptors_left : 32'd8;
+  assign { \$1 [31:5], most_asked } = ends_program ? descriptors_left : 32'd8;
   assign descriptors_asked = is_close_to_top ? 5'h01 : most_asked;
   assign run_taken = run_valid & run_ready;
-  assign \$4  = | descriptors_left;
-  assign \$5  = \$4  & has_room;
-  assign \$6  = ~ stop;
-  assign \$7  = \$5  & \$6 ;
-  assign \$8  = ~ is_lost;
-  assign run_valid = \$7  & \$8 ;
+  assign \$2  = | descriptors_left;
+  assign \$3  = \$2  & has_room;
+  assign \$4  = ~ stop;
+  assign \$5  = \$3  & \$4 ;
+  assign \$6  = ~ next_word_is_past;
+  assign run_valid = \$5  & \$6 ;
   assign run_payload[64:59] = descriptors_asked * 1'h1;
-  assign \$10  = | descriptors_left;
+  assign \$8  = | descriptors_left;
+  assign \$9  = ~ \$8 ;
+  assign \$10  = | descriptors_ahead;
   assign \$11  = ~ \$10 ;
-  assign \$12  = | descriptors_ahead;
-  assign \$13  = ~ \$12 ;
-  assign ended = \$11  & \$13 ;
+  assign ended = \$9  & \$11 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign \$14  = is_close_to_top ? 4'h1 : 4'h8;
-  assign next_low = next_word_low + \$14 ;
+  assign \$12  = is_close_to_top ? 4'h1 : 4'h8;
+  assign next_low = next_word_low + \$12 ;
   assign next_high = next_word_high + 1'h1;
-  assign \$15  = | descriptors_left;
-  assign \$16  = \$15  & is_lost;
-  assign \$17  = | descriptors_ahead;
-  assign \$18  = ~ \$17 ;
-  assign next_is_lost = \$16  & \$18 ;
-  assign \$19  = | waiting;
-  assign \$20  = ~ shows;
-  assign \$21  = \$20  | leaves;
-  assign memory_0_read_en = \$19  & \$21 ;
-  assign \$22  = | verdict;
-  assign \$23  = ~ \$22 ;
-  assign \$24  = judged & \$23 ;
-  assign \$25  = ~ stop;
-  assign descriptor_valid = \$24  & \$25 ;
-  assign \$26  = next_is_lost ? 3'h7 : 3'h0;
-  assign error = judged ? verdict : { 1'h0, \$26  };
+  assign \$13  = | descriptors_left;
+  assign \$14  = \$13  & next_word_is_past;
+  assign \$15  = | descriptors_ahead;
+  assign \$16  = ~ \$15 ;
+  assign next_is_lost = \$14  & \$16 ;
+  assign \$17  = | waiting;
+  assign \$18  = ~ shows;
+  assign \$19  = \$18  | leaves;
+  assign memory_0_read_en = \$17  & \$19 ;
+  assign \$20  = | verdict;
+  assign \$21  = ~ \$20 ;
+  assign \$22  = judged & \$21 ;
+  assign \$23  = ~ stop;
+  assign descriptor_valid = \$22  & \$23 ;
+  assign \$24  = next_is_lost ? 3'h7 : 3'h0;
+  assign error = judged ? verdict : { 1'h0, \$24  };
   assign next_number = number + 1'h1;
-  assign \$27  = descriptors_ahead + more_ahead;
+  assign \$25  = descriptors_ahead + more_ahead;
+  assign \$26  = \$25  - leaves;
+  assign \$27  = descriptors_left - descriptors_asked;
+  assign \$28  = into + 1'h1;
+  assign \$29  = waiting + word_valid;
+  assign \$30  = \$29  - memory_0_read_en;
+  assign \$31  = ~ leaves;
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$50 ) number <= 32'd0;
     else if (leaves) number <= next_number[31:0];
   always @(posedge clk)
-    if (\$40 )
+    if (\$38 )
       if (fetch_failed) verdict <= 4'h7;
       else verdict <= check_error;
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
-    else if (memory_0_read_en) memory_0_read_address <= \$38 [3:0];
+    else if (memory_0_read_en) memory_0_read_address <= \$36 [3:0];
   always @(posedge clk)
     if (rst) judged <= 1'h0;
-    else judged <= \$37 ;
+    else judged <= \$35 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$35 ;
+    else shows <= \$33 ;
   always @(posedge clk)
     if (rst) waiting <= 5'h00;
-    else waiting <= \$32 [4:0];
+    else waiting <= \$30 [4:0];
   always @(posedge clk)
     if (rst) into <= 4'h0;
-    else if (word_valid) into <= \$30 [3:0];
+    else if (word_valid) into <= \$28 [3:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$63 ) next_word_is_past <= 1'h0;
     else if (\$auto$opt_dff.cc:219:make_patterns_logic$66 ) next_word_is_past <= next_high[30];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$73 ) next_word_high <= \$45 ;
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$73 ) next_word_high <= \$43 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$76 ) next_word_low <= \$44 ;
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$76 ) next_word_low <= \$42 ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
     else if (\$auto$opt_dff.cc:194:make_patterns_logic$80 ) descriptors_left <= \$procmux$43_Y ;
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
-    else descriptors_ahead <= \$28 [4:0];
+    else descriptors_ahead <= \$26 [4:0];
   assign \$auto$opt_dff.cc:194:make_patterns_logic$69  = { start, run_taken } != 2'h0;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$71  = { start, next_low[29], run_taken } != 3'h1;
   assign \$auto$opt_dff.cc:194:make_patterns_logic$76  = { start, run_taken } != 2'h0;
@@ -228,10 +220,10 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   assign \$auto$opt_dff.cc:253:combine_resets$63  = | { start, rst };
   assign \$procmux$31_Y  = next_low[29] ? next_high[29:0] : 30'hxxxxxxxx;
   assign \$procmux$33_Y  = run_taken ? \$procmux$31_Y  : 30'hxxxxxxxx;
-  assign \$45  = start ? address[63:34] : \$procmux$33_Y ;
+  assign \$43  = start ? address[63:34] : \$procmux$33_Y ;
   assign \$procmux$37_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
-  assign \$44  = start ? address[33:5] : \$procmux$37_Y ;
-  assign \$procmux$41_Y  = run_taken ? \$29 [31:0] : 32'hxxxxxxxx;
+  assign \$42  = start ? address[33:5] : \$procmux$37_Y ;
+  assign \$procmux$41_Y  = run_taken ? \$27 [31:0] : 32'hxxxxxxxx;
   assign \$procmux$43_Y  = start ? length : \$procmux$41_Y ;
   descriptor_check check (
     .descriptor(descriptor),
@@ -247,6 +239,6 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
     .write_data(word),
     .write_en(word_valid)
   );
-  assign \$3 [4:0] = most_asked;
+  assign \$1 [4:0] = most_asked;
   assign { run_payload[70:65], run_payload[58:0] } = { 6'h00, next_word_high, next_word_low };
 endmodule

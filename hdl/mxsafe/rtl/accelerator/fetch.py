@@ -182,8 +182,10 @@ class Fetch(Unit[FetchConfiguration]):
         # Close to the top descriptors are asked for one by one.
         room_bits = (at_a_time * config.words - 1).bit_length()
         is_close: Value = named(m, "is_close_to_top", 1, first[room_bits:].all())
-        fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
-        is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
+        is_lost: Value = is_past
+        if config.words > 1:
+            fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
+            is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
         if config.target == "fpga":
             # Nothing is wanted in the clock behind a change.
             held_close = Signal(name="held_close_to_top")
