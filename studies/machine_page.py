@@ -487,8 +487,9 @@ DRIVER-HERE
 ### Access to registers
 
 `s_axi` is an AXI4-Lite slave of 32 bits with {address_bits} bits of address: {space} bytes. Every
-access is answered with OKAY. An address without a register is read as 0 and written in vain, and so
-are registers that can only be written or read. The two lowest bits of an address, `AWPROT` and
+access is answered with OKAY. An address without a register is read as 0 and written in vain; a
+register that can only be written is read as 0, one that can only be read is written in vain. The
+two lowest bits of an address, `AWPROT` and
 `ARPROT` do not count. Of a register only bytes with their bit of `WSTRB` are written; in `control`
 and `interrupt` only ones in such bytes do something. A write is taken when address and data are
 both offered. A read and a write may be under way together, one of each, and have no order; a write
@@ -525,7 +526,7 @@ at any time, also while nothing runs, and once more while it lasts.
 
 A start that is written during a reset, or in the same write, is taken when the reset has ended,
 with the addresses and the length that the registers had when it was written. `running` stays 1 in
-between. Another reset before that forgets the start.
+between, and another start changes nothing. Another reset before that forgets the start.
 
 | what | after a soft reset |
 |---|---|
