@@ -56,11 +56,12 @@ module accelerator_tb;
   );
 
   // The model of a memory that the tests use too; it watches the rules of AXI4 and one of the machine.
-  wire [11:0] broken;
+  wire [13:0] broken;
   wire [31:0] outside;
   axi_memory #(.DATA_BITS(64), .BEATS(BEATS)) memory (
     .clk(aclk), .rst(!aresetn), .load(1'b0), .dump(1'b0), .latency(16'd20), .spread(16'd8),
     .pause(8'd32), .seed(32'd1), .start(64'd0), .errors_from(64'd0), .errors_to(64'd0),
+    .most_reads(16'd32), .most_read_beats(16'd159), .most_writes(16'd32),
     .broken(broken), .outside(outside),
     .araddr(axi_araddr), .arlen(axi_arlen), .arsize(axi_arsize), .arburst(axi_arburst),
     .arvalid(axi_arvalid), .arready(axi_arready), .rdata(axi_rdata), .rresp(axi_rresp),

@@ -12,46 +12,55 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire [31:0] \$1 ;
   wire \$10 ;
   wire \$11 ;
-  wire \$12 ;
+  wire [3:0] \$12 ;
   wire \$13 ;
   wire \$14 ;
   wire \$15 ;
   wire \$16 ;
-  wire [5:0] \$17 ;
-  wire [6:0] \$18 ;
-  wire [32:0] \$19 ;
+  wire \$17 ;
+  wire \$18 ;
+  wire \$19 ;
   wire \$2 ;
-  wire [30:0] \$20 ;
-  wire [4:0] \$21 ;
-  wire [5:0] \$22 ;
-  wire [6:0] \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire [4:0] \$29 ;
+  wire \$20 ;
+  wire \$21 ;
+  wire \$22 ;
+  wire \$23 ;
+  wire [2:0] \$24 ;
+  wire [5:0] \$25 ;
+  wire [6:0] \$26 ;
+  wire [32:0] \$27 ;
+  wire [4:0] \$28 ;
+  wire [5:0] \$29 ;
   wire \$3 ;
-  wire \$30 ;
+  wire [6:0] \$30 ;
   wire \$31 ;
-  wire [28:0] \$35 ;
-  wire [29:0] \$36 ;
+  wire \$32 ;
+  wire \$33 ;
+  wire \$34 ;
+  wire \$35 ;
+  wire [4:0] \$36 ;
+  wire \$37 ;
+  wire \$38 ;
   wire \$4 ;
+  wire [28:0] \$42 ;
+  wire [29:0] \$43 ;
+  wire \$5 ;
   wire \$6 ;
-  wire \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$44 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$46 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$51 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$55 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$48 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$59 ;
-  wire [29:0] \$procmux$23_Y ;
-  wire [29:0] \$procmux$25_Y ;
-  wire [28:0] \$procmux$29_Y ;
-  wire [31:0] \$procmux$33_Y ;
-  wire [31:0] \$procmux$35_Y ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$69 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$71 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$76 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$80 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$66 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$73 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$50 ;
+  wire \$auto$opt_dff.cc:253:combine_resets$63 ;
+  wire [29:0] \$procmux$31_Y ;
+  wire [29:0] \$procmux$33_Y ;
+  wire [28:0] \$procmux$37_Y ;
+  wire [31:0] \$procmux$41_Y ;
+  wire [31:0] \$procmux$43_Y ;
   input [63:0] address;
   wire [63:0] address;
   wire [3:0] check_error;
@@ -74,6 +83,7 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire fetch_failed;
   wire has_room;
   reg [3:0] into;
+  wire is_close_to_top;
   reg judged;
   wire leaves;
   input [31:0] length;
@@ -81,9 +91,13 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   reg [3:0] memory_0_read_address;
   wire memory_0_read_en;
   wire [4:0] more_ahead;
+  wire [4:0] most_asked;
+  wire [30:0] next_high;
+  wire next_is_lost;
   wire [29:0] next_low;
   wire [32:0] next_number;
   reg [29:0] next_word_high;
+  reg next_word_is_past;
   reg [28:0] next_word_low;
   output [31:0] number;
   reg [31:0] number;
@@ -107,94 +121,110 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
   wire [256:0] word;
   input word_valid;
   wire word_valid;
+  assign \$32  = shows & \$31 ;
+  assign \$33  = memory_0_read_en | \$32 ;
+  assign \$34  = ~ leaves;
+  assign \$35  = shows & \$34 ;
+  assign \$36  = memory_0_read_address + 1'h1;
+  assign \$37  = ~ judged;
+  assign \$38  = shows & \$37 ;
   assign leaves = descriptor_valid & descriptor_ready;
+  assign is_close_to_top = & { next_word_high, next_word_low[28:3] };
   assign has_room = descriptors_ahead <= 4'h8;
   assign ends_program = descriptors_left <= 4'h8;
-  assign { \$1 [31:5], descriptors_asked } = ends_program ? descriptors_left : 32'd8;
+  assign { \$1 [31:5], most_asked } = ends_program ? descriptors_left : 32'd8;
+  assign descriptors_asked = is_close_to_top ? 5'h01 : most_asked;
   assign run_taken = run_valid & run_ready;
   assign \$2  = | descriptors_left;
   assign \$3  = \$2  & has_room;
   assign \$4  = ~ stop;
-  assign run_valid = \$3  & \$4 ;
+  assign \$5  = \$3  & \$4 ;
+  assign \$6  = ~ next_word_is_past;
+  assign run_valid = \$5  & \$6 ;
   assign run_payload[64:59] = descriptors_asked * 1'h1;
-  assign \$6  = | descriptors_left;
-  assign \$7  = ~ \$6 ;
-  assign \$8  = | descriptors_ahead;
+  assign \$8  = | descriptors_left;
   assign \$9  = ~ \$8 ;
-  assign ended = \$7  & \$9 ;
+  assign \$10  = | descriptors_ahead;
+  assign \$11  = ~ \$10 ;
+  assign ended = \$9  & \$11 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign next_low = next_word_low + 4'h8;
-  assign \$10  = | waiting;
-  assign \$11  = ~ shows;
-  assign \$12  = \$11  | leaves;
-  assign memory_0_read_en = \$10  & \$12 ;
-  assign \$13  = | verdict;
-  assign \$14  = ~ \$13 ;
-  assign \$15  = judged & \$14 ;
-  assign \$16  = ~ stop;
-  assign descriptor_valid = \$15  & \$16 ;
-  assign error = judged ? verdict : 4'h0;
+  assign \$12  = is_close_to_top ? 4'h1 : 4'h8;
+  assign next_low = next_word_low + \$12 ;
+  assign next_high = next_word_high + 1'h1;
+  assign \$13  = | descriptors_left;
+  assign \$14  = \$13  & next_word_is_past;
+  assign \$15  = | descriptors_ahead;
+  assign \$16  = ~ \$15 ;
+  assign next_is_lost = \$14  & \$16 ;
+  assign \$17  = | waiting;
+  assign \$18  = ~ shows;
+  assign \$19  = \$18  | leaves;
+  assign memory_0_read_en = \$17  & \$19 ;
+  assign \$20  = | verdict;
+  assign \$21  = ~ \$20 ;
+  assign \$22  = judged & \$21 ;
+  assign \$23  = ~ stop;
+  assign descriptor_valid = \$22  & \$23 ;
+  assign \$24  = next_is_lost ? 3'h7 : 3'h0;
+  assign error = judged ? verdict : { 1'h0, \$24  };
   assign next_number = number + 1'h1;
-  assign \$17  = descriptors_ahead + more_ahead;
-  assign \$18  = \$17  - leaves;
-  assign \$19  = descriptors_left - descriptors_asked;
-  assign \$20  = next_word_high + 1'h1;
-  assign \$21  = into + 1'h1;
-  assign \$22  = waiting + word_valid;
-  assign \$23  = \$22  - memory_0_read_en;
-  assign \$24  = ~ leaves;
-  assign \$25  = shows & \$24 ;
-  assign \$26  = memory_0_read_en | \$25 ;
-  assign \$27  = ~ leaves;
-  assign \$28  = shows & \$27 ;
-  assign \$29  = memory_0_read_address + 1'h1;
-  assign \$30  = ~ judged;
-  assign \$31  = shows & \$30 ;
+  assign \$25  = descriptors_ahead + more_ahead;
+  assign \$26  = \$25  - leaves;
+  assign \$27  = descriptors_left - descriptors_asked;
+  assign \$28  = into + 1'h1;
+  assign \$29  = waiting + word_valid;
+  assign \$30  = \$29  - memory_0_read_en;
+  assign \$31  = ~ leaves;
   always @(posedge clk)
-    if (rst) into <= 4'h0;
-    else if (word_valid) into <= \$21 [3:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$48 ) next_word_high <= \$36 ;
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$51 ) next_word_low <= \$35 ;
-  always @(posedge clk)
-    if (rst) descriptors_left <= 32'd0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$55 ) descriptors_left <= \$procmux$35_Y ;
-  always @(posedge clk)
-    if (rst) descriptors_ahead <= 5'h00;
-    else descriptors_ahead <= \$18 [4:0];
-  always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$59 ) number <= 32'd0;
+    if (\$auto$opt_dff.cc:253:combine_resets$50 ) number <= 32'd0;
     else if (leaves) number <= next_number[31:0];
   always @(posedge clk)
-    if (\$31 )
+    if (\$38 )
       if (fetch_failed) verdict <= 4'h7;
       else verdict <= check_error;
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
-    else if (memory_0_read_en) memory_0_read_address <= \$29 [3:0];
+    else if (memory_0_read_en) memory_0_read_address <= \$36 [3:0];
   always @(posedge clk)
     if (rst) judged <= 1'h0;
-    else judged <= \$28 ;
+    else judged <= \$35 ;
   always @(posedge clk)
     if (rst) shows <= 1'h0;
-    else shows <= \$26 ;
+    else shows <= \$33 ;
   always @(posedge clk)
     if (rst) waiting <= 5'h00;
-    else waiting <= \$23 [4:0];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$44  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { start, next_low[29], run_taken } != 3'h1;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$51  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$55  = { start, run_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$48  = & { \$auto$opt_dff.cc:194:make_patterns_logic$46 , \$auto$opt_dff.cc:194:make_patterns_logic$44  };
-  assign \$auto$opt_dff.cc:253:combine_resets$59  = | { start, rst };
-  assign \$procmux$23_Y  = next_low[29] ? \$20 [29:0] : 30'hxxxxxxxx;
-  assign \$procmux$25_Y  = run_taken ? \$procmux$23_Y  : 30'hxxxxxxxx;
-  assign \$36  = start ? address[63:34] : \$procmux$25_Y ;
-  assign \$procmux$29_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
-  assign \$35  = start ? address[33:5] : \$procmux$29_Y ;
-  assign \$procmux$33_Y  = run_taken ? \$19 [31:0] : 32'hxxxxxxxx;
-  assign \$procmux$35_Y  = start ? length : \$procmux$33_Y ;
+    else waiting <= \$30 [4:0];
+  always @(posedge clk)
+    if (rst) into <= 4'h0;
+    else if (word_valid) into <= \$28 [3:0];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:253:combine_resets$63 ) next_word_is_past <= 1'h0;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$66 ) next_word_is_past <= next_high[30];
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:219:make_patterns_logic$73 ) next_word_high <= \$43 ;
+  always @(posedge clk)
+    if (\$auto$opt_dff.cc:194:make_patterns_logic$76 ) next_word_low <= \$42 ;
+  always @(posedge clk)
+    if (rst) descriptors_left <= 32'd0;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$80 ) descriptors_left <= \$procmux$43_Y ;
+  always @(posedge clk)
+    if (rst) descriptors_ahead <= 5'h00;
+    else descriptors_ahead <= \$26 [4:0];
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$69  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$71  = { start, next_low[29], run_taken } != 3'h1;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$76  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$80  = { start, run_taken } != 2'h0;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$66  = & { next_low[29], run_taken };
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$73  = & { \$auto$opt_dff.cc:194:make_patterns_logic$71 , \$auto$opt_dff.cc:194:make_patterns_logic$69  };
+  assign \$auto$opt_dff.cc:253:combine_resets$50  = | { start, rst };
+  assign \$auto$opt_dff.cc:253:combine_resets$63  = | { start, rst };
+  assign \$procmux$31_Y  = next_low[29] ? next_high[29:0] : 30'hxxxxxxxx;
+  assign \$procmux$33_Y  = run_taken ? \$procmux$31_Y  : 30'hxxxxxxxx;
+  assign \$43  = start ? address[63:34] : \$procmux$33_Y ;
+  assign \$procmux$37_Y  = run_taken ? next_low[28:0] : 29'hxxxxxxxx;
+  assign \$42  = start ? address[33:5] : \$procmux$37_Y ;
+  assign \$procmux$41_Y  = run_taken ? \$27 [31:0] : 32'hxxxxxxxx;
+  assign \$procmux$43_Y  = start ? length : \$procmux$41_Y ;
   descriptor_check check (
     .descriptor(descriptor),
     .error(check_error)
@@ -209,6 +239,6 @@ module fetch(clk, rst, start, address, length, stop, run_payload, run_valid, run
     .write_data(word),
     .write_en(word_valid)
   );
-  assign \$1 [4:0] = descriptors_asked;
+  assign \$1 [4:0] = most_asked;
   assign { run_payload[70:65], run_payload[58:0] } = { 6'h00, next_word_high, next_word_low };
 endmodule

@@ -27,7 +27,8 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire [2:0] \$30 ;
+  wire \$30 ;
+  wire [2:0] \$31 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
@@ -101,6 +102,7 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   wire [18:0] limit_to_2;
   wire [18:0] limit_to_3;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire out_is_valid;
   wire [18:0] place_in_words;
   wire read_error;
@@ -112,6 +114,7 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   wire run_ready;
   output run_valid;
   wire run_valid;
+  wire runs_past;
   wire [255:0] transposer_m_payload;
   wire transposer_m_valid;
   wire transposer_s_ready;
@@ -162,6 +165,7 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   wire words_valid;
   wire works;
   wire writes;
+  assign \$20  = a_scales_ready & is_a_scales;
   assign \$21  = \$18  | \$20 ;
   assign \$22  = w_codes_ready & is_w_codes;
   assign \$23  = \$21  | \$22 ;
@@ -174,7 +178,9 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   assign is_past_end = out_is_valid & \$28 ;
   assign engine_done = buffer_walk_advance & buffer_walk_last;
   assign \$29  = is_past_end | read_error;
-  assign \$30  = is_past_end ? 3'h3 : 3'h4;
+  assign \$30  = \$29  | runs_past;
+  assign \$31  = is_past_end ? 3'h3 : 3'h4;
+  assign runs_past = memory_walk_past & is_taken;
   assign \$1  = ~ buffer_walk_active;
   assign \$2  = buffer_walk_advance & buffer_walk_last;
   assign is_free = \$1  | \$2 ;
@@ -234,10 +240,9 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   assign \$17  = ~ a_codes_halves[1];
   assign vector_halves = { a_codes_halves[1], \$17  } | { widens, widens };
   assign \$18  = a_codes_ready & is_a_codes;
-  assign \$20  = a_scales_ready & is_a_scales;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (\$29 ) has_failed <= 1'h1;
+    else if (\$30 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_take) widens <= engine_descriptor[4];
   always @(posedge clk)
@@ -250,7 +255,7 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
   reg [2:0] \$auto$ff.cc:266:slice$32 ;
   always @(posedge clk)
     if (rst) \$auto$ff.cc:266:slice$32  <= 3'h0;
-    else if (\$29 ) \$auto$ff.cc:266:slice$32  <= \$30 ;
+    else if (\$30 ) \$auto$ff.cc:266:slice$32  <= \$31 ;
   assign engine_error[2:0] = \$auto$ff.cc:266:slice$32 ;
   assign \$auto$opt_dff.cc:253:combine_resets$29  = | { engine_ready, rst };
   buffer_walk buffer_walk (
@@ -271,6 +276,7 @@ module load_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, engi
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

@@ -28,8 +28,9 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   wire \$28 ;
   wire \$29 ;
   wire \$3 ;
-  wire [2:0] \$30 ;
-  wire \$31 ;
+  wire \$30 ;
+  wire [2:0] \$31 ;
+  wire \$32 ;
   wire \$4 ;
   wire \$5 ;
   wire \$6 ;
@@ -102,6 +103,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   wire [18:0] limit_to_2;
   wire [18:0] limit_to_3;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire out_is_valid;
   wire [18:0] place_in_words;
   wire read_error;
@@ -113,6 +115,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   wire run_ready;
   output run_valid;
   wire run_valid;
+  wire runs_past;
   wire [127:0] transposer_m_payload;
   wire transposer_m_valid;
   wire transposer_s_ready;
@@ -163,6 +166,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   wire words_valid;
   wire works;
   wire writes;
+  assign \$18  = a_codes_ready & is_a_codes;
   assign \$20  = a_scales_ready & is_a_scales;
   assign \$21  = \$18  | \$20 ;
   assign \$22  = w_codes_ready & is_w_codes;
@@ -176,7 +180,9 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   assign is_past_end = out_is_valid & \$28 ;
   assign engine_done = buffer_walk_advance & buffer_walk_last;
   assign \$29  = is_past_end | read_error;
-  assign \$30  = is_past_end ? 3'h3 : 3'h4;
+  assign \$30  = \$29  | runs_past;
+  assign \$31  = is_past_end ? 3'h3 : 3'h4;
+  assign runs_past = memory_walk_past & is_taken;
   assign \$1  = ~ buffer_walk_active;
   assign \$2  = buffer_walk_advance & buffer_walk_last;
   assign is_free = \$1  | \$2 ;
@@ -235,10 +241,9 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   assign vector_valid = writes & is_vector;
   assign \$17  = ~ a_codes_halves[1];
   assign vector_halves = { a_codes_halves[1], \$17  } | { widens, widens };
-  assign \$18  = a_codes_ready & is_a_codes;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (\$29 ) has_failed <= 1'h1;
+    else if (\$30 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_take) widens <= engine_descriptor[4];
   always @(posedge clk)
@@ -251,7 +256,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
   reg [2:0] \$auto$ff.cc:266:slice$32 ;
   always @(posedge clk)
     if (rst) \$auto$ff.cc:266:slice$32  <= 3'h0;
-    else if (\$29 ) \$auto$ff.cc:266:slice$32  <= \$30 ;
+    else if (\$30 ) \$auto$ff.cc:266:slice$32  <= \$31 ;
   assign engine_error[2:0] = \$auto$ff.cc:266:slice$32 ;
   assign \$auto$opt_dff.cc:253:combine_resets$29  = | { engine_ready, rst };
   buffer_walk buffer_walk (
@@ -260,7 +265,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
     .last(buffer_walk_last),
-    .last_turn(\$31 ),
+    .last_turn(\$32 ),
     .place({ buffer_walk_place[17:10], w_codes_address[8], a_codes_address, a_codes_halves[1] }),
     .rst(rst),
     .start(engine_descriptor[153:137]),
@@ -272,6 +277,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512(clk, rst, engine_
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

@@ -9,34 +9,37 @@
 /* verilator lint_off WIDTHEXPAND */
 module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, base, run_payload, run_valid, run_ready, words_payload, words_valid, words_ready, a_codes_valid, a_codes_ready, a_codes_address, a_codes_halves, a_codes_data, a_scales_valid
 , a_scales_ready, a_scales_address, a_scales_halves, a_scales_data, w_codes_valid, w_codes_ready, w_codes_address, w_codes_halves, w_codes_data, w_scales_valid, w_scales_ready, w_scales_address, w_scales_halves, w_scales_data, vector_valid, vector_ready, vector_address, vector_halves, vector_data);
+  wire \$1 ;
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;
   wire \$13 ;
   wire \$14 ;
+  wire \$15 ;
   wire \$16 ;
+  wire \$18 ;
   wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
+  wire \$22 ;
   wire \$23 ;
-  wire \$24 ;
   wire \$25 ;
   wire \$26 ;
   wire \$27 ;
   wire \$28 ;
   wire \$29 ;
-  wire \$3 ;
   wire \$30 ;
   wire \$31 ;
   wire \$32 ;
   wire \$33 ;
   wire \$34 ;
   wire \$35 ;
-  wire [127:0] \$36 ;
+  wire \$36 ;
   wire \$37 ;
-  wire [2:0] \$38 ;
+  wire [127:0] \$38 ;
   wire \$39 ;
   wire \$4 ;
+  wire \$40 ;
+  wire [2:0] \$41 ;
+  wire \$42 ;
   wire \$5 ;
   wire \$6 ;
   wire \$7 ;
@@ -120,6 +123,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire [18:0] limit_to_2;
   wire [18:0] limit_to_3;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire out_is_valid;
   wire [18:0] place_in_words;
   wire read_error;
@@ -131,6 +135,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire run_ready;
   output run_valid;
   wire run_valid;
+  wire runs_past;
   wire [127:0] transposer_m_payload;
   wire transposer_m_valid;
   wire transposer_s_ready;
@@ -183,6 +188,11 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   wire words_valid;
   wire works;
   wire writes;
+  assign word = word_to_1 | word_2;
+  assign place_in_words = widens ? { buffer_walk_place, 1'h0 } : { 1'h0, buffer_walk_place };
+  assign limit_0 = \$6  ? 19'h00000 : 19'h00200;
+  assign limit_1 = is_a_scales ? 19'h00040 : 19'h00000;
+  assign limit_2 = is_w_codes ? 19'h00400 : 19'h00000;
   assign limit_3 = is_w_scales ? 19'h00080 : 19'h00000;
   assign limit_4 = is_vector ? 19'h00400 : 19'h00000;
   assign limit_to_1 = limit_0 | limit_1;
@@ -190,8 +200,8 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   assign limit_to_3 = limit_to_2 | limit_3;
   assign limit = limit_to_3 | limit_4;
   assign is_within = place_in_words < limit;
-  assign \$16  = ~ word_is_held;
-  assign buffer_walk_advance = out_is_valid & \$16 ;
+  assign \$18  = ~ word_is_held;
+  assign buffer_walk_advance = out_is_valid & \$18 ;
   assign held_in_words = held_3 ? { held_1, 1'h0 } : { 1'h0, held_1 };
   assign writes = word_is_held & held_4;
   assign vector_data = held_3 ? { a_scales_data[127:112], 16'h0000, a_scales_data[111:96], 16'h0000, a_scales_data[95:80], 16'h0000, a_scales_data[79:64], 16'h0000, a_scales_data[63:48], 16'h0000, a_scales_data[47:32], 16'h0000, a_scales_data[31:16], 16'h0000, a_scales_data[15:0], 16'h0000 } : { a_scales_data, a_scales_data };
@@ -202,71 +212,70 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   assign w_codes_halves[0] = ~ held_1[0];
   assign w_scales_valid = writes & held_8;
   assign vector_valid = writes & held_9;
-  assign \$20  = ~ held_1[0];
-  assign vector_halves = { held_1[0], \$20  } | { held_3, held_3 };
-  assign \$21  = a_codes_ready & held_5;
-  assign \$23  = a_scales_ready & held_6;
-  assign \$24  = \$21  | \$23 ;
-  assign \$25  = w_codes_ready & held_7;
-  assign \$26  = \$24  | \$25 ;
-  assign \$27  = w_scales_ready & held_8;
+  assign \$22  = ~ held_1[0];
+  assign vector_halves = { held_1[0], \$22  } | { held_3, held_3 };
+  assign \$23  = a_codes_ready & held_5;
+  assign \$25  = a_scales_ready & held_6;
+  assign \$26  = \$23  | \$25 ;
+  assign \$27  = w_codes_ready & held_7;
   assign \$28  = \$26  | \$27 ;
-  assign \$29  = vector_ready & held_9;
+  assign \$29  = w_scales_ready & held_8;
   assign \$30  = \$28  | \$29 ;
-  assign is_written = writes & \$30 ;
-  assign \$31  = ~ held_4;
-  assign is_past_end = word_is_held & \$31 ;
+  assign \$31  = vector_ready & held_9;
+  assign \$32  = \$30  | \$31 ;
+  assign is_written = writes & \$32 ;
+  assign \$33  = ~ held_4;
+  assign is_past_end = word_is_held & \$33 ;
   assign engine_done = is_written & held_2;
-  assign \$32  = ~ is_written;
-  assign \$33  = word_is_held ? \$32  : buffer_walk_advance;
-  assign \$34  = ~ engine_stop;
-  assign \$35  = \$33  & \$34 ;
-  assign \$36  = widens ? words_payload[127:0] : word;
-  assign \$37  = is_past_end | read_error;
-  assign \$38  = is_past_end ? 3'h3 : 3'h4;
+  assign \$34  = ~ is_written;
+  assign \$35  = word_is_held ? \$34  : buffer_walk_advance;
+  assign \$36  = ~ engine_stop;
+  assign \$37  = \$35  & \$36 ;
+  assign \$38  = widens ? words_payload[127:0] : word;
+  assign \$39  = is_past_end | read_error;
+  assign \$40  = \$39  | runs_past;
+  assign \$41  = is_past_end ? 3'h3 : 3'h4;
+  assign \$1  = ~ word_is_held;
+  assign \$2  = is_taken & \$1 ;
+  assign runs_past = memory_walk_past & \$2 ;
   assign is_free = ~ buffer_walk_active;
-  assign \$2  = ~ is_taken;
-  assign \$3  = engine_valid & \$2 ;
-  assign buffer_walk_take = \$3  & is_free;
+  assign \$4  = ~ is_taken;
+  assign \$5  = engine_valid & \$4 ;
+  assign buffer_walk_take = \$5  & is_free;
   assign engine_ready = is_taken & memory_walk_asked;
-  assign \$4  = | buffer;
-  assign is_a_codes = ~ \$4 ;
+  assign \$6  = | buffer;
+  assign is_a_codes = ~ \$6 ;
   assign is_a_scales = buffer == 1'h1;
   assign is_w_codes = buffer == 2'h2;
   assign is_w_scales = buffer == 2'h3;
   assign is_vector = buffer == 3'h4;
   assign drops = has_failed | engine_stop;
-  assign \$5  = ~ drops;
-  assign works = buffer_walk_settled & \$5 ;
+  assign \$7  = ~ drops;
+  assign works = buffer_walk_settled & \$7 ;
   assign is_of_codes = is_a_codes | is_w_codes;
   assign turns_tiles = transposes & is_of_codes;
-  assign \$6  = ~ words_payload[128];
-  assign \$7  = words_valid & \$6 ;
-  assign word_is_there = \$7  & works;
-  assign \$8  = words_valid & words_payload[128];
-  assign \$9  = \$8  & works;
-  assign \$10  = ~ word_is_held;
-  assign read_error = \$9  & \$10 ;
-  assign \$11  = transposer_m_valid & works;
-  assign out_is_valid = turns_tiles ? \$11  : word_is_there;
+  assign \$8  = ~ words_payload[128];
+  assign \$9  = words_valid & \$8 ;
+  assign word_is_there = \$9  & works;
+  assign \$10  = words_valid & words_payload[128];
+  assign \$11  = \$10  & works;
+  assign \$12  = ~ word_is_held;
+  assign read_error = \$11  & \$12 ;
+  assign \$13  = transposer_m_valid & works;
+  assign out_is_valid = turns_tiles ? \$13  : word_is_there;
   assign transposer_s_valid = word_is_there & turns_tiles;
-  assign \$12  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
-  assign \$13  = works & \$12 ;
-  assign words_ready = drops | \$13 ;
-  assign \$14  = ~ is_of_codes;
-  assign exchanges = transposes & \$14 ;
+  assign \$14  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
+  assign \$15  = works & \$14 ;
+  assign words_ready = drops | \$15 ;
+  assign \$16  = ~ is_of_codes;
+  assign exchanges = transposes & \$16 ;
   assign word_0 = turns_tiles ? transposer_m_payload : 128'h00000000000000000000000000000000;
   assign word_1 = exchanges ? words_payload[127:0] : 128'h00000000000000000000000000000000;
   assign word_2 = transposes ? 128'h00000000000000000000000000000000 : words_payload[127:0];
   assign word_to_1 = word_0 | word_1;
-  assign word = word_to_1 | word_2;
-  assign place_in_words = widens ? { buffer_walk_place, 1'h0 } : { 1'h0, buffer_walk_place };
-  assign limit_0 = \$4  ? 19'h00000 : 19'h00200;
-  assign limit_1 = is_a_scales ? 19'h00040 : 19'h00000;
-  assign limit_2 = is_w_codes ? 19'h00400 : 19'h00000;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (\$37 ) has_failed <= 1'h1;
+    else if (\$40 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_advance) held_9 <= is_vector;
   always @(posedge clk)
@@ -286,10 +295,10 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   always @(posedge clk)
     if (buffer_walk_advance) held_1 <= buffer_walk_place;
   always @(posedge clk)
-    if (buffer_walk_advance) a_scales_data <= \$36 ;
+    if (buffer_walk_advance) a_scales_data <= \$38 ;
   always @(posedge clk)
     if (rst) word_is_held <= 1'h0;
-    else word_is_held <= \$35 ;
+    else word_is_held <= \$37 ;
   always @(posedge clk)
     if (buffer_walk_take) widens <= engine_descriptor[4];
   always @(posedge clk)
@@ -302,7 +311,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
   reg [2:0] \$auto$ff.cc:266:slice$65 ;
   always @(posedge clk)
     if (rst) \$auto$ff.cc:266:slice$65  <= 3'h0;
-    else if (\$37 ) \$auto$ff.cc:266:slice$65  <= \$38 ;
+    else if (\$40 ) \$auto$ff.cc:266:slice$65  <= \$41 ;
   assign engine_error[2:0] = \$auto$ff.cc:266:slice$65 ;
   assign \$auto$opt_dff.cc:253:combine_resets$62  = | { engine_ready, rst };
   buffer_walk_paced buffer_walk (
@@ -311,7 +320,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
     .last(buffer_walk_last),
-    .last_turn(\$39 ),
+    .last_turn(\$42 ),
     .place(buffer_walk_place),
     .rst(rst),
     .settled(buffer_walk_settled),
@@ -324,6 +333,7 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),
@@ -340,11 +350,11 @@ module load_engine_rows8_a_beats256_w_beats512_vector_beats512_fpga(clk, rst, en
     .s_ready(transposer_s_ready),
     .s_valid(transposer_s_valid)
   );
+  assign a_codes_halves[1] = held_1[0];
   assign a_scales_address = held_1[5:0];
   assign a_scales_halves = 2'h3;
   assign a_codes_address = held_1[8:1];
   assign a_codes_data = { a_scales_data, a_scales_data };
-  assign a_codes_halves[1] = held_1[0];
   assign engine_error[3] = 1'h0;
   assign vector_address = held_in_words[9:1];
   assign w_codes_address = held_1[9:1];

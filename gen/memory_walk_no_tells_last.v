@@ -7,43 +7,56 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module memory_walk_no_tells_last(clk, rst, base, fields, valid, asked, leaves, run_payload, run_valid, run_ready);
+module memory_walk_no_tells_last(clk, rst, base, fields, valid, asked, past, leaves, run_payload, run_valid, run_ready);
   wire \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$12 ;
+  wire \$13 ;
   wire \$2 ;
   wire \$3 ;
   wire \$4 ;
-  wire [59:0] \$5 ;
+  wire \$5 ;
   wire \$6 ;
-  wire \$7 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$25 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$33 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$29 ;
-  wire \$auto$rtlil.cc:2739:Not$28 ;
+  wire [12:0] \$7 ;
+  wire \$8 ;
+  wire \$9 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$27 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$31 ;
+  wire \$auto$rtlil.cc:2739:Not$30 ;
   wire \$procmux$11_Y ;
   wire \$procmux$1_Y ;
   wire \$procmux$3_Y ;
   wire \$procmux$9_Y ;
+  reg all_are_asked;
   output asked;
-  reg asked;
+  wire asked;
   input [58:0] base;
   wire [58:0] base;
   input clk;
   wire clk;
   input [131:0] fields;
   wire [131:0] fields;
-  wire [58:0] first_word;
+  wire [59:0] first_word;
+  wire is_below_top;
   reg is_walking;
   input leaves;
   wire leaves;
+  output past;
+  wire past;
   input rst;
   wire rst;
+  wire [12:0] run_end;
+  reg run_is_past;
+  reg run_is_valid;
   wire run_moves;
   output [70:0] run_payload;
   reg [70:0] run_payload;
   input run_ready;
   wire run_ready;
   output run_valid;
-  reg run_valid;
+  wire run_valid;
   input valid;
   wire valid;
   wire [32:0] walk_address;
@@ -52,32 +65,46 @@ module memory_walk_no_tells_last(clk, rst, base, fields, valid, asked, leaves, r
   wire walk_last;
   assign \$1  = ~ is_walking;
   assign \$2  = valid & \$1 ;
-  assign \$3  = ~ asked;
+  assign \$3  = ~ all_are_asked;
   assign walk_begins = \$2  & \$3 ;
-  assign \$4  = ~ run_valid;
-  assign run_moves = \$4  | run_ready;
+  assign \$4  = ~ run_is_valid;
+  assign \$5  = ~ past;
+  assign \$6  = run_ready & \$5 ;
+  assign run_moves = \$4  | \$6 ;
   assign walk_advance = is_walking & run_moves;
-  assign { \$5 [59], first_word } = base + walk_address;
-  assign \$6  = walk_advance & walk_last;
+  assign first_word = base + walk_address;
+  assign is_below_top = & run_payload[58:12];
+  assign \$7  = run_payload[70:59] - 1'h1;
+  assign run_end = run_payload[11:0] + \$7 [11:0];
+  assign \$8  = is_below_top & run_end[12];
+  assign \$9  = run_is_past | \$8 ;
+  assign past = run_is_valid & \$9 ;
+  assign \$10  = ~ past;
+  assign run_valid = run_is_valid & \$10 ;
+  assign \$11  = ~ past;
+  assign asked = all_are_asked & \$11 ;
+  assign \$12  = walk_advance & walk_last;
   always @(posedge clk)
-    if (rst) asked <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$29 ) asked <= \$procmux$3_Y ;
+    if (rst) all_are_asked <= 1'h0;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$31 ) all_are_asked <= \$procmux$3_Y ;
   always @(posedge clk)
     if (rst) is_walking <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$33 ) is_walking <= \$procmux$11_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) is_walking <= \$procmux$11_Y ;
   always @(posedge clk)
-    if (walk_advance) run_payload <= { fields[43:32], first_word };
+    if (walk_advance) run_is_past <= first_word[59];
   always @(posedge clk)
-    if (rst) run_valid <= 1'h0;
-    else if (run_moves) run_valid <= is_walking;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$25  = { \$6 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$33  = { \$6 , walk_begins } != 2'h0;
-  assign \$auto$rtlil.cc:2739:Not$28  = ~ walk_begins;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$29  = & { \$auto$rtlil.cc:2739:Not$28 , \$auto$opt_dff.cc:194:make_patterns_logic$25  };
+    if (walk_advance) run_payload <= { fields[43:32], first_word[58:0] };
+  always @(posedge clk)
+    if (rst) run_is_valid <= 1'h0;
+    else if (run_moves) run_is_valid <= is_walking;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$12 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$12 , walk_begins } != 2'h0;
+  assign \$auto$rtlil.cc:2739:Not$30  = ~ walk_begins;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$31  = & { \$auto$rtlil.cc:2739:Not$30 , \$auto$opt_dff.cc:194:make_patterns_logic$27  };
   assign \$procmux$1_Y  = leaves ? 1'h0 : 1'hx;
   assign \$procmux$11_Y  = walk_begins ? 1'h1 : \$procmux$9_Y ;
-  assign \$procmux$3_Y  = \$6  ? 1'h1 : \$procmux$1_Y ;
-  assign \$procmux$9_Y  = \$6  ? 1'h0 : 1'hx;
+  assign \$procmux$3_Y  = \$12  ? 1'h1 : \$procmux$1_Y ;
+  assign \$procmux$9_Y  = \$12  ? 1'h0 : 1'hx;
   address_walk_10x10x8_20x20x20_start_bits27_address_bits33 walk (
     .address(walk_address),
     .advance(walk_advance),
@@ -87,12 +114,11 @@ module memory_walk_no_tells_last(clk, rst, base, fields, valid, asked, leaves, r
     .count_1(fields[63:54]),
     .count_2(fields[71:64]),
     .last(walk_last),
-    .last_turn(\$7 ),
+    .last_turn(\$13 ),
     .rst(rst),
     .start(fields[31:5]),
     .step_0(fields[91:72]),
     .step_1(fields[111:92]),
     .step_2(fields[131:112])
   );
-  assign \$5 [58:0] = first_word;
 endmodule

@@ -7,45 +7,58 @@
 
 // Operands keep their own widths; Verilog extends the narrower one, as intended.
 /* verilator lint_off WIDTHEXPAND */
-module memory_walk_word_bytes16_no_tells_last_paced(clk, rst, base, fields, valid, asked, leaves, run_payload, run_valid, run_ready);
+module memory_walk_word_bytes16_no_tells_last_paced(clk, rst, base, fields, valid, asked, past, leaves, run_payload, run_valid, run_ready);
   wire \$1 ;
+  wire \$10 ;
+  wire \$11 ;
+  wire \$12 ;
+  wire \$13 ;
+  wire \$14 ;
+  wire \$15 ;
   wire \$2 ;
   wire \$3 ;
   wire \$4 ;
-  wire [60:0] \$5 ;
+  wire \$5 ;
   wire \$6 ;
-  wire \$7 ;
+  wire [12:0] \$7 ;
   wire \$8 ;
   wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$27 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$31 ;
-  wire \$auto$rtlil.cc:2739:Not$30 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$29 ;
+  wire \$auto$opt_dff.cc:194:make_patterns_logic$37 ;
+  wire \$auto$opt_dff.cc:219:make_patterns_logic$33 ;
+  wire \$auto$rtlil.cc:2739:Not$32 ;
   wire \$procmux$11_Y ;
   wire \$procmux$1_Y ;
   wire \$procmux$3_Y ;
   wire \$procmux$9_Y ;
+  reg all_are_asked;
   output asked;
-  reg asked;
+  wire asked;
   input [59:0] base;
   wire [59:0] base;
   input clk;
   wire clk;
   input [131:0] fields;
   wire [131:0] fields;
-  wire [59:0] first_word;
+  wire [60:0] first_word;
+  wire is_below_top;
   reg is_walking;
   input leaves;
   wire leaves;
+  output past;
+  wire past;
   input rst;
   wire rst;
+  wire [12:0] run_end;
+  reg run_is_past;
+  reg run_is_valid;
   wire run_moves;
   output [71:0] run_payload;
   reg [71:0] run_payload;
   input run_ready;
   wire run_ready;
   output run_valid;
-  reg run_valid;
+  wire run_valid;
   input valid;
   wire valid;
   wire [32:0] walk_address;
@@ -55,37 +68,51 @@ module memory_walk_word_bytes16_no_tells_last_paced(clk, rst, base, fields, vali
   wire walk_last;
   assign \$1  = ~ is_walking;
   assign \$2  = valid & \$1 ;
-  assign \$3  = ~ asked;
+  assign \$3  = ~ all_are_asked;
   assign walk_begins = \$2  & \$3 ;
-  assign \$4  = ~ run_valid;
-  assign run_moves = \$4  | run_ready;
+  assign \$4  = ~ run_is_valid;
+  assign \$5  = ~ past;
+  assign \$6  = run_ready & \$5 ;
+  assign run_moves = \$4  | \$6 ;
   assign walk_advance = walk_is_settled & run_moves;
-  assign { \$5 [60], first_word } = base + walk_address;
-  assign \$6  = ~ walk_advance;
-  assign \$7  = is_walking & \$6 ;
-  assign \$8  = walk_advance & walk_last;
+  assign first_word = base + walk_address;
+  assign is_below_top = & run_payload[59:12];
+  assign \$7  = run_payload[71:60] - 1'h1;
+  assign run_end = run_payload[11:0] + \$7 [11:0];
+  assign \$8  = is_below_top & run_end[12];
+  assign \$9  = run_is_past | \$8 ;
+  assign past = run_is_valid & \$9 ;
+  assign \$10  = ~ past;
+  assign run_valid = run_is_valid & \$10 ;
+  assign \$11  = ~ past;
+  assign asked = all_are_asked & \$11 ;
+  assign \$12  = ~ walk_advance;
+  assign \$13  = is_walking & \$12 ;
+  assign \$14  = walk_advance & walk_last;
   always @(posedge clk)
-    if (rst) asked <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$31 ) asked <= \$procmux$3_Y ;
+    if (rst) all_are_asked <= 1'h0;
+    else if (\$auto$opt_dff.cc:219:make_patterns_logic$33 ) all_are_asked <= \$procmux$3_Y ;
   always @(posedge clk)
     if (rst) is_walking <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) is_walking <= \$procmux$11_Y ;
+    else if (\$auto$opt_dff.cc:194:make_patterns_logic$37 ) is_walking <= \$procmux$11_Y ;
   always @(posedge clk)
-    if (walk_advance) run_payload <= { fields[43:32], first_word };
+    if (walk_advance) run_is_past <= first_word[60];
   always @(posedge clk)
-    if (rst) run_valid <= 1'h0;
-    else if (run_moves) run_valid <= walk_is_settled;
+    if (walk_advance) run_payload <= { fields[43:32], first_word[59:0] };
+  always @(posedge clk)
+    if (rst) run_is_valid <= 1'h0;
+    else if (run_moves) run_is_valid <= walk_is_settled;
   always @(posedge clk)
     if (rst) walk_is_settled <= 1'h0;
-    else walk_is_settled <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$8 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$8 , walk_begins } != 2'h0;
-  assign \$auto$rtlil.cc:2739:Not$30  = ~ walk_begins;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$31  = & { \$auto$rtlil.cc:2739:Not$30 , \$auto$opt_dff.cc:194:make_patterns_logic$27  };
+    else walk_is_settled <= \$13 ;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$29  = { \$14 , leaves } != 2'h0;
+  assign \$auto$opt_dff.cc:194:make_patterns_logic$37  = { \$14 , walk_begins } != 2'h0;
+  assign \$auto$rtlil.cc:2739:Not$32  = ~ walk_begins;
+  assign \$auto$opt_dff.cc:219:make_patterns_logic$33  = & { \$auto$rtlil.cc:2739:Not$32 , \$auto$opt_dff.cc:194:make_patterns_logic$29  };
   assign \$procmux$1_Y  = leaves ? 1'h0 : 1'hx;
   assign \$procmux$11_Y  = walk_begins ? 1'h1 : \$procmux$9_Y ;
-  assign \$procmux$3_Y  = \$8  ? 1'h1 : \$procmux$1_Y ;
-  assign \$procmux$9_Y  = \$8  ? 1'h0 : 1'hx;
+  assign \$procmux$3_Y  = \$14  ? 1'h1 : \$procmux$1_Y ;
+  assign \$procmux$9_Y  = \$14  ? 1'h0 : 1'hx;
   address_walk_10x10x8_20x20x20_start_bits28_address_bits33_paced walk (
     .address(walk_address),
     .advance(walk_advance),
@@ -95,12 +122,11 @@ module memory_walk_word_bytes16_no_tells_last_paced(clk, rst, base, fields, vali
     .count_1(fields[63:54]),
     .count_2(fields[71:64]),
     .last(walk_last),
-    .last_turn(\$9 ),
+    .last_turn(\$15 ),
     .rst(rst),
     .start(fields[31:4]),
     .step_0(fields[91:72]),
     .step_1(fields[111:92]),
     .step_2(fields[131:112])
   );
-  assign \$5 [59:0] = first_word;
 endmodule

@@ -192,6 +192,7 @@
 #define MXSAFE_ERROR_WRITE     5u
 #define MXSAFE_ERROR_DEADLOCK  6u
 #define MXSAFE_ERROR_FETCH     7u
+#define MXSAFE_ERROR_ALIGNMENT 8u
 
 /* Fields of load. */
 #define MXSAFE_LOAD_OPCODE_OFFSET    0u

@@ -76,11 +76,12 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   wire \$68 ;
   wire \$69 ;
   wire \$7 ;
-  wire \$70 ;
-  wire [1:0] \$71 ;
-  wire [2:0] \$73 ;
-  wire [3:0] \$74 ;
+  wire [1:0] \$70 ;
+  wire [2:0] \$72 ;
+  wire [3:0] \$73 ;
+  wire \$74 ;
   wire \$75 ;
+  wire \$76 ;
   wire \$9 ;
   wire \$auto$opt_dff.cc:253:combine_resets$44 ;
   input [58:0] base;
@@ -146,6 +147,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   wire is_nan_8;
   wire is_nan_9;
   reg is_narrowed;
+  wire is_oldest;
   wire is_out_codes;
   wire is_out_scales;
   wire is_past_end;
@@ -177,6 +179,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   wire [18:0] limit_2;
   wire [18:0] limit_to_1;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire memory_walk_valid;
   wire [15:0] narrow_0;
   wire [15:0] narrow_1;
@@ -261,6 +264,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   wire write_failed;
   input written;
   wire written;
+  assign is_out_codes = ~ \$7 ;
   assign is_out_scales = buffer == 1'h1;
   assign is_vector = buffer == 2'h2;
   assign place_in_words = narrows ? { buffer_walk_place[17:10], out_codes_address, out_scales_address[0], 1'h0 } : { 1'h0, buffer_walk_place[17:10], out_codes_address, out_scales_address[0] };
@@ -427,15 +431,17 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   assign words_payload = word_to_2 | word_3;
   assign \$68  = ~ is_within;
   assign is_past_end = buffer_walk_active & \$68 ;
-  assign \$69  = descriptors_unwritten == 1'h1;
-  assign is_alone = is_past_end & \$69 ;
+  assign is_oldest = descriptors_unwritten == 1'h1;
+  assign is_alone = is_past_end & is_oldest;
   assign write_failed = has_failed | write_error;
-  assign \$70  = ~ write_failed;
-  assign engine_done = written & \$70 ;
-  assign \$71  = is_alone ? 2'h3 : 2'h0;
-  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$71  };
-  assign \$73  = descriptors_unwritten + buffer_walk_take;
-  assign \$74  = \$73  - written;
+  assign \$69  = ~ write_failed;
+  assign engine_done = written & \$69 ;
+  assign \$70  = is_alone ? 2'h3 : 2'h0;
+  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$70  };
+  assign \$72  = descriptors_unwritten + buffer_walk_take;
+  assign \$73  = \$72  - written;
+  assign \$74  = memory_walk_past & is_oldest;
+  assign \$75  = write_error | \$74 ;
   assign \$1  = ~ buffer_walk_active;
   assign \$2  = buffer_walk_advance & buffer_walk_last;
   assign is_free = \$1  | \$2 ;
@@ -448,10 +454,9 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
   assign engine_ready = is_taken & memory_walk_asked;
   assign memory_walk_valid = engine_valid & is_taken;
   assign \$7  = | buffer;
-  assign is_out_codes = ~ \$7 ;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (write_error) has_failed <= 1'h1;
+    else if (\$75 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_advance) is_narrowed <= narrows;
   always @(posedge clk)
@@ -471,7 +476,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
   always @(posedge clk)
     if (rst) descriptors_unwritten <= 2'h0;
-    else descriptors_unwritten <= \$74 [1:0];
+    else descriptors_unwritten <= \$73 [1:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$44 ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
@@ -482,7 +487,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
     .last(buffer_walk_last),
-    .last_turn(\$75 ),
+    .last_turn(\$76 ),
     .place({ buffer_walk_place[17:10], out_codes_address, out_scales_address[0] }),
     .rst(rst),
     .start(engine_descriptor[153:137]),
@@ -494,6 +499,7 @@ module store_engine(clk, rst, engine_valid, engine_descriptor, engine_ready, eng
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

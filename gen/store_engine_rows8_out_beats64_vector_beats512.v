@@ -49,12 +49,13 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   wire [127:0] \$43 ;
   wire \$44 ;
   wire \$45 ;
-  wire \$46 ;
-  wire [1:0] \$47 ;
-  wire [2:0] \$49 ;
+  wire [1:0] \$46 ;
+  wire [2:0] \$48 ;
+  wire [3:0] \$49 ;
   wire \$5 ;
-  wire [3:0] \$50 ;
+  wire \$50 ;
   wire \$51 ;
+  wire \$52 ;
   wire \$6 ;
   wire \$7 ;
   wire \$9 ;
@@ -106,6 +107,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   wire is_nan_6;
   wire is_nan_7;
   reg is_narrowed;
+  wire is_oldest;
   wire is_out_codes;
   wire is_out_scales;
   wire is_past_end;
@@ -129,6 +131,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   wire [18:0] limit_2;
   wire [18:0] limit_to_1;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire memory_walk_valid;
   wire [15:0] narrow_0;
   wire [15:0] narrow_1;
@@ -197,6 +200,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   wire write_failed;
   input written;
   wire written;
+  assign \$16  = ~ words_ready;
   assign vector_hold = \$15  & \$16 ;
   assign is_wide = from_vector & is_narrowed;
   assign \$17  = ~ is_narrowed;
@@ -276,15 +280,17 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   assign words_payload = word_to_2 | word_3;
   assign \$44  = ~ is_within;
   assign is_past_end = buffer_walk_active & \$44 ;
-  assign \$45  = descriptors_unwritten == 1'h1;
-  assign is_alone = is_past_end & \$45 ;
+  assign is_oldest = descriptors_unwritten == 1'h1;
+  assign is_alone = is_past_end & is_oldest;
   assign write_failed = has_failed | write_error;
-  assign \$46  = ~ write_failed;
-  assign engine_done = written & \$46 ;
-  assign \$47  = is_alone ? 2'h3 : 2'h0;
-  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$47  };
-  assign \$49  = descriptors_unwritten + buffer_walk_take;
-  assign \$50  = \$49  - written;
+  assign \$45  = ~ write_failed;
+  assign engine_done = written & \$45 ;
+  assign \$46  = is_alone ? 2'h3 : 2'h0;
+  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$46  };
+  assign \$48  = descriptors_unwritten + buffer_walk_take;
+  assign \$49  = \$48  - written;
+  assign \$50  = memory_walk_past & is_oldest;
+  assign \$51  = write_error | \$50 ;
   assign \$1  = ~ buffer_walk_active;
   assign \$2  = buffer_walk_advance & buffer_walk_last;
   assign is_free = \$1  | \$2 ;
@@ -320,10 +326,9 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
   assign out_scales_en = wants & is_out_scales;
   assign vector_valid = wants & is_vector;
   assign \$15  = words_valid & from_vector;
-  assign \$16  = ~ words_ready;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (write_error) has_failed <= 1'h1;
+    else if (\$51 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_advance) is_narrowed <= narrows;
   always @(posedge clk)
@@ -343,7 +348,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
   always @(posedge clk)
     if (rst) descriptors_unwritten <= 2'h0;
-    else descriptors_unwritten <= \$50 [1:0];
+    else descriptors_unwritten <= \$49 [1:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$44 ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
@@ -354,7 +359,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
     .last(buffer_walk_last),
-    .last_turn(\$51 ),
+    .last_turn(\$52 ),
     .place({ buffer_walk_place[17:7], out_codes_address, out_scales_address[0] }),
     .rst(rst),
     .start(engine_descriptor[153:137]),
@@ -366,6 +371,7 @@ module store_engine_rows8_out_beats64_vector_beats512(clk, rst, engine_valid, en
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

@@ -49,11 +49,11 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire [127:0] \$46 ;
   wire \$47 ;
   wire \$48 ;
-  wire \$49 ;
+  wire [1:0] \$49 ;
   wire \$5 ;
-  wire [1:0] \$50 ;
-  wire [2:0] \$52 ;
-  wire [3:0] \$53 ;
+  wire [2:0] \$51 ;
+  wire [3:0] \$52 ;
+  wire \$53 ;
   wire \$54 ;
   wire \$55 ;
   wire \$56 ;
@@ -62,6 +62,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire \$59 ;
   wire \$6 ;
   wire \$60 ;
+  wire \$61 ;
   wire \$8 ;
   wire \$9 ;
   wire \$auto$opt_dff.cc:253:combine_resets$50 ;
@@ -113,6 +114,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire is_nan_6;
   wire is_nan_7;
   reg is_narrowed;
+  wire is_oldest;
   wire is_out_codes;
   wire is_out_scales;
   wire is_past_end;
@@ -140,6 +142,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire [127:0] low_half_to_1;
   reg may_read;
   wire memory_walk_asked;
+  wire memory_walk_past;
   wire memory_walk_valid;
   wire [15:0] narrow_0;
   wire [15:0] narrow_1;
@@ -210,6 +213,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   wire write_failed;
   input written;
   wire written;
+  assign \$9  = ~ word_comes;
   assign word_may_be_read = word_moves & \$9 ;
   assign \$10  = buffer_walk_settled & may_read;
   assign wants = \$10  & word_may_be_read;
@@ -302,20 +306,22 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   assign words_payload = slice_sink_payload[256] ? { narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : \$46 ;
   assign \$47  = ~ held_within;
   assign is_past_end = buffer_walk_settled & \$47 ;
-  assign \$48  = descriptors_unwritten == 1'h1;
-  assign is_alone = is_past_end & \$48 ;
+  assign is_oldest = descriptors_unwritten == 1'h1;
+  assign is_alone = is_past_end & is_oldest;
   assign write_failed = has_failed | write_error;
-  assign \$49  = ~ write_failed;
-  assign engine_done = written & \$49 ;
-  assign \$50  = is_alone ? 2'h3 : 2'h0;
-  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$50  };
-  assign \$52  = descriptors_unwritten + buffer_walk_take;
-  assign \$53  = \$52  - written;
-  assign \$54  = ~ engine_stop;
-  assign \$55  = is_within & \$54 ;
-  assign \$56  = ~ slice_source_ready;
-  assign \$57  = slice_source_valid & \$56 ;
-  assign \$58  = word_comes | \$57 ;
+  assign \$48  = ~ write_failed;
+  assign engine_done = written & \$48 ;
+  assign \$49  = is_alone ? 2'h3 : 2'h0;
+  assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$49  };
+  assign \$51  = descriptors_unwritten + buffer_walk_take;
+  assign \$52  = \$51  - written;
+  assign \$53  = ~ engine_stop;
+  assign \$54  = is_within & \$53 ;
+  assign \$55  = ~ slice_source_ready;
+  assign \$56  = slice_source_valid & \$55 ;
+  assign \$57  = word_comes | \$56 ;
+  assign \$58  = memory_walk_past & is_oldest;
+  assign \$59  = write_error | \$58 ;
   always @(posedge clk)
     out_codes_shown <= out_codes_data;
   always @(posedge clk)
@@ -342,10 +348,9 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
   assign is_within = place_in_words < limit;
   assign \$8  = ~ slice_source_valid;
   assign word_moves = \$8  | slice_source_ready;
-  assign \$9  = ~ word_comes;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
-    else if (write_error) has_failed <= 1'h1;
+    else if (\$59 ) has_failed <= 1'h1;
   always @(posedge clk)
     if (buffer_walk_advance) is_narrowed <= narrows;
   always @(posedge clk)
@@ -358,13 +363,13 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     if (buffer_walk_advance) from_out_codes <= is_out_codes;
   always @(posedge clk)
     if (rst) slice_source_valid <= 1'h0;
-    else slice_source_valid <= \$58 ;
+    else slice_source_valid <= \$57 ;
   always @(posedge clk)
     if (rst) word_comes <= 1'h0;
     else word_comes <= buffer_walk_advance;
   always @(posedge clk)
     if (rst) may_read <= 1'h0;
-    else may_read <= \$55 ;
+    else may_read <= \$54 ;
   always @(posedge clk)
     if (rst) held_within <= 1'h0;
     else held_within <= is_within;
@@ -374,7 +379,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
   always @(posedge clk)
     if (rst) descriptors_unwritten <= 2'h0;
-    else descriptors_unwritten <= \$53 [1:0];
+    else descriptors_unwritten <= \$52 [1:0];
   always @(posedge clk)
     if (\$auto$opt_dff.cc:253:combine_resets$50 ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
@@ -384,8 +389,8 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     .advance(buffer_walk_advance),
     .clk(clk),
     .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
-    .last(\$59 ),
-    .last_turn(\$60 ),
+    .last(\$60 ),
+    .last_turn(\$61 ),
     .place({ buffer_walk_place[17:7], out_codes_address, out_scales_address[0] }),
     .rst(rst),
     .settled(buffer_walk_settled),
@@ -398,6 +403,7 @@ module store_engine_rows8_out_beats64_vector_beats512_fpga(clk, rst, engine_vali
     .clk(clk),
     .fields(engine_descriptor[136:5]),
     .leaves(engine_ready),
+    .past(memory_walk_past),
     .rst(rst),
     .run_payload(run_payload),
     .run_ready(run_ready),

@@ -23,6 +23,8 @@ from mxsafe.machine.description import (
     Field,
     Register,
 )
+from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
+from mxsafe.rtl.accelerator.axi import burst_constants
 from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from mxsafe.synthesis.machine import PARTS
 from studies import machine_figures
@@ -84,18 +86,90 @@ print(np.array_equal(found, mx.matmul(a, w, arithmetic="exact")))
 DRIVER = """
 #include "mxsafe_machine.h"
 
-/* Starts a program of `count` descriptors and waits for its end; 0, or the code of the error. */
-static uint32_t run(volatile uint32_t *registers, uint64_t program, uint32_t count, uint64_t base)
+#define BIT(register, field) (1u << MXSAFE_REG_##register##_##field##_OFFSET)
+
+#ifndef MXSAFE_OWN_ACCESS /* define it, and both functions, where registers are reached otherwise */
+static uint32_t mxsafe_read(uintptr_t machine, uint32_t offset)
 {
-    registers[MXSAFE_REG_PROGRAM_LOW / 4] = (uint32_t)program;
-    registers[MXSAFE_REG_PROGRAM_HIGH / 4] = (uint32_t)(program >> 32);
-    registers[MXSAFE_REG_PROGRAM_LENGTH / 4] = count;
-    registers[MXSAFE_REG_BASE_LOW / 4] = (uint32_t)base;
-    registers[MXSAFE_REG_BASE_HIGH / 4] = (uint32_t)(base >> 32);
-    registers[MXSAFE_REG_CONTROL / 4] = 1u << MXSAFE_REG_CONTROL_START_OFFSET;
-    while (registers[MXSAFE_REG_STATUS / 4] & 1u << MXSAFE_REG_STATUS_RUNNING_OFFSET)
-        ; /* or wait for the interrupt */
-    return registers[MXSAFE_REG_ERROR / 4];
+    return *(volatile uint32_t *)(machine + offset);
+}
+
+static void mxsafe_write(uintptr_t machine, uint32_t offset, uint32_t value)
+{
+    *(volatile uint32_t *)(machine + offset) = value;
+}
+#endif
+
+/* Ends all work and forgets it; 0, or -1 if that lasts for more reads of the status than given. */
+static int mxsafe_reset(uintptr_t machine, uint32_t reads)
+{
+    mxsafe_write(machine, MXSAFE_REG_CONTROL, BIT(CONTROL, RESET));
+    while (mxsafe_read(machine, MXSAFE_REG_STATUS) & BIT(STATUS, RUNNING))
+        if (reads-- == 0)
+            return -1; /* memory answers no more: only the pin rst helps, to memory too */
+    return 0;
+}
+
+/* Starts a program of `count` descriptors; both addresses are multiples of a word. */
+static void mxsafe_start(uintptr_t machine, uint64_t program, uint32_t count, uint64_t base)
+{
+    mxsafe_write(machine, MXSAFE_REG_PROGRAM_LOW, (uint32_t)program);
+    mxsafe_write(machine, MXSAFE_REG_PROGRAM_HIGH, (uint32_t)(program >> 32));
+    mxsafe_write(machine, MXSAFE_REG_PROGRAM_LENGTH, count);
+    mxsafe_write(machine, MXSAFE_REG_BASE_LOW, (uint32_t)base);
+    mxsafe_write(machine, MXSAFE_REG_BASE_HIGH, (uint32_t)(base >> 32));
+    mxsafe_write(machine, MXSAFE_REG_CONTROL, BIT(CONTROL, START));
+}
+
+/* Lets the end of a program raise the interrupt, or not. */
+static void mxsafe_enable(uintptr_t machine, int enable)
+{
+    uint32_t events = BIT(INTERRUPT, DONE) | BIT(INTERRUPT, ERROR);
+    mxsafe_write(machine, MXSAFE_REG_INTERRUPT, events); /* what has happened before */
+    mxsafe_write(machine, MXSAFE_REG_INTERRUPT_ENABLE, enable ? events : 0u);
+}
+
+/* For the interrupt's handler: takes it back; whether a program has ended. */
+static int mxsafe_handle(uintptr_t machine)
+{
+    uint32_t happened = mxsafe_read(machine, MXSAFE_REG_INTERRUPT);
+    mxsafe_write(machine, MXSAFE_REG_INTERRUPT, happened);
+    (void)mxsafe_read(machine, MXSAFE_REG_INTERRUPT); /* the write has arrived before the return */
+    return happened != 0;
+}
+
+/* After the end: 0, or the code of the error and its descriptor, and the machine is reset. */
+static uint32_t mxsafe_result(uintptr_t machine, uint32_t *descriptor)
+{
+    uint32_t error;
+    if (!(mxsafe_read(machine, MXSAFE_REG_STATUS) & BIT(STATUS, ERROR)))
+        return 0;
+    error = mxsafe_read(machine, MXSAFE_REG_ERROR);
+    *descriptor = mxsafe_read(machine, MXSAFE_REG_ERROR_DESCRIPTOR);
+    (void)mxsafe_reset(machine, 1000000u);
+    return error;
+}
+
+/* Without the interrupt: runs a program to its end. */
+static uint32_t mxsafe_run(uintptr_t machine, uint64_t program, uint32_t count, uint64_t base,
+                           uint32_t *descriptor)
+{
+    mxsafe_start(machine, program, count, base);
+    while (mxsafe_read(machine, MXSAFE_REG_STATUS) & BIT(STATUS, RUNNING))
+        ;
+    return mxsafe_result(machine, descriptor);
+}
+
+/* A counter, by the offset of its lower half; it may count meanwhile. */
+static uint64_t mxsafe_counter(uintptr_t machine, uint32_t low)
+{
+    uint32_t above, below, again = mxsafe_read(machine, low + 4);
+    do {
+        above = again;
+        below = mxsafe_read(machine, low);
+        again = mxsafe_read(machine, low + 4);
+    } while (again != above);
+    return (uint64_t)above << 32 | below;
 }
 
 /* A descriptor: 64 words from the beginning of memory to the codes of operand a. */
@@ -365,7 +439,8 @@ its own, `beat_memory` in several sizes, with one port to write and one to read,
 register: FPGA tools make block RAM of it, and an ASIC flow puts a macro in its place.
 
 A reset by the pin `rst` drops whatever is under way on both buses; reset what is connected to them
-at the same time. In a machine for FPGAs it must be set for at least {stages} clocks, as its reset
+at the same time. Before it registers and buffers may hold anything; after it all registers that can
+be written are 0. In a machine for FPGAs it must be set for at least {stages} clocks, as its reset
 goes through as many registers; elsewhere one is enough.
 
 `mxsafe verilog` makes others; [options](hardware.md#options) are the sizes, and a size that cannot
@@ -380,9 +455,25 @@ mxsafe verilog accelerator_small --functions relu+gelu --reductions softmax --ou
 After a program its memory equals the interpreter's in every byte: `make test` runs an encoder of
 two blocks from one start, with slow and pausing memory, resets it in mid-run, and makes errors of
 every kind (`make test-full`: every error). What the timing model foretells is held to the counters:
-words and beats exactly, clocks within a tenth.
-Words of memory are fetched in bursts that never cross 4 KiB, with up to 128 beats under way. VECTOR
+words and beats exactly, clocks within a tenth. VECTOR
 ends a descriptor before it begins the next; LOAD, STORE and GEMM do not wait so.
+
+### Memory port
+
+`m_axi` is an AXI4 master. Its read channels and its write channels work side by side; nothing but
+tokens orders a read behind a write. A STORE signals when memory has answered its last burst.
+
+{port}
+
+The port has no identifiers, locks, qualities of service, regions or user signals: connect the
+inputs of a slave for these to 0. Memory answers in order. With `RRESP` or `BRESP` of SLVERR or
+DECERR the machine stops with an error; EXOKAY is as good as OKAY. `RLAST` has to be right. What is
+outstanding when the machine stops is finished: reads are taken and dropped, bursts of writes that
+have begun are completed with beats that write nothing, and no others begin.
+
+No pin of an interface depends on another one of it within a clock, here and at `s_axi`. The streams
+of other units have a path from `TREADY` of what they give to `TREADY` of what they take; a
+`register_slice` cuts it.
 
 {gates}## Driver
 
@@ -393,8 +484,65 @@ functions that put fields into descriptors; it needs nothing but C99.
 DRIVER-HERE
 ```
 
-After an error the machine takes no other program until a soft reset. After either, buffers may hold
-anything. A program must not be changed while it runs, nor write over itself.
+`make test` compiles this and runs programs with it on simulated Verilog.
+
+### Access to registers
+
+`s_axi` is an AXI4-Lite slave of 32 bits with {address_bits} bits of address: {space} bytes. Every
+access is answered with OKAY. An address without a register is read as 0 and written in vain; a
+register that can only be written is read as 0, one that can only be read is written in vain. The
+two lowest bits of an address, `AWPROT` and
+`ARPROT` do not count. Of a register only bytes with their bit of `WSTRB` are written; in `control`
+and `interrupt` only ones in such bytes do something. A write is taken when address and data are
+both offered. A read and a write may be under way together, one of each, and have no order; a write
+has taken effect when its answer comes.
+
+A counter has 64 bits and its halves are read one after the other. While a program runs, the upper
+half is to be read again, and both once more if it has changed. Counters begin at 0 with a start,
+stop with the end of the program, an error or a reset, and stay until the next start.
+
+### Start and end
+
+The addresses of the program and of its base must be multiples of a word, the `word_bytes` of
+register `widths`: {word} bytes here, twice the rows of the array in every machine, whatever the
+width of the data channels. Otherwise nothing runs and the error is `alignment`, of descriptor 0.
+The start keeps both addresses and the length: registers may be written for the next program while
+one runs. A start while a program runs changes nothing. Nor does one after an error, before a reset.
+A program of length 0 ends at once, and nothing is read.
+
+A program must not be changed while it runs, nor write over itself. What another program has left in
+the buffers is there for the next one, and a product without `clear` continues the array's last
+tile, also that of an earlier program; after a reset that tile is 0.
+
+`irq` is a level: it is 1 while a bit of `interrupt` is set that `interrupt_enable` has too. A bit
+is set when a program ends, or stops with an error, whether it is enabled or not. It stays until a
+1 is written to it or a soft reset ends; a start does not clear it. If it is cleared in the clock in
+which it would be set, it is set.
+
+### Soft reset
+
+A soft reset ends a program or forgets an error. It waits until memory has answered all that is
+outstanding, so its length is that of memory's latency and of bursts that have begun; `running` is 1
+meanwhile. If memory never answers, it never ends, and only the pin `rst` helps. It can be written
+at any time, also while nothing runs, and once more while it lasts.
+
+A start that is written during a reset, or in the same write, is taken when the reset has ended,
+with the addresses and the length that the registers had when it was written. `running` stays 1 in
+between, and another start changes nothing. Another reset before that forgets the start.
+
+| what | after a soft reset |
+|---|---|
+| `interrupt_enable`, `program_low` to `base_high` | as they were |
+| counters | as they were; they stop |
+| `status`, `error`, `error_descriptor`, `interrupt` | 0 |
+| tokens, queues | empty |
+| the array's tile | 0 |
+| buffers | anything |
+| memory | what was written; of a STORE that was under way any part |
+
+### Limits
+
+{limits}
 
 ## Descriptors
 
@@ -402,7 +550,10 @@ A descriptor has 256 bits, 32 bytes, lowest first. Bits that no field has are 0.
 1 is one. A descriptor with a value or a combination that is not allowed is *malformed*, and so the
 machine says when it fetches it. Fields that a descriptor has no use for may hold anything that is
 allowed. Addresses in buffers are looked at when they are used: past the end is an error, and
-nothing is read or written there. Addresses in memory count from the base register and do not wrap.
+nothing is read or written there. Addresses in memory count from the base register and do not wrap:
+a word at 2^64 or above is an error, `read` for a LOAD, `write` for a STORE and `fetch` for a
+program, and nothing is asked for at the address that it would come round to. Words before it may
+have been moved.
 
 {descriptors}
 
@@ -606,6 +757,52 @@ def _errors() -> Table:
     return [head, *((str(n), f"`{e}`", ERRORS.meanings[e]) for e, n in ERRORS.members.items())]
 
 
+def _port(core: AcceleratorCoreConfiguration) -> Table:
+    """What the master of memory does."""
+    reader, writer = core.reader, core.writer
+    constants = burst_constants("", reader.data_bits)
+    return [
+        ("what", "reads", "writes"),
+        ("bits of data", f"{reader.data_bits}, parameter `data_width`", "the same"),
+        ("`AxSIZE`", f"{constants['size']}: whole beats", "the same"),
+        ("`AxBURST`", "INCR", "INCR"),
+        ("`AxLEN`", f"0 to {reader.burst - 1}", f"0 to {writer.burst - 1}"),
+        (
+            "where bursts end",
+            f"at multiples of {reader.burst} beats, so never across 4 KiB",
+            "the same",
+        ),
+        ("`AxCACHE`", f"{constants['cache']:#06b}: modifiable, bufferable", "the same"),
+        ("`AxPROT`", f"{constants['prot']:#05b}: data, secure, unprivileged", "the same"),
+        ("`WSTRB`", "", "all ones; all zeros in what is written in a reset or after an error"),
+        (
+            "outstanding, at most",
+            f"{reader.bursts} bursts and {reader.most_beats} beats",
+            f"{writer.bursts} bursts that are not answered",
+        ),
+        ("back pressure", "`RREADY` may be 0", "`BREADY` is always 1"),
+        (
+            "order",
+            "of LOADs, and of descriptors, each among themselves",
+            "of descriptors; data not before their address is offered, but perhaps before it is "
+            "taken",
+        ),
+    ]
+
+
+def _limits(sizes: MachineConfiguration) -> Table:
+    """What a driver cannot exceed."""
+    address = DESCRIPTORS["load"].field("address")
+    return [
+        ("what", "limit"),
+        ("descriptors of a program", "2^32 - 1"),
+        ("address of the program and base", f"multiples of {sizes.word_bytes} below 2^64"),
+        ("`address` of LOAD and STORE", f"multiples of {sizes.word_bytes} below 2^{address.width}"),
+        ("last byte of memory", "2^64 - 1"),
+        ("programs under way", "one; the registers may have the next one"),
+    ]
+
+
 _ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
 """Configuration of synthesis that is the machine's array."""
 _GATE = 1.44
@@ -681,6 +878,10 @@ def page(synthesis: Mapping[str, Any]) -> str:
         descriptors="\n\n".join(map(_descriptor, DESCRIPTORS.values())),
         registers=markdown(_registers(REGISTERS), labels=5),
         errors=markdown(_errors(), labels=3),
+        port=markdown(_port(AcceleratorCoreConfiguration(machine=sizes)), labels=3),
+        limits=markdown(_limits(sizes), labels=2),
+        address_bits=RegistersConfiguration.of(sizes).address_bits,
+        space=1 << RegistersConfiguration.of(sizes).address_bits,
     )
     # Programs have empty lines, which would end a paragraph.
     return (

@@ -107,7 +107,7 @@ def test_a_core_without_its_comments_is_refused() -> None:
 
 FUSESOC = {
     "sim": ("icarus", "stream_tb: 32 rows, all right"),
-    "sim_accelerator": ("icarus", "accelerator_tb: 380 clocks, 32 words, all right"),
+    "sim_accelerator": ("icarus", "accelerator_tb: 383 clocks, 32 words, all right"),
     "lint": ("verilator", ""),
     "lint_accelerator": ("verilator", ""),
 }

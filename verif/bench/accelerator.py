@@ -118,7 +118,8 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
         getattr(dut, f"s_axi_{name}").value = 0
     for name in ("load", "dump", "errors_from", "errors_to"):
         getattr(dut, name).value = 0
-    for name in ("latency", "spread", "pause", "seed", "start"):
+    most = ("most_reads", "most_read_beats", "most_writes")
+    for name in ("latency", "spread", "pause", "seed", "start", *most):
         getattr(dut, name).value = job[name]
     dut.rst.value = 1
     await ClockCycles(dut.clk, _RESET_CLOCKS)

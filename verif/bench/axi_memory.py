@@ -10,6 +10,7 @@ from cocotb.types import LogicArray
 
 _INPUTS = {
     "latency": 0, "spread": 0, "pause": 0, "seed": 1, "start": 0, "errors_from": 0, "errors_to": 0,
+    "most_reads": 0, "most_read_beats": 0, "most_writes": 0,
     "load": 0, "dump": 0, "araddr": 0, "arlen": 0, "arsize": 5, "arburst": 1, "arvalid": 0,
     "rready": 1, "awaddr": 0, "awlen": 0, "awsize": 5, "awburst": 1, "awvalid": 0, "wdata": 0,
     "wstrb": 0xFFFFFFFF, "wlast": 0, "wvalid": 0, "bready": 1, "rst": 1,

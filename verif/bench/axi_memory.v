@@ -21,7 +21,10 @@ module axi_memory #(
   input [63:0] start,       // address of the first beat, a multiple of those of a beat
   input [63:0] errors_from, // addresses from here on, and below errors_to, are answered with errors
   input [63:0] errors_to,
-  output reg [11:0] broken,  // a bit for each rule, in the order of RULES of the bench
+  input [15:0] most_reads,      // bursts of reads, beats of them and bursts of writes that may be
+  input [15:0] most_read_beats, // under way; 0 is any number
+  input [15:0] most_writes,
+  output reg [13:0] broken,  // a bit for each rule, in the order of RULES of the bench
   output reg [31:0] outside, // beats that would have been written outside the memory
   output pending,            // something is offered, or not yet answered
   output in_burst,           // a beat of a write is offered after which more follow
@@ -75,6 +78,8 @@ module axi_memory #(
   reg [INDEX:0] answers_in, answers_out;
   reg write_error;
   reg data_open;
+  // From the address that is taken to the last answer that is.
+  reg [15:0] reads_under_way, beats_under_way, writes_under_way;
 
   // Requests on offer, to see that they stay as they are.
   reg [76:0] offered_read, offered_write;
@@ -97,6 +102,10 @@ module axi_memory #(
   assign in_burst = wvalid && !wlast;
   assign pending = arvalid || awvalid || wvalid || rvalid || bvalid
                    || reads_waiting != 0 || writes_waiting != 0 || answers_waiting != 0;
+
+  function exceeds(input [15:0] count, input [15:0] most);
+    exceeds = most != 0 && count > most;
+  endfunction
 
   function [63:0] place(input [63:0] address);
     place = (address - start) >> SIZE;
@@ -146,6 +155,7 @@ module axi_memory #(
       {reads_in, reads_out, writes_in, writes_out, answers_in, answers_out} <= 0;
       {arready, rvalid, awready, bvalid, data_open, write_error} <= 0;
       {read_waits, write_waits, data_waits} <= 0;
+      {reads_under_way, beats_under_way, writes_under_way} <= 0;
     end else begin
       // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB.
       read_waits <= arvalid && !arready;
@@ -166,6 +176,13 @@ module axi_memory #(
       if (awvalid && crosses(awaddr, awlen)) broken[8] <= 1;
       if (wvalid && wready && wlast != (write_left[write_at] == 0)) broken[9] <= 1;
       if (wvalid && |wstrb && !(&wstrb)) broken[11] <= 1;
+      reads_under_way <= reads_under_way + (arvalid && arready) - (rvalid && rready && rlast);
+      beats_under_way <= beats_under_way + (arvalid && arready ? arlen + 16'd1 : 16'd0)
+                         - (rvalid && rready);
+      writes_under_way <= writes_under_way + (awvalid && awready) - (bvalid && bready);
+      if (exceeds(reads_under_way, most_reads)
+          || exceeds(beats_under_way, most_read_beats)) broken[12] <= 1;
+      if (exceeds(writes_under_way, most_writes)) broken[13] <= 1;
 
       // Reads.
       arready <= reads_waiting < QUEUE - 2 && !pauses(random[7:0]);

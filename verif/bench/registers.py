@@ -12,6 +12,12 @@ from verif.bench.clocked import Stepper, job, write_log
 
 _BYTES = 4
 _OKAY = 0
+_PROGRAM = {
+    "program_base": ("program_low", "program_high"),
+    "program_length": ("program_length",),
+    "base": ("base_low", "base_high"),
+}
+"""Ports that say what a program is, and the registers of their halves."""
 
 
 class Bus:
@@ -167,10 +173,6 @@ class Bench:
                 assert await self.bus.read(address) == 0, f"{address:#x} is not 0"
         for name, value in kept.items():
             await self.expect(name, value)
-        for port, names in (("program_base", "program"), ("base", "base")):
-            value = kept[f"{names}_low"] | kept[f"{names}_high"] << 32
-            assert int(getattr(self._dut, port).value) == value, f"{port} is not {value:#x}"
-        assert int(self._dut.program_length.value) == kept["program_length"]
 
     async def _while_idle(self, clocks: int, **values: float) -> dict[str, int]:
         """Let clocks pass in which ports are set with these probabilities; how often they were."""
@@ -190,13 +192,28 @@ class Bench:
         return counts
 
     async def _start(self) -> None:
-        """Write the start, and see it once."""
+        """Write a program and the start, see it once, and the program whatever is written then."""
+        word = self._constants["widths"] & 0xFFFF
+        program = {}
+        for port, names in _PROGRAM.items():
+            program[port] = 0
+            for place, name in enumerate(names):
+                least = word if name.endswith("_low") else 1
+                value = self._random.getrandbits(32) // least * least
+                await self.write(name, value)
+                program[port] |= value << 32 * place
         seen: list[int] = []
         self.step.watch(self._dut.start, seen)
         await self.write("control", 1)
         self.step.watch(None, [])
         assert len(seen) == 1, f"start was set for {len(seen)} clocks"
         self._begun = seen[0] + 1
+        for names in _PROGRAM.values():
+            for name in names:
+                await self.write(name, self._random.getrandbits(32))
+        for port, value in program.items():
+            assert int(getattr(self._dut, port).value) == value, f"{port} is not {value:#x}"
+            self.compared += 1
 
     async def program_that_ends(self) -> None:
         """Counters count while it runs; its end is a status and an interrupt."""
@@ -249,7 +266,7 @@ class Bench:
     async def _reset(self, wait: int) -> None:
         """Soft reset, with memory that is quiet a while later."""
         dut = self._dut
-        await self.write("control", 0b11)
+        await self.write("control", 0b10)
         assert dut.stop.value == 1
         await self.expect("status", 0b001 | 0b100 * int(dut.stopped.value))
         await self._while_idle(wait)

@@ -4,10 +4,21 @@ import numpy as np
 import pytest
 
 from mxsafe.host.interpreter import Interpreted
-from mxsafe.machine.description import REGISTERS, constant_registers
+from mxsafe.machine.description import DESCRIPTOR_BYTES, REGISTERS, constant_registers
 from verif.support.host_programs import SMALL, product
 
 ADDRESSES = {register.name: register.address for register in REGISTERS}
+
+
+def place(backend: Interpreted, program: bytes) -> None:
+    """Place a program, and name it in the registers."""
+    address = backend.place(program)
+    for name, value in (
+        ("program_low", address & 0xFFFF_FFFF),
+        ("program_high", address >> 32),
+        ("program_length", len(program) // DESCRIPTOR_BYTES),
+    ):
+        backend.write_register(ADDRESSES[name], value)
 
 
 def test_registers() -> None:
@@ -28,7 +39,7 @@ def test_registers() -> None:
 def test_the_interrupt_is_enabled_and_cleared() -> None:
     backend, wanted = Interpreted(SMALL), product()
     backend.memory = wanted.memory
-    backend.place(wanted.program.data)
+    place(backend, wanted.program.data)
     backend.write_register(ADDRESSES["control"], 1)
     assert np.array_equal(backend.memory, wanted.expected)
     assert backend.read_register(ADDRESSES["status"]) == 2
@@ -43,14 +54,29 @@ def test_the_interrupt_is_enabled_and_cleared() -> None:
 def test_after_an_error_nothing_runs_without_a_reset() -> None:
     backend, wanted = Interpreted(SMALL), product()
     backend.memory = wanted.memory
-    backend.place(b"\xff" * 32)
+    place(backend, b"\xff" * 32)
     backend.write_register(ADDRESSES["control"], 1)
     assert backend.read_register(ADDRESSES["status"]) == 4
     assert backend.reason.startswith("opcode must be one of ")
-    backend.place(wanted.program.data)
+    place(backend, wanted.program.data)
     backend.write_register(ADDRESSES["control"], 1)
     assert not np.array_equal(backend.memory, wanted.expected)
     backend.write_register(ADDRESSES["control"], 2)
     assert backend.read_register(ADDRESSES["error"]) == 0
     backend.write_register(ADDRESSES["control"], 1)
     assert np.array_equal(backend.memory, wanted.expected)
+
+
+def test_a_program_in_memory() -> None:
+    """A driver may have its program anywhere in memory, apart from what it writes."""
+    backend, wanted = Interpreted(SMALL), product()
+    program = np.frombuffer(wanted.program.data, np.uint8)
+    backend.memory = np.concatenate([wanted.memory, program])
+    for name, value in (
+        ("program_low", len(wanted.memory)),
+        ("program_length", wanted.program.length),
+        ("control", 1),
+    ):
+        backend.write_register(ADDRESSES[name], value)
+    assert backend.read_register(ADDRESSES["status"]) == 2
+    assert np.array_equal(backend.memory[: len(wanted.memory)], wanted.expected)

@@ -370,8 +370,29 @@ def test_arguments() -> None:
     for order in (["load"], ["load", "gemm", "vector", "vector"]):
         with pytest.raises(ValueError, match="order must have each of load, gemm, vector, store o"):
             machine.run(b"", np.zeros(64, np.uint8), order=order)
-    for base in (8, 96, -32):
-        with pytest.raises(
-            ValueError, match=f"base must be a multiple of 32 within .*, not {base}"
-        ):
-            machine.run(b"", np.zeros(64, np.uint8), base=base)
+    for name in ("base", "length"):
+        with pytest.raises(ValueError, match=f"^{name} must be an integer from 0 to .*, not -32$"):
+            machine.run(b"", np.zeros(64, np.uint8), **{name: -32})
+
+
+@pytest.mark.parametrize("base", [1, 8, 24, (1 << 64) - 31])
+def test_a_base_within_a_word(base: int) -> None:
+    outcome = Machine().run(b"", np.zeros(64, np.uint8), base=base)
+    assert (outcome.error, outcome.code, outcome.descriptor) == ("alignment", 8, 0)
+    assert outcome.reason == f"base must be a multiple of 32, the bytes of a word, not {base:#x}"
+
+
+@pytest.mark.parametrize("base", [64, 96, 1 << 40, (1 << 64) - 32])
+def test_a_base_beyond_memory(base: int) -> None:
+    """What descriptors name is there, too."""
+    make = Assembler(MachineConfiguration())
+    for wrong, error in (
+        (make.load(buffer="vector"), "read"),
+        (make.load(buffer="vector", address=1 << 31), "read"),
+        (make.store(buffer="vector"), "write"),
+    ):
+        memory = np.zeros(64, np.uint8)
+        outcome = Machine().run(make.assemble([wrong]), memory, base=base)
+        assert (outcome.error, outcome.descriptor) == (error, 0)
+        assert not memory.any()
+    assert Machine().run(b"", np.zeros(64, np.uint8), base=base).error == "none"

@@ -77,10 +77,20 @@ def write(*lasts: int, **pins: int | str) -> Clocks:
     return [address, {"awvalid": 0}, {}, *beats, {"wvalid": 0}]
 
 
+SLOW: dict[str, int | str] = {"latency": 100}
 CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 0}, {"wvalid": 0}]
 LEGAL: dict[str, Clocks] = {
     "reads": [RUN, {}, *read(), *read(araddr=4096, arlen=3), *WAIT],
     "writes": [RUN, {}, *write(1), *write(0, 0, 1, awaddr=4096 - 3 * BYTES, awlen=2), *WAIT],
+    "as many under way as there may be": [
+        {**RUN, **SLOW, "most_reads": 2, "most_read_beats": 3, "most_writes": 1},
+        {},
+        *read(),
+        *read(araddr=0, arlen=1),
+        *write(1),
+        *[{}] * 150,
+        *WAIT,
+    ],
     "a request that waits": [BUSY, {"arvalid": 1}, {}, {}, {"pause": 0}, {}, {"arvalid": 0}, *WAIT],
 }
 BROKEN: dict[str, list[Clocks]] = {
@@ -125,6 +135,13 @@ BROKEN: dict[str, list[Clocks]] = {
     ],
     "a beat is written whole or not at all": [
         [RUN, {}, *write(1, wstrb=strobes), {}] for strobes in (1, 0x7FFFFFFF, 1 << 31)
+    ],
+    "no more reads are under way than there may be": [
+        [{**RUN, **SLOW, "most_reads": 2}, {}, *read(), *read(), *read(), {}, {}],
+        [{**RUN, **SLOW, "most_read_beats": 5}, {}, *read(araddr=0, arlen=5), {}, {}],
+    ],
+    "no more writes are under way than there may be": [
+        [{**RUN, **SLOW, "most_writes": 1}, {}, *write(1), *write(1), {}, {}],
     ],
 }
 

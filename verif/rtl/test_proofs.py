@@ -74,8 +74,8 @@ WRONG = {
     ),
     "two answers": (
         "registers_small",
-        "assign s_axi_arready = s_axi_arvalid & \\$23 ;",
-        "assign s_axi_arready = s_axi_arvalid;",
+        "assign read_taken = s_axi_arvalid & s_axi_arready;",
+        "assign read_taken = s_axi_arvalid;",
         "read_",
     ),
 }

@@ -1,19 +1,29 @@
-"""The page of the machine: fresh, its links lead somewhere, and its driver compiles."""
+"""The page of the machine: fresh, its links lead somewhere, and its driver compiles and runs."""
 
+import ctypes
 import json
 import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mxsafe.host.host import Backend
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.host.simulated import Simulated
+from mxsafe.machine.description import ERRORS, REGISTERS
 from mxsafe.synthesis.cases import MACHINE
 from mxsafe.synthesis.machine import PARTS
 from studies import machine_page
 from studies.machine_page import DOCS, DRIVER
+from verif.support.host_programs import SMALL, product
 from verif.support.manifest import GEN
+from verif.support.simulators import SCRATCH
+from verif.support.tests import available
 
 
 def current_page() -> str:
@@ -47,12 +57,99 @@ def test_the_picture_is_well_formed_and_within_its_frame() -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_the_driver_compiles(tmp_path: Path) -> None:
-    source = tmp_path / "driver.c"
-    source.write_text(
-        f"{DRIVER}\nint main(void)\n{{\n    (void)run;\n    (void)load_a;\n    return 0;\n}}\n"
-    )
-    options = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"]
-    subprocess.run(["cc", *options, f"-I{GEN}", source, "-o", tmp_path / "driver"], check=True)
+    """With pointers to registers, and every function used."""
+    uses = "".join(f"    (void){name};\n" for name in sorted(set(FUNCTIONS.findall(DRIVER))))
+    (tmp_path / "driver.c").write_text(f"{DRIVER}\nint main(void)\n{{\n{uses}    return 0;\n}}\n")
+    assert "mxsafe_run" in uses
+    assert "load_a" in uses
+    subprocess.run(["cc", *OPTIONS, "driver.c", "-o", "driver"], cwd=tmp_path, check=True)
+
+
+FUNCTIONS = re.compile(r"^static \w+ \*?(\w+)\(", re.MULTILINE)
+OPTIONS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", f"-I{GEN}"]
+ACCESS = """
+#include <stdint.h>
+#define MXSAFE_OWN_ACCESS
+typedef struct { uint32_t (*read)(uint32_t); void (*write)(uint32_t, uint32_t); } bus;
+static uint32_t mxsafe_read(uintptr_t machine, uint32_t offset)
+{
+    return ((const bus *)machine)->read(offset);
+}
+static void mxsafe_write(uintptr_t machine, uint32_t offset, uint32_t value)
+{
+    ((const bus *)machine)->write(offset, value);
+}
+"""
+"""In the place of pointers to registers."""
+_READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32)
+_WRITE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32)
+
+
+class _Bus(ctypes.Structure):
+    _fields_ = (("read", _READ), ("write", _WRITE))
+
+
+def _simulated() -> Backend:
+    available("verilator")
+    return Simulated(SMALL, folder=SCRATCH, optimisation="-O0")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The driver of the page, as a shared library."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("driver")
+    text = ACCESS + DRIVER.replace("static ", "")
+    (folder / "driver.c").write_text(text)
+    command = ["cc", *OPTIONS, "-shared", "-fPIC", "driver.c", "-o", "driver.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    library = ctypes.CDLL(str(folder / "driver.so"))
+    u32, u64, machine = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+    library.mxsafe_start.argtypes = [machine, u64, u32, u64]
+    library.mxsafe_run.argtypes = [machine, u64, u32, u64, ctypes.POINTER(u32)]
+    library.mxsafe_result.argtypes = [machine, ctypes.POINTER(u32)]
+    for name in ("enable", "handle", "reset", "counter"):
+        getattr(library, f"mxsafe_{name}").argtypes = [
+            machine,
+            *([] if name == "handle" else [ctypes.c_uint32]),
+        ]
+    library.mxsafe_counter.restype = u64
+    for name in ("run", "result"):
+        getattr(library, f"mxsafe_{name}").restype = u32
+    return library
+
+
+@pytest.mark.parametrize("make", [lambda: Interpreted(SMALL), _simulated], ids=["model", "verilog"])
+def test_the_driver_runs_programs(driver: ctypes.CDLL, make: Callable[[], Backend]) -> None:
+    """By polling and by the interrupt; it reads errors, and a right program runs after them."""
+    backend, wanted = make(), product()
+    bus = _Bus(_READ(backend.read_register), _WRITE(backend.write_register))
+    machine = ctypes.addressof(bus)
+    place = backend.place(wanted.program.data)
+    count, found = wanted.program.length, ctypes.c_uint32(99)
+
+    def poll(base: int) -> int:
+        backend.memory = wanted.memory.copy()
+        return int(driver.mxsafe_run(machine, place, count, base, ctypes.byref(found)))
+
+    assert driver.mxsafe_reset(machine, 1000) == 0
+    assert poll(0) == 0
+    assert np.array_equal(backend.memory, wanted.expected)
+    low = next(register.address for register in REGISTERS if register.name == "words_read_low")
+    assert driver.mxsafe_counter(machine, low) == wanted.words_read
+    assert (poll(1), found.value) == (ERRORS["alignment"], 0)
+    assert (poll(SMALL.word_bytes), found.value) == (ERRORS["write"], count - 1)
+    for enabled in (1, 0):
+        driver.mxsafe_enable(machine, enabled)
+        backend.memory = wanted.memory.copy()
+        driver.mxsafe_start(machine, place, count, 0)
+        assert any(backend.work(0.01) for _ in range(50)) == enabled
+        assert driver.mxsafe_handle(machine) == 1
+        assert not backend.work(0.0)
+        assert driver.mxsafe_handle(machine) == 0
+        assert driver.mxsafe_result(machine, ctypes.byref(found)) == 0
+        assert np.array_equal(backend.memory, wanted.expected)
 
 
 def test_code_begins_and_ends_on_lines_of_its_own() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.rtl.accelerator.axi_reader import AxiReaderConfiguration
+from mxsafe.rtl.accelerator.axi_writer import AxiWriterConfiguration
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
@@ -30,8 +32,13 @@ RULES = (
     "wlast is set with the last beat of a burst",
     "nothing is valid in a reset",
     "a beat is written whole or not at all",
+    "no more reads are under way than there may be",
+    "no more writes are under way than there may be",
 )
-"""Rules that the memory watches, in the order of their bits; the last one is the machine's own."""
+"""Rules that the memory watches, in the order of their bits; the last three are the machine's own.
+"""
+_READER, _WRITER = AxiReaderConfiguration(), AxiWriterConfiguration()
+"""All machines have as many bursts and beats under way."""
 _STARTS = 0x3C5A_A57D_FFFF_F000, 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
 """Where memory begins: each bit of the upper half is 0 in one of them and 1 in another, both there
 and behind the first 4 KiB, where a carry goes into it. Seeds take them in turn."""
@@ -44,6 +51,9 @@ _OWN = {
     "start": 64,
     "errors_from": 64,
     "errors_to": 64,
+    "most_reads": 16,
+    "most_read_beats": 16,
+    "most_writes": 16,
 }
 """What is said to the memory, and its widths."""
 _TOLD = {"broken": len(RULES), "outside": 32, "pending": 1, "in_burst": 1}
@@ -160,6 +170,9 @@ def run_programs(
             "pause": round(256 * pause),
             "seed": seed,
             "start": start,
+            "most_reads": _READER.bursts,
+            "most_read_beats": _READER.most_beats,
+            "most_writes": _WRITER.bursts,
             "runs": [_described(run, start) for run in runs],
         }
         top, bench = _bench(module, beats)

@@ -24,7 +24,14 @@ from verif.support.descriptor_cases import good_descriptor, single_faults, wrong
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 
-__all__ = ["check_fetch", "check_registers", "check_verdicts", "random_programs"]
+__all__ = [
+    "check_fetch",
+    "check_moments",
+    "check_registers",
+    "check_verdicts",
+    "programs_at_the_top",
+    "random_programs",
+]
 
 _HELD = (
     "interrupt_enable",
@@ -86,6 +93,23 @@ def random_programs(
     return programs
 
 
+def programs_at_the_top(
+    rng: np.random.Generator, machine: MachineConfiguration
+) -> list[dict[str, Any]]:
+    """Good descriptors up to the last addresses there are, or past them by some words."""
+    size, each = machine.word_bytes, DESCRIPTOR_BYTES // machine.word_bytes
+    top = (1 << 64) // size
+    programs: list[dict[str, Any]] = []
+    for length in (1, 2, 9, 25):
+        for beyond in (0, 1, each, each + 1, 9 * each):
+            words = [good_descriptor(rng, "load", machine) for _ in range(length)]
+            raw = b"".join(word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words)
+            split = [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
+            address = top - max(len(split) - beyond, 1)
+            programs.append({"words": split, "address": address, "errors": []})
+    return programs
+
+
 def check_fetch(
     simulator: str,
     module: Module,
@@ -114,7 +138,8 @@ def check_fetch(
         error, end = 0, len(split)
         for place, one in enumerate(split):
             fault = fault_of(one, machine)
-            if any(word // each == place for word in program["errors"]):
+            is_there = program["address"] + (place + 1) * each <= 1 << fields["first"]
+            if not is_there or any(word // each == place for word in program["errors"]):
                 error, end = ERRORS["fetch"], place
             elif fault is not None:
                 error, end = ERRORS[fault.error], place
@@ -123,6 +148,8 @@ def check_fetch(
         expected = [[place, int.from_bytes(one, "little")] for place, one in enumerate(split[:end])]
         assert log["descriptors"] == expected, f"descriptors of program {number} differ"
         assert log["error"] == error, f"program {number} ended with {log['error']}, not {error}"
+        below = min(len(program["words"]), (1 << fields["first"]) - program["address"])
+        assert len(log["asked"]) <= below // each * each, f"words of {number} past the top"
         if error:
             assert log["number"] == end, f"error of {log['number']}, not {end}, in {number}"
         else:
@@ -159,3 +186,14 @@ def check_registers(
     compared = run_bench(simulator, module, "registers", options, sources=sources)["compared"]
     assert compared > 0
     return int(compared)
+
+
+def check_moments(simulator: str, module: Module, *, sources: list[Path] | None = None) -> int:
+    """Run the bench of moments; returns how many reads and levels were compared."""
+    options = {
+        "addresses": {register.name: register.address for register in REGISTERS},
+        "events": [name for name in COUNTERS if name != "cycles"],
+    }
+    log = run_bench(simulator, module, "register_moments", options, sources=sources)
+    assert log["compared"] > 0
+    return int(log["compared"])

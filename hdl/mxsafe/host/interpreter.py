@@ -4,14 +4,27 @@ import numpy as np
 
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import FLAGS, REGISTERS, Word, constant_registers
+from mxsafe.machine.description import (
+    DESCRIPTOR_BYTES,
+    FLAGS,
+    REGISTERS,
+    Word,
+    constant_registers,
+)
 from mxsafe.model.machine import STEPS, Machine, Outcome
 from mxsafe.validation import Count, checked
 
 __all__ = ["Interpreted"]
 
 _NAMES = {register.address: register.name for register in REGISTERS}
-_HELD = {r.name for r in REGISTERS if r.access == "read_write" and r.name != "interrupt"}
+_HELD = {
+    register.name: sum(FLAGS[register.name].values()) or 0xFFFF_FFFF
+    for register in REGISTERS
+    if register.access == "read_write" and register.name != "interrupt"
+}
+"""Registers that keep what is written to them, and which of its bits."""
+_BYTES = 4
+"""Of a register: the two lowest bits of an address do not count."""
 _CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "interrupt"))
 
 
@@ -39,7 +52,7 @@ class Interpreted:
         self._machine = Machine(configuration)
         self._limit = limit
         self._constants = constant_registers(self._machine.configuration)
-        self._registers: dict[str, int] = dict.fromkeys(_HELD | {"interrupt", "status"}, 0)
+        self._registers: dict[str, int] = dict.fromkeys((*_HELD, "interrupt", "status"), 0)
         self._program = b""
         self.memory: Memory = np.zeros(self._machine.configuration.word_bytes, np.uint8)
         self.reason = ""
@@ -53,7 +66,7 @@ class Interpreted:
         ValueError
             If the address is no integer.
         """
-        name = _NAMES.get(address, "")
+        name = _NAMES.get(address - address % _BYTES, "")
         return self._constants.get(name, self._registers.get(name, 0))
 
     @checked
@@ -65,15 +78,18 @@ class Interpreted:
         ValueError
             If the value has more than 32 bits.
         """
-        name = _NAMES.get(address, "")
+        name = _NAMES.get(address - address % _BYTES, "")
         if name in _HELD:
-            self._registers[name] = value
+            self._registers[name] = value & _HELD[name]
         elif name == "interrupt":
             self._registers[name] &= ~value
-        elif name == "control" and value & _CONTROL["reset"]:
-            self._end(Outcome(), status=0)
-        elif name == "control" and value & _CONTROL["start"]:
-            self._start()
+        elif name == "control":
+            if value & _CONTROL["reset"]:
+                self._machine.reset()
+                self._show(Outcome(), status=0)
+                self._registers["interrupt"] = 0
+            if value & _CONTROL["start"]:
+                self._start()
 
     @checked
     def place(self, program: bytes) -> int:
@@ -101,19 +117,38 @@ class Interpreted:
     def _start(self) -> None:
         if self._registers["status"] == _STATUS["error"]:
             return  # what has failed needs a reset
-        base = self._registers["base_high"] << 32 | self._registers["base_low"]
-        outcome = self._machine.run(self._program, self.memory, base=base, limit=self._limit)
+        outcome = self._outcome()
         ended = "error" if outcome.code else "done"
-        self._end(outcome, status=_STATUS[ended])
+        self._show(outcome, status=_STATUS[ended])
         self._registers["interrupt"] |= _INTERRUPT[ended]
+        for name in ("words_read", "words_written"):
+            count = getattr(outcome, name)
+            self._registers |= {f"{name}_low": count & 0xFFFFFFFF, f"{name}_high": count >> 32}
 
-    def _end(self, outcome: Outcome, *, status: int) -> None:
+    def _outcome(self) -> Outcome:
+        """Run the program that the registers name; how it ends."""
+        address, base = (
+            self._registers[f"{name}_high"] << 32 | self._registers[f"{name}_low"]
+            for name in ("program", "base")
+        )
+        if fault := self._machine.misaligned("program", address):
+            return fault
+        length = self._registers["program_length"]
+        program = self._at(address, length * DESCRIPTOR_BYTES)
+        program = program[: len(program) - len(program) % DESCRIPTOR_BYTES]
+        return self._machine.run(program, self.memory, base=base, length=length, limit=self._limit)
+
+    def _at(self, address: int, size: int) -> bytes:
+        """So many bytes of the program that was placed or of memory, or those that there are."""
+        if address >= PROGRAM_ADDRESS:
+            offset = address - PROGRAM_ADDRESS
+            return self._program[offset : offset + size]
+        return self.memory[address : address + size].tobytes()
+
+    def _show(self, outcome: Outcome, *, status: int) -> None:
         self.reason = outcome.reason
         self._registers |= {
             "status": status,
             "error": outcome.code,
             "error_descriptor": outcome.descriptor,
         }
-        for name in ("words_read", "words_written"):
-            count = getattr(outcome, name)
-            self._registers |= {f"{name}_low": count & 0xFFFFFFFF, f"{name}_high": count >> 32}

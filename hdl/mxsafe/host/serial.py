@@ -42,7 +42,7 @@ _FRAME_BYTES = MOST_WORDS * WORD_BYTES
 _REQUEST_BYTES = 1 + REQUEST_HEADER_BYTES + _FRAME_BYTES + CHECKSUM_BYTES
 """Bytes of the longest request."""
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
-_START, _RESET = (FLAGS["control"][name] for name in ("start", "reset"))
+_START = FLAGS["control"]["start"]
 
 
 class SerialError(RuntimeError):
@@ -155,8 +155,7 @@ class Serial:
 
     def write_register(self, address: int, value: int) -> None:
         """Give a register a value."""
-        starts = address == _ADDRESSES["control"] and value & (_START | _RESET) == _START
-        if starts:
+        if address == _ADDRESSES["control"] and value & _START:
             self._send(0, self.memory, self._sent)
             self._sent = np.zeros(0, np.uint8)  # from now on the machine may write there
             self._runs = True  # even if no answer comes

@@ -40,7 +40,7 @@ class Fault:
 
     Attributes
     ----------
-    error : {"opcode", "malformed"}
+    error : str
         Name of the error in `mxsafe.machine.description.ERRORS`.
     reason : str
         What must be otherwise.

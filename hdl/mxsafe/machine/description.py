@@ -183,10 +183,11 @@ ERRORS = Enumeration.of(
         "opcode": "unknown opcode",
         "malformed": "a field or a combination of fields that a descriptor must not have",
         "address": "an address outside a buffer",
-        "read": "memory answered a read of LOAD with an error",
-        "write": "memory answered a write with an error",
+        "read": "memory answered a read of LOAD with an error, or the address is 2^64 or more",
+        "write": "memory answered a write with an error, or the address is 2^64 or more",
         "deadlock": "nothing runs and nothing can start; the lowest number that waits is shown",
-        "fetch": "memory answered a read of descriptors with an error",
+        "fetch": "memory answered a read of descriptors with an error, or they reach past 2^64",
+        "alignment": "program or base is not at a multiple of a word; the descriptor shown is 0",
     },
 )
 ENUMERATIONS = (
@@ -864,7 +865,13 @@ REGISTERS: tuple[Register, ...] = (
         "write",
         "commands",
         (
-            BitField("start", 0, 1, "run the program; nothing while one runs or after an error"),
+            BitField(
+                "start",
+                0,
+                1,
+                "run the program, with or during a reset when that has ended; "
+                "nothing while one runs or waits for that, or after an error",
+            ),
             BitField("reset", 1, 1, "soft reset: end all work legally and forget it"),
         ),
     ),
@@ -874,7 +881,7 @@ REGISTERS: tuple[Register, ...] = (
         "read",
         "what the machine does",
         (
-            BitField("running", 0, 1, "a program runs, or a soft reset does"),
+            BitField("running", 0, 1, "a program runs or waits for a reset, or a soft reset does"),
             BitField("done", 1, 1, "the program has ended without an error"),
             BitField("error", 2, 1, "the machine has stopped with an error"),
         ),
@@ -883,10 +890,20 @@ REGISTERS: tuple[Register, ...] = (
     Register("error_descriptor", 0x4C, "read", "number of the descriptor with the error, from 0"),
     Register("interrupt_enable", 0x50, "read_write", "what raises the interrupt", _DONE_ERROR),
     Register("interrupt", 0x54, "read_write", "what has happened; a 1 clears", _DONE_ERROR),
-    Register("program_low", 0x58, "read_write", "address of the program, lower half"),
+    Register(
+        "program_low",
+        0x58,
+        "read_write",
+        "address of the program, a multiple of a word, lower half",
+    ),
     Register("program_high", 0x5C, "read_write", "address of the program, upper half"),
     Register("program_length", 0x60, "read_write", "descriptors of the program"),
-    Register("base_low", 0x68, "read_write", "base of addresses in descriptors, lower half"),
+    Register(
+        "base_low",
+        0x68,
+        "read_write",
+        "base of addresses in descriptors, a multiple of a word, lower half",
+    ),
     Register("base_high", 0x6C, "read_write", "base of addresses in descriptors, upper half"),
     *_counters(),
 )

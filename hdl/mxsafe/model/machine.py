@@ -19,12 +19,14 @@ from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
 from mxsafe.model.machine_vector import vector
-from mxsafe.validation import Count, Wide, checked, shown
+from mxsafe.validation import Count, Wide, checked, require_integer, shown
 
 __all__ = ["STEPS", "Machine", "Outcome"]
 
 STEPS = 1 << 28
 """Words that a program moves and beats that it computes, at most, if nothing else is said."""
+_MOST_ADDRESS = (1 << 64) - 1
+_MOST_LENGTH = (1 << 32) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,8 @@ class Outcome:
 class Machine:
     """A machine without clocks.
 
-    Its buffers keep what they hold from program to program.
+    Its buffers keep what they hold from program to program, and the array its last tile, until a
+    reset.
 
     Parameters
     ----------
@@ -70,6 +73,10 @@ class Machine:
     def __init__(self, configuration: MachineConfiguration | None = None) -> None:
         self.configuration = configuration or MachineConfiguration()
         self.buffers = Buffers(self.configuration)
+        self.reset()
+
+    def reset(self) -> None:
+        """A soft reset: a product that continues the array's tile begins at 0."""
         rows = self.configuration.rows
         self._tile = np.zeros((rows, rows), np.float32)
 
@@ -80,10 +87,11 @@ class Machine:
         memory: NDArray[np.uint8],
         *,
         base: Wide = 0,
+        length: Wide | None = None,
         order: Sequence[str] | None = None,
         limit: Count = STEPS,
     ) -> Outcome:
-        """Run a program.
+        """Run a program; after an error the machine is reset.
 
         Parameters
         ----------
@@ -93,7 +101,12 @@ class Machine:
             What is written is written there. It must be contiguous; beyond it, memory answers with
             errors.
         base : int
-            Where in it the addresses of descriptors count from: a multiple of a word.
+            Where in it the addresses of descriptors count from. If it is no multiple of a word, the
+            program ends with the error ``alignment``; if it is beyond the memory, so is all that
+            descriptors name.
+        length : int, optional
+            Descriptors, by default as many as the program has. If they are more, it ends with the
+            error ``fetch``: memory has no others.
         order : sequence of str, optional
             Queues by precedence: what can run in the first one does, before anything in the next.
             By default they take turns. If memory depends on the order, tokens are missing in the
@@ -108,22 +121,39 @@ class Machine:
         TypeError, ValueError
             If an argument is not as above, or the program asks for more than the limit.
         """
-        words = self._words(memory, base)
+        found = decoded(program, self.configuration)
+        count = len(found) if length is None else length
+        words = self._words(memory, base, count)
+        if count > len(found):
+            found.append(Fault("fetch", f"memory has {len(found)} descriptors of the program"))
+        del found[count:]
         if order is not None and sorted(order) != sorted(QUEUES):
             raise ValueError(
                 f"order must have each of {', '.join(QUEUES)} once, not {shown(order)}"
             )
         precedence = None if order is None else [QUEUES.index(name) for name in order]
-        found = decoded(program, self.configuration)
         steps = _steps(found)
         if steps > limit:
             raise ValueError(
                 f"program must move and compute at most {limit} words and beats, which is the "
                 f"limit, not {steps}"
             )
-        return _Run(self, found, words, precedence).outcome()
+        if fault := self.misaligned("base", base):
+            return fault
+        outcome = _Run(self, found, words, precedence).outcome()
+        if outcome.code:
+            self.reset()
+        return outcome
 
-    def _words(self, memory: NDArray[np.uint8], base: int) -> NDArray[np.uint8]:
+    def misaligned(self, name: str, address: int) -> Outcome | None:
+        """How a program ends at once because an address is no multiple of a word; None if it is."""
+        size = self.configuration.word_bytes
+        if address % size == 0:
+            return None
+        reason = f"{name} must be a multiple of {size}, the bytes of a word, not {address:#x}"
+        return Outcome(error="alignment", reason=reason)
+
+    def _words(self, memory: NDArray[np.uint8], base: int, length: int) -> NDArray[np.uint8]:
         """Memory from the base on, in words."""
         size = self.configuration.word_bytes
         if memory.ndim != 1 or not memory.flags.c_contiguous:
@@ -132,12 +162,9 @@ class Machine:
                 f"and strides {memory.strides}"
             )
         _require_writable(memory)
-        if base % size or not 0 <= base <= len(memory):
-            raise ValueError(
-                f"base must be a multiple of {size} within the {len(memory)} bytes of memory, "
-                f"not {base}"
-            )
-        count = (len(memory) - base) // size
+        for name, value, most in (("base", base, _MOST_ADDRESS), ("length", length, _MOST_LENGTH)):
+            require_integer(name, value, 0, most)
+        count = max(len(memory) - base, 0) // size
         return memory[base : base + count * size].reshape(count, size)
 
     @checked

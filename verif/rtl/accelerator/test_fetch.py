@@ -9,7 +9,7 @@ import pytest
 from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
-from verif.support.control_checks import check_fetch, random_programs
+from verif.support.control_checks import check_fetch, programs_at_the_top, random_programs
 from verif.support.descriptor_cases import good_descriptor
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -27,11 +27,11 @@ _COUNTS = """
     else coming <= coming + (run_taken ? {wanted} : 0) - word_valid;
   wire [{first_top}:0] wanted_first = run_payload[{first_top}:0];
   wire [15:0] wanted_words = {wanted};
-  reg [{first_top}:0] expected_first;
+  reg [{first_top}+1:0] expected_first;  // the top bit says that it is past the last address
   reg [31:0] expected_left, expected_number;
   // Addresses are not reset.
   always @(posedge clk)
-    if (start) expected_first <= address[63:{fine}];
+    if (start) expected_first <= {{1'b0, address[63:{fine}]}};
     else if (run_valid & run_ready) expected_first <= expected_first + wanted_words;
   always @(posedge clk)
     if (rst) {{expected_left, expected_number}} <= 0;
@@ -45,10 +45,16 @@ _COUNTS = """
   reg [{verdict_top}:0] expected_verdict;
   always @(posedge clk)
     if (shows & ~judged) expected_verdict <= fetch_failed ? {fetch_error} : \\check.error ;
-  wire run_is_wanted = expected_left != 0 && descriptors_ahead <= {most_ahead} && !stop;
+  // Close to the top one descriptor at a time, and only what is there as a whole.
+  wire expected_close = expected_first[{first_top}:0] >= {close};
+  wire expected_lost = expected_first > {last};
+  wire run_is_wanted = expected_left != 0 && descriptors_ahead <= {most_ahead} && !stop
+    && !expected_lost;
+  wire is_lost_now = expected_left != 0 && expected_lost && descriptors_ahead == 0;
   wire all_asked = expected_left == 0;
   // For FPGAs a clock later, and neither in the clock after a start or a run that was taken.
-  reg held_run_is_wanted, held_all_asked;
+  reg held_run_is_wanted, held_all_asked, held_is_lost_now;
+  always @(posedge clk) held_is_lost_now <= ~rst & is_lost_now;
   always @(posedge clk)
     if (rst | start | (run_valid & run_ready)) {{held_run_is_wanted, held_all_asked}} <= 0;
     else {{held_run_is_wanted, held_all_asked}} <= {{run_is_wanted, all_asked}};
@@ -89,6 +95,16 @@ def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally
     tally(simulator, "descriptors fetched", came)
 
 
+@pytest.mark.parametrize("size", some(MACHINES))
+def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Up to the last word of all addresses, and beyond: nothing is asked for at 0."""
+    machine = MACHINES[size]
+    programs = programs_at_the_top(np.random.default_rng(8), machine)
+    module = generated(Fetch(FetchConfiguration.of(machine)), tmp_path)
+    came = check_fetch(simulator, module, machine, programs)
+    tally(simulator, "descriptors fetched", came)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -123,24 +139,30 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
         f"assert (((memory_0_read_address + waiting) & {ahead - 1}) == into);",
         "assert (!judged || shows);",
         "assert (descriptors_left == expected_left);",
-        "if (expected_left != 0) assert ({next_word_high, next_word_low} == expected_first);",
+        "if (expected_left != 0) assert "
+        "({next_word_is_past, next_word_high, next_word_low} == expected_first);",
         "assert (number == expected_number);",
         f"assert (run_valid == {held}run_is_wanted);",
         f"if (run_valid) assert (expected_left != 0 && descriptors_ahead <= {ahead // 2});",
         "if (run_valid) assert (wanted_first == expected_first);",
-        f"if (run_valid) assert (wanted_words == {words} * (expected_left < {ahead // 2}"
-        f" ? expected_left : {ahead // 2}));",
+        "if (run_valid) assert (!expected_lost);",
+        f"if (run_valid) assert (wanted_words == {words} * (expected_close ? 1 : "
+        f"expected_left < {ahead // 2} ? expected_left : {ahead // 2}));",
+        *(["if (run_valid) assert (held_close_to_top == is_close_to_top);"] if held else []),
         f"assert (ended == ({held}all_asked && descriptors_ahead == 0));",
         "assert (\\check.descriptor == descriptor);",
         "assert (verdict == expected_verdict);",
         "assert (descriptor_valid == (judged && verdict == 0 && !stop));",
-        "assert (error == (judged ? verdict : 0));",
+        f"assert (error == (judged ? verdict : {held}is_lost_now ? {ERRORS['fetch']} : 0));",
     ]
+    top = 1 << run["first"][1]
     counts = _COUNTS.format(
         wanted=f"run_payload[{low + width - 1}:{low}]",
         first_top=run["first"][1] - 1,
         fine=64 - run["first"][1],
         words=words,
+        close=f"{run['first'][1]}'d{top - words * ahead // 2}",
+        last=f"{run['first'][1] + 1}'d{top - words}",
         most_ahead=ahead // 2,
         verdict_top=module.ports["error"].width - 1,
         fetch_error=ERRORS["fetch"],

@@ -108,4 +108,55 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
     leaves = np.array(columns["leaves"], np.bool_)
     assert log["asked"][leaves, 0].all(), "a descriptor left before its runs"
     assert not log["asked"][1:, 0][leaves[:-1]].any(), "the next descriptor was taken for this one"
+    assert not log["past"][begins:].any(), "a run is past the top"
+    tally(simulator, name, compared)
+
+
+@pytest.mark.parametrize(
+    "name", some(["memory_walk", "memory_walk_word_bytes16_no_tells_last_paced"], every=2)
+)
+def test_runs_past_the_top(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """Runs before the first one with a word past the top come, and no more until a reset."""
+    simulator, module = available("verilator"), modules[name]
+    ports, bits = module.ports, module.ports["base"].width
+    rng = np.random.default_rng(5)
+    names = [field for field, _, _ in ports["fields"].fields]
+    columns: dict[str, list[object]] = {"fields": [], "base": [], "valid": [], "rst": []}
+    expected: list[tuple[int, ...]] = []
+    ends, past = [], []
+    for number in range(60):
+        fields = _descriptor(rng)
+        runs = _runs(0, fields, module.parameters["word_bytes"])
+        # The furthest word is the last one that there is, or one further; or it is that of any run.
+        place, words, _ = max(runs) if number % 3 < 2 else runs[int(rng.integers(len(runs)))]
+        by = int(rng.integers(-words, words)) if number % 3 == 2 else number % 3
+        base = min((1 << bits) - place - words + by, (1 << bits) - 1)
+        shown = [(base + first, *rest) for first, *rest in runs]
+        wrong = [at for at, (first, words, _) in enumerate(shown) if first + words > 1 << bits]
+        expected += shown[: wrong[0] if wrong else len(shown)]
+        past.append(bool(wrong))
+        clocks = 3 * len(runs) + 30
+        columns["fields"] += [[fields[field] for field in names]] * clocks
+        columns["base"] += [base] * clocks
+        columns["valid"] += [*[1] * (clocks - 1), 0]
+        columns["rst"] += [*[0] * (clocks - 1), 1]
+        ends.append(len(columns["rst"]) - 2)
+    assert 10 < sum(past) < 50
+    stimulus = {
+        "fields": ports["fields"].join(np.array(columns["fields"], np.int64)),
+        "run_ready": ports["run_ready"].words(np.ones(len(columns["base"]), np.bool_)),
+        "leaves": ports["leaves"].words(np.zeros(len(columns["base"]), np.bool_)),
+        **{
+            pin: ports[pin].words(np.array(columns[pin], np.int64))
+            for pin in ("rst", "base", "valid")
+        },
+    }
+    stimulus["rst"][0] = 1
+    stimulus["valid"][0] = 0
+    log = run_lockstep(simulator, module, stimulus, unsettled=1)
+    taken = log["run_valid"][:, 0].astype(np.bool_)
+    got = ports["run_payload"].split(log["run_payload"][taken])
+    compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
+    assert log["past"][ends, 0].tolist() == past
+    assert log["asked"][ends, 0].tolist() == [not each for each in past]
     tally(simulator, name, compared)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
-from mxsafe.machine.description import COUNTERS, REGISTERS, constant_registers
+from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, constant_registers
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
-from verif.support.control_checks import check_registers
+from verif.support.control_checks import check_moments, check_registers
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.tests import Tally, some, typical
+from verif.support.tests import Tally, available, some, typical
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
@@ -35,25 +35,84 @@ def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> N
     tally(simulator, "registers read", check_registers(simulator, module, machine))
 
 
+@pytest.mark.parametrize("name", typical(["usual", "fpga"]))
+def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Clears, starts and ends in the very clock of an event."""
+    module = generated(Registers(RegistersConfiguration.of(MACHINES[name])), tmp_path)
+    tally(simulator, "registers read", check_moments(simulator, module))
+
+
+@pytest.mark.full
+def test_an_event_that_a_clear_loses_is_found(tmp_path: Path) -> None:
+    module = generated(Registers(), tmp_path)
+    (tmp_path / "wrong").mkdir()
+    right = "else happened <= "
+    lost = f"{right}~{{ interrupt_error_written, interrupt_done_written }} & "
+    sources = mutated(module, "registers", right, lost, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="irq is not 1"):
+        check_moments(available("icarus"), module, sources=sources)
+
+
 _RUN = """
+  wire expected_stopped = stopped | expected_refused;
+  wire expected_taken = expected_control_start & (expected_control_reset
+    | ~expected_waits & (stop | ~expected_running & ~expected_stopped));
+  wire expected_begins = expected_waits & ~stop & ~expected_control_reset;
   wire expected_ends = expected_running & is_done;
-  wire expected_start = expected_control_start & ~expected_control_reset
-    & ~expected_running & ~stop & ~stopped;
-  reg expected_running, expected_done, expected_failed;
+  reg expected_running, expected_done, expected_failed, expected_waits, expected_refused;
+  reg expected_aligned;
+  reg [63:0] expected_program_base, expected_base;
+  reg [31:0] expected_length;
   always @(posedge clk)
-    if (rst) {expected_running, expected_done, expected_failed} <= 0;
-    else begin
-      expected_running <= start | (expected_running & ~(expected_ends | stopped | clear));
-      expected_done <= ~clear & (expected_ends & ~stopped | expected_done & ~start);
-      expected_failed <= stopped & ~clear;
+    if (rst) begin
+      {expected_running, expected_done, expected_failed} <= 0;
+      {expected_waits, expected_refused} <= 0;
+    end else begin
+      expected_waits <= expected_taken | (expected_waits & ~expected_begins
+        & ~expected_control_reset);
+      expected_running <= expected_begins & expected_aligned
+        | (expected_running & ~(expected_ends | expected_stopped | clear));
+      expected_refused <= ~clear & (expected_begins & ~expected_aligned | expected_refused);
+      expected_done <= ~clear & (expected_ends & ~expected_stopped
+        | expected_done & ~expected_begins);
+      expected_failed <= expected_stopped & ~clear;
+    end
+  // What a start keeps is not reset.
+  always @(posedge clk)
+    if (expected_taken) begin
+      expected_program_base <= {expected_program_high, expected_program_low} & ~FINE;
+      expected_base <= {expected_base_high, expected_base_low} & ~FINE;
+      expected_length <= expected_program_length;
+      expected_aligned <= ~|((expected_program_low | expected_base_low) & FINE);
     end
 """
+_BUS = """
+  wire expected_write = s_axi_awvalid & s_axi_wvalid & s_axi_awready;
+  wire expected_read = s_axi_arvalid & s_axi_arready;
+  reg expected_write_ready, expected_read_ready;
+  always @(posedge clk) begin
+    expected_write_ready <= ~rst & s_axi_awvalid & s_axi_wvalid & ~s_axi_awready & ~s_axi_bvalid;
+    expected_read_ready <= ~rst & s_axi_arvalid & ~s_axi_arready & ~s_axi_rvalid;
+  end
+  // An address that is not taken stays.
+  reg read_waits;
+  reg [TOP:2] read_waits_for;
+  always @(posedge clk) begin
+    read_waits <= ~rst & s_axi_arvalid & ~s_axi_arready;
+    if (rst) read_waits_for <= 0;
+    else read_waits_for <= s_axi_araddr[TOP:2];
+  end
+"""
+_STAYS = "assume (~read_waits | (s_axi_arvalid & s_axi_araddr[{top}:2] == read_waits_for));"
 _STATES = {
-    ("status", "running"): "expected_running | stop",
+    ("status", "running"): "expected_running | stop | expected_waits",
     ("status", "done"): "expected_done",
-    ("status", "error"): "stopped",
+    ("status", "error"): "expected_stopped",
 }
-_EVENTS = {"done": "expected_ends & ~stopped", "error": "stopped & ~expected_failed"}
+_EVENTS = {
+    "done": "expected_ends & ~expected_stopped",
+    "error": "expected_stopped & ~expected_failed",
+}
 """What sets a bit of ``interrupt``."""
 
 
@@ -62,7 +121,7 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
     text, claims = "", []
     values = {name: str(value) for name, value in constant_registers(machine).items()}
     top = max(register.address for register in REGISTERS).bit_length() - 1
-    text += "  wire expected_write = s_axi_awvalid & s_axi_awready;\n"
+    text += _BUS.replace("TOP", str(top))
     bits = ", ".join(f"{{8{{s_axi_wstrb[{byte}]}}}}" for byte in reversed(range(4)))
     text += f"  wire [31:0] expected_mask = {{{bits}}};\n"
     held = {}
@@ -87,8 +146,7 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         if register.access != "read" and not ones:
             ends = [field.offset + field.width for field in register.fields]
             held[name] = (1 << max(ends, default=32)) - 1
-    text += _RUN
-    values["error"] = "stopped ? error : 0"
+    values["error"] = f"stopped ? error : expected_refused ? {ERRORS['alignment']} : 0"
     values["error_descriptor"] = "stopped ? error_number : 0"
     for name, most in held.items():
         kept = f"expected_{name}"
@@ -96,7 +154,8 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
         text += f"    else if (expected_writes_{name}) {kept} <= {most} & "
         text += f"({kept} & ~expected_mask | s_axi_wdata & expected_mask);\n"
         values[name] = kept
-        claims.append(f"{name} == {kept}")
+        claims.append(f"{name}_held == {kept}")
+    text += _RUN.replace("FINE", f"64'd{machine.word_bytes - 1}")
     (interrupt,) = (register for register in REGISTERS if register.name == "interrupt")
     for field in interrupt.fields:
         happened = f"expected_happened_{field.name}"
@@ -109,44 +168,40 @@ def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:
     for name in COUNTERS:
         count, event = f"expected_{name}", "1" if name == "cycles" else name
         text += f"  reg [63:0] {count};\n  always @(posedge clk)\n"
-        text += f"    if (rst | start) {count} <= 0;\n"
+        text += f"    if (rst | expected_begins) {count} <= 0;\n"
         text += f"    else if (expected_running & {event}) {count} <= {count} + 1;\n"
         values |= {f"{name}_low": f"{count}[31:0]", f"{name}_high": f"{count}[63:32]"}
         claims.append(f"{name}_counter == {count}")
-    read, address = "s_axi_arvalid & s_axi_arready", f"s_axi_araddr[{top}:2]"
-    may_read = "s_axi_arvalid & ~s_axi_rvalid"
     if machine.target == "fpga":
-        text += f"  reg expected_chosen;\n  reg [{top}:2] expected_address;\n"
-        text += "  always @(posedge clk) begin\n"
-        text += f"    expected_chosen <= ~rst & {read};\n"
-        text += f"    if (rst) expected_address <= 0;\n    else if ({read}) "
-        text += f"expected_address <= {address};\n  end\n"
-        claims += ["read_is_chosen == expected_chosen", "read_address == expected_address"]
-        read, address = "expected_chosen", "expected_address"
-        may_read += " & ~expected_chosen"
+        claims.append("read_address == read_waits_for")
     text += (
         "  reg [31:0] expected_data;\n  always @(posedge clk)\n    if (rst) expected_data <= 0;\n"
     )
-    text += f"    else if ({read})\n      case ({address})\n"
+    text += f"    else if (expected_read)\n      case (s_axi_araddr[{top}:2])\n"
     for register in REGISTERS:
         if register.access != "write":
             value = values[register.name]
             text += f"        {register.address >> 2}: expected_data <= {value};\n"
     text += "        default: expected_data <= 0;\n      endcase\n"
     claims += [
-        "start == expected_start",
+        "start == (expected_begins & expected_aligned)",
+        "start_waits == expected_waits",
+        "is_aligned == expected_aligned",
+        "refused == expected_refused",
         "running == expected_running",
         "done == expected_done",
         "failed == expected_failed",
         "s_axi_rdata == expected_data",
-        "s_axi_awready == (s_axi_awvalid & s_axi_wvalid & ~s_axi_bvalid)",
-        "s_axi_wready == s_axi_awready",
-        f"s_axi_arready == ({may_read})",
-        "irq == |(happened & interrupt_enable)",
-        "program_base == {program_high, program_low}",
-        "base == {base_high, base_low}",
+        "s_axi_awready == expected_write_ready",
+        "s_axi_wready == expected_write_ready",
+        "s_axi_arready == expected_read_ready",
+        "read_waits | ~s_axi_arready",
+        "irq == |(happened & interrupt_enable_held)",
+        "program_base == expected_program_base",
+        "program_length == expected_length",
+        "base == expected_base",
     ]
-    return text, [f"assert ({claim});" for claim in claims]
+    return text, [_STAYS.format(top=top), *(f"assert ({claim});" for claim in claims)]
 
 
 def _prove_values(

@@ -40,7 +40,7 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the write of the start to the address of the program's first word."""
+        """Clocks from the taken write of the start to the address of the program's first word."""
         return self.registers.latency + self.core.latency
 
     @property

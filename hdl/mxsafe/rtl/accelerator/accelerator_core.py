@@ -102,7 +102,8 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the start to the address of the program's first word."""
-        return self.reader.latency + (3 if self.is_sliced else 1)
+        # For an FPGA: start, what is wanted, run and address wait in a register each.
+        return self.reader.latency + (5 if self.is_sliced else 1)
 
     @property
     def is_sliced(self) -> bool:

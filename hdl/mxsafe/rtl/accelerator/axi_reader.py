@@ -56,6 +56,11 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
         return "axi_reader"
 
     @property
+    def most_beats(self) -> int:
+        """Most beats under way: one less than the window, and then the longest burst."""
+        return self.window - 1 + self.burst
+
+    @property
     def tags(self) -> TagQueueConfiguration:
         """Clients of the bursts under way."""
         return TagQueueConfiguration(

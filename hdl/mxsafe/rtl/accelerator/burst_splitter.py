@@ -82,7 +82,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
     """Runs of beats in memory, cut into bursts that end where addresses are multiples of a burst.
 
     A burst of the longest size divides 4 KiB, so that no burst crosses such an address. Only the
-    first and the last burst of a run are shorter than the longest.
+    first and the last burst of a run are shorter than the longest. A run ends below 2^64.
 
     Attributes
     ----------

@@ -113,7 +113,8 @@ class Fetch(Unit[FetchConfiguration]):
 
     It asks for no more words than it has room for, so it takes them at any time: other streams of
     words behind them never wait for a queue of descriptors. A descriptor is judged when all before
-    it have been handed over; one with an error stays.
+    it have been handed over; one with an error stays. One with a word at an address of 2^64 or more
+    has the error of one that memory did not give, and is not asked for.
 
     Attributes
     ----------
@@ -176,13 +177,27 @@ class Fetch(Unit[FetchConfiguration]):
         bits = len(self.run.payload.first)
         low = Signal(bits // 2, name="next_word_low", reset_less=True)
         high = Signal(bits - len(low), name="next_word_high", reset_less=True)
+        is_past = Signal(name="next_word_is_past")
         first = Cat(low, high)
+        # Close to the top descriptors are asked for one by one.
+        room_bits = (at_a_time * config.words - 1).bit_length()
+        is_close: Value = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        is_lost: Value = is_past
+        if config.words > 1:
+            fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
+            is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
+        if config.target == "fpga":
+            # Nothing is wanted in the clock behind a change.
+            held_close = Signal(name="held_close_to_top")
+            m.d.sync += held_close.eq(is_close)
+            is_close = held_close
         ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
         has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
         ends = named(m, "ends_program", 1, left <= at_a_time)
-        asked = named(m, "descriptors_asked", len(ahead), Mux(ends, left, at_a_time))
+        most = named(m, "most_asked", len(ahead), Mux(ends, left, at_a_time))
+        asked = named(m, "descriptors_asked", len(ahead), Mux(is_close, 1, most))
         taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
-        wanted: Value = left.any() & has_room & ~self.stop
+        wanted: Value = left.any() & has_room & ~self.stop & ~is_lost
         all_asked: Value = ~left.any()
         if config.target == "fpga":
             held = Signal(2, name="is_wanted_or_all_asked")
@@ -196,15 +211,22 @@ class Fetch(Unit[FetchConfiguration]):
             self.ended.eq(all_asked & ~ahead.any()),
         ]
         more = named(m, "more_ahead", len(ahead), Mux(taken, asked, 0))
-        next_low = named(m, "next_low", len(low) + 1, low + at_a_time * config.words)
+        step = Mux(is_close, config.words, at_a_time * config.words)
+        next_low = named(m, "next_low", len(low) + 1, low + step)
+        next_high = named(m, "next_high", len(high) + 1, high + 1)
+        self._lost: Value = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
+        if config.target == "fpga":
+            held_lost = Signal(name="held_lost")
+            m.d.sync += held_lost.eq(self._lost)
+            self._lost = held_lost
         m.d.sync += ahead.eq(ahead + more - leaves)
         with m.If(self.start):
             fine = config.word_bytes.bit_length() - 1
-            m.d.sync += [left.eq(self.length), first.eq(self.address[fine:])]
+            m.d.sync += [left.eq(self.length), first.eq(self.address[fine:]), is_past.eq(0)]
         with m.Elif(taken):
             m.d.sync += [left.eq(left - asked), low.eq(next_low[:-1])]
             with m.If(next_low[-1]):
-                m.d.sync += high.eq(high + 1)
+                m.d.sync += Cat(high, is_past).eq(next_high)
 
     def _place_memories(self, m: Module, platform: object) -> list[BeatMemory]:
         """A memory for each word of a descriptor."""
@@ -277,7 +299,7 @@ class Fetch(Unit[FetchConfiguration]):
             self.descriptor.eq(Cat(word.data for word in words)),
             check.descriptor.eq(self.descriptor),
             self.descriptor_valid.eq(judged & ~verdict.any() & ~self.stop),
-            self.error.eq(Mux(judged, verdict, 0)),
+            self.error.eq(Mux(judged, verdict, Mux(self._lost, ERRORS["fetch"], 0))),
         ]
         following = truncated(m, "next_number", NUMBER_BITS, self.number + 1)
         with m.If(self.start):

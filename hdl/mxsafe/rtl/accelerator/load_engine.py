@@ -131,10 +131,11 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     Notes
     -----
-    After an error, and while the queue says `stop`, words are dropped. `ready` of a buffer reaches
-    `words_ready` combinationally, but not for an FPGA: there a word waits in a register in front of
-    the buffers, and one comes every second clock at most; the word there is still written in the
-    first clock of `stop`.
+    A word at an address of 2^64 or more is an error as one that memory answers with an error, and
+    is not asked for. After an error, and while the queue says `stop`, words are dropped. `ready` of
+    a buffer reaches `words_ready` combinationally, but not for an FPGA: there a word waits in a
+    register in front of the buffers, and one comes every second clock at most; the word there is
+    still written in the first clock of `stop`.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -156,6 +157,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         m = Module()
         walk = BufferWalk(paced=self.config.target == "fpga")
         place(m, platform, "buffer_walk", walk)
+        self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
         self._name_buffers(m)
         valid, word, moves = self._pass_words(m, platform, walk)
@@ -214,6 +216,11 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         ends = walk.advance & walk.last
         if self.config.target == "fpga":
             ends = Const(0, 1)  # a clock later, from a register
+        # Once its walk through the buffer has begun, it is the oldest that is not done.
+        is_oldest: Value = taken
+        if self.config.target == "fpga":
+            is_oldest = taken & ~self._holds
+        self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
@@ -258,7 +265,6 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         words, engine = self.words, self.engine
         transposer = self._place_transposer(m, platform)
         self._failed = Signal(name="has_failed")
-        self._holds = Signal(name="word_is_held")
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
         drops = named(m, "drops", 1, self._failed | engine.stop)
@@ -351,7 +357,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         m.d.comb += self._written.eq(writes & ready)
         past = named(m, "is_past_end", 1, valid & ~within)
         code = Signal(len(engine.error), name="error_code")
-        with m.If(past | self._read_error):
+        with m.If(past | self._read_error | self._runs_past):
             m.d.sync += [
                 self._failed.eq(1),
                 code.eq(Mux(past, ERRORS["address"], ERRORS["read"])),

@@ -102,6 +102,8 @@ class MemoryWalkConfiguration(Configuration):
 class MemoryWalk(Unit[MemoryWalkConfiguration]):
     """The runs of words that a LOAD or STORE descriptor reads or writes, in order.
 
+    A run with a word at an address of 2^64 or more is not handed over, and the walk ends there.
+
     Attributes
     ----------
     base : In
@@ -112,6 +114,8 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
         There is a descriptor; its fields stay until `leaves`.
     asked : Out(1)
         All runs of the descriptor are on their way.
+    past : Out(1)
+        The next run has a word at 2^64 or more; it stays until the reset.
     leaves : In(1)
         The descriptor leaves.
     run : Out(stream)
@@ -127,6 +131,7 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
             "fields": In(config.fields),
             "valid": In(1),
             "asked": Out(1),
+            "past": Out(1),
             "leaves": In(1),
             "run": Out(stream.Signature(config.run)),
         }
@@ -137,9 +142,10 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
         walk = AddressWalk(config.walk)
         place(m, platform, "walk", walk)
         walking, valid = Signal(name="is_walking"), Signal(name="run_is_valid")
+        all_asked = Signal(name="all_are_asked")
         run = data.View(config.run, Signal(config.run.size, name="run_held", reset_less=True))
-        begins = named(m, "walk_begins", 1, self.valid & ~walking & ~self.asked)
-        moves = named(m, "run_moves", 1, ~valid | self.run.ready)
+        begins = named(m, "walk_begins", 1, self.valid & ~walking & ~all_asked)
+        moves = named(m, "run_moves", 1, ~valid | (self.run.ready & ~self.past))
         there: Value = walking
         steps = Signal(name="walk_steps")
         if config.paced:
@@ -147,26 +153,37 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
             m.d.sync += settled.eq(walking & ~steps)
             there = settled
         m.d.comb += steps.eq(there & moves)
-        first = named(m, "first_word", len(run.first), self.base + walk.address)
+        first = named(m, "first_word", len(run.first) + 1, self.base + walk.address)
+        is_past = Signal(name="run_is_past", reset_less=True)
+        # The last word of a run that begins below the top may still be past it.
+        count = len(run.words)
+        below_top = named(m, "is_below_top", 1, run.first[count:].all())
+        end = named(m, "run_end", count + 1, run.first[:count] + (run.words - 1)[:count])
         m.d.comb += [
             walk.begins.eq(begins),
             walk.start.eq(self.fields.address[config.byte_bits :]),
             *(getattr(walk, f"count_{i - 1}").eq(self.fields[f"count_{i}"]) for i in _LOOPS),
             *(getattr(walk, f"step_{i - 1}").eq(self.fields[f"stride_{i}"]) for i in _LOOPS),
             walk.advance.eq(steps),
-            self.run.valid.eq(valid),
+            self.past.eq(valid & (is_past | (below_top & end[-1]))),
+            self.run.valid.eq(valid & ~self.past),
+            self.asked.eq(all_asked & ~self.past),
             self.run.payload.as_value().eq(run.as_value()),
         ]
         with m.If(moves):
             m.d.sync += valid.eq(there)
         with m.If(steps):
-            m.d.sync += [run.first.eq(first), run.words.eq(self.fields.count_0)]
+            m.d.sync += [
+                run.first.eq(first[:-1]),
+                is_past.eq(first[-1]),
+                run.words.eq(self.fields.count_0),
+            ]
             if config.tells_last:
                 m.d.sync += run.last.eq(walk.last)
         with m.If(begins):
             m.d.sync += walking.eq(1)
         with m.Elif(steps & walk.last):
-            m.d.sync += [walking.eq(0), self.asked.eq(1)]
+            m.d.sync += [walking.eq(0), all_asked.eq(1)]
         with m.Elif(self.leaves):
-            m.d.sync += self.asked.eq(0)
+            m.d.sync += all_asked.eq(0)
         return m

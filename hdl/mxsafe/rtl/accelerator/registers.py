@@ -8,7 +8,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import COUNTERS, REGISTERS, Register, constant_registers
+from mxsafe.machine.description import (
+    COUNTERS,
+    ERRORS,
+    REGISTERS,
+    Register,
+    constant_registers,
+)
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
@@ -17,7 +23,7 @@ from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Long
+from mxsafe.validation import Long, require_power_of_two
 
 __all__ = ["Registers", "RegistersConfiguration"]
 
@@ -54,7 +60,8 @@ class RegistersConfiguration(Configuration):
     Raises
     ------
     ValueError
-        If they are not as many as there are such registers, or one does not fit.
+        If they are not as many as there are such registers, or one does not fit, or the bytes of a
+        word are no power of two.
     """
 
     shown_if_unusual = frozenset({"target"})
@@ -69,6 +76,7 @@ class RegistersConfiguration(Configuration):
         for value in self.constants:
             if not 0 <= value < 1 << _REGISTER_BITS:
                 raise ValueError(f"constants must be numbers of 32 bits, not {value}")
+        require_power_of_two("word_bytes of constants", self.word_bytes)
 
     @classmethod
     def of(cls, machine: MachineConfiguration) -> "RegistersConfiguration":
@@ -104,9 +112,14 @@ class RegistersConfiguration(Configuration):
         ]
 
     @property
+    def word_bytes(self) -> int:
+        """Bytes of a word, which addresses of programs and bases are multiples of."""
+        return _BY_NAME["widths"].unpack(self.constant_values["widths"])["word_bytes"]
+
+    @property
     def latency(self) -> int:
-        """Clocks from an address that is taken to its answer."""
-        return 2 if self.target == "fpga" else 1
+        """Clocks from an address that is taken to its answer, and from a start to `start`."""
+        return 1
 
     @property
     def reset_stages(self) -> int:
@@ -123,12 +136,17 @@ class Registers(Unit[RegistersConfiguration]):
     """The registers of the description behind AXI4-Lite, and what starts, ends and resets work.
 
     Every access is answered with OKAY: what there is not is read as 0 and written in vain. The two
-    lowest bits of an address do not count. A counter's halves are read one after the other; while a
-    program runs, its upper half is to be read again.
+    lowest bits of an address do not count. `awready`, `wready` and `arready` come from registers
+    and follow `awvalid` with `wvalid`, or `arvalid`, a clock later, so that no path goes through.
+
+    A start keeps where the program is, its length and its base in registers of their own, which
+    hold them while it runs: the registers on the bus may have those of the next one by then. A
+    start that is written with a reset or during one waits for its end. If the program or the base
+    is not at a multiple of a word, there is an error instead of a program.
 
     A soft reset sets `stop` until memory is `quiet`, then `clear` for a clock, which is the reset
     of all other units. For an FPGA `clear` lasts some clocks, and `stop` until the reset is over.
-    Registers that can be written keep their values, apart from `interrupt`.
+    Registers that can be written keep their values, apart from `interrupt`, and so do counters.
 
     Attributes
     ----------
@@ -139,7 +157,8 @@ class Registers(Unit[RegistersConfiguration]):
     start : Out(1)
         A program begins.
     program_base, program_length, base : Out
-        Its first byte, its descriptors, and what addresses in them are relative to.
+        Its first byte, its descriptors, and what addresses in them are relative to: as they were
+        when its start was written, until the next one is.
     stop : Out(1)
         All work is to end.
     quiet : In(1)
@@ -181,17 +200,22 @@ class Registers(Unit[RegistersConfiguration]):
             for name, value in self.config.constant_values.items()
         }
         values |= self._hold(m, written)
-        running, states = self._run(m, written, values["interrupt_enable"])
-        values |= states | self._count(m, running)
+        begins, running, states = self._run(m, written, values)
+        values |= states | self._count(m, begins, running)
         self._answer_reads(m, values)
         return m
 
     def _take_writes(self, m: Module) -> dict[str, tuple[Value, Value]]:
         """Answer writes; return by register whether it is written, and which bits."""
         bus = self.s_axi
-        taken = named(m, "write_taken", 1, bus.awvalid & bus.wvalid & ~bus.bvalid)
-        m.d.comb += [bus.awready.eq(taken), bus.wready.eq(taken), bus.bresp.eq(0)]
-        m.d.sync += bus.bvalid.eq(taken | (bus.bvalid & ~bus.bready))
+        ready = Signal(name="write_is_ready")
+        offered = named(m, "write_offered", 1, bus.awvalid & bus.wvalid)
+        taken = named(m, "write_taken", 1, offered & ready)
+        m.d.comb += [bus.awready.eq(ready), bus.wready.eq(ready), bus.bresp.eq(0)]
+        m.d.sync += [
+            ready.eq(offered & ~ready & ~bus.bvalid),
+            bus.bvalid.eq(taken | (bus.bvalid & ~bus.bready)),
+        ]
         mask = named(m, "write_mask", _REGISTER_BITS, Cat(bit.replicate(8) for bit in bus.wstrb))
         written = {}
         for register in REGISTERS:
@@ -207,35 +231,57 @@ class Registers(Unit[RegistersConfiguration]):
         for name in _HELD:
             gate, mask = written[name]
             width = _width(_BY_NAME[name])
-            held = Signal(width, name=name)
+            held = Signal(width, name=f"{name}_held")
             with m.If(gate):
                 kept = held & ~mask[:width]
                 m.d.sync += held.eq(kept | (self.s_axi.wdata & mask)[:width])
             values[name] = held
-        m.d.comb += [
-            self.program_base.eq(Cat(values["program_low"], values["program_high"])),
-            self.program_length.eq(values["program_length"]),
-            self.base.eq(Cat(values["base_low"], values["base_high"])),
-        ]
         return values
+
+    def _keep(self, m: Module, starts: Value, values: Mapping[str, Value]) -> Value:
+        """Keep what a program is, for as long as it runs; return whether a word begins there."""
+        fine = self.config.word_bytes.bit_length() - 1
+        program = Cat(values["program_low"], values["program_high"])
+        base = Cat(values["base_low"], values["base_high"])
+        for port, value, low in (
+            (self.program_base, program, fine),
+            (self.program_length, values["program_length"], 0),
+            (self.base, base, fine),
+        ):
+            kept = Signal(len(value) - low, name=f"{port.name}_kept", reset_less=True)
+            with m.If(starts):
+                m.d.sync += kept.eq(value[low:])
+            m.d.comb += port.eq(Cat(Const(0, low), kept))
+        aligned = Signal(name="is_aligned", reset_less=True)
+        with m.If(starts):
+            m.d.sync += aligned.eq(~Cat(program[:fine], base[:fine]).any())
+        return aligned
 
     def _run(
         self,
         m: Module,
         written: Mapping[str, tuple[Value, Value]],
-        enabled: Value,
-    ) -> tuple[Value, dict[str, Value]]:
-        """Start programs, notice their ends, reset; return whether one runs, and what says so."""
-        running, done, resetting = (Signal(name=name) for name in ("running", "done", "resetting"))
-        failed = Signal(name="failed")
+        values: Mapping[str, Value],
+    ) -> tuple[Value, Value, dict[str, Value]]:
+        """Start programs, notice their ends, reset.
+
+        Return whether one begins, whether one runs, and the registers that tell of it.
+        """
+        running, done, resetting, failed, waits, refused = (
+            Signal(name=name)
+            for name in ("running", "done", "resetting", "failed", "start_waits", "refused")
+        )
         commands = self._ones(m, written, "control")
-        may_start = named(m, "may_start", 1, ~running & ~resetting & ~self.stopped)
+        resets = commands["reset"]
+        stopped = named(m, "is_stopped", 1, self.stopped | refused)
+        # One that waits already, or a program that runs or has failed, ends with a reset alone.
+        is_free = ~waits & (resetting | (~running & ~stopped))
+        starts = named(m, "start_is_taken", 1, commands["start"] & (resets | is_free))
+        aligned = self._keep(m, starts, values)
+        begins = named(m, "program_begins", 1, waits & ~resetting & ~resets)
         ends = named(m, "program_ends", 1, running & self.is_done)
-        fails = named(m, "program_fails", 1, self.stopped & ~failed)
-        m.d.comb += [
-            self.start.eq(commands["start"] & ~commands["reset"] & may_start),
-            self.stop.eq(resetting),
-        ]
+        fails = named(m, "program_fails", 1, stopped & ~failed)
+        m.d.comb += [self.start.eq(begins & aligned), self.stop.eq(resetting)]
         clear = resetting & self.quiet
         is_clear: Value = self.clear
         if stages := self.config.reset_stages:
@@ -247,27 +293,33 @@ class Registers(Unit[RegistersConfiguration]):
             is_clear = named(m, "reset_ends", 1, left == 1)
         else:
             m.d.comb += self.clear.eq(clear)
-        stays = ~(ends | self.stopped | self.clear)
+        stays = ~(ends | stopped | self.clear)
         m.d.sync += [
-            resetting.eq(commands["reset"] | (resetting & ~is_clear)),
+            resetting.eq(resets | (resetting & ~is_clear)),
+            waits.eq(starts | (waits & ~begins & ~resets)),
             running.eq(self.start | (running & stays)),
-            done.eq((ends & ~self.stopped & ~self.clear) | (done & ~self.start & ~self.clear)),
-            failed.eq(self.stopped & ~self.clear),
+            refused.eq(((begins & ~aligned) | refused) & ~self.clear),
+            done.eq((ends & ~stopped & ~self.clear) | (done & ~begins & ~self.clear)),
+            failed.eq(stopped & ~self.clear),
         ]
         happened = Signal(_width(_BY_NAME["interrupt"]), name="happened")
         cleared = self._ones(m, written, "interrupt")
-        events = {"done": ends & ~self.stopped, "error": fails}
+        events = {"done": ends & ~stopped, "error": fails}
         for field in _BY_NAME["interrupt"].fields:
             bit = happened[field.offset]
             m.d.sync += bit.eq(~self.clear & (events[field.name] | (bit & ~cleared[field.name])))
-        m.d.comb += self.irq.eq((happened & enabled).any())
-        status = {"running": running | resetting, "done": done, "error": self.stopped}
-        return running, {
-            "status": _packed(_BY_NAME["status"], status),
-            "error": Mux(self.stopped, self.error, 0),
-            "error_descriptor": Mux(self.stopped, self.error_number, 0),
-            "interrupt": happened,
-        }
+        m.d.comb += self.irq.eq((happened & values["interrupt_enable"]).any())
+        status = {"running": running | resetting | waits, "done": done, "error": stopped}
+        return (
+            begins,
+            running,
+            {
+                "status": _packed(_BY_NAME["status"], status),
+                "error": Mux(self.stopped, self.error, Mux(refused, ERRORS["alignment"], 0)),
+                "error_descriptor": Mux(self.stopped, self.error_number, 0),
+                "interrupt": happened,
+            },
+        )
 
     def _ones(
         self, m: Module, written: Mapping[str, tuple[Value, Value]], name: str
@@ -284,14 +336,14 @@ class Registers(Unit[RegistersConfiguration]):
             for field in _BY_NAME[name].fields
         }
 
-    def _count(self, m: Module, running: Value) -> dict[str, Value]:
+    def _count(self, m: Module, begins: Value, running: Value) -> dict[str, Value]:
         """Counters of what happens while a program runs."""
         values: dict[str, Value] = {}
         for name in COUNTERS:
             event = Const(1) if name == "cycles" else getattr(self, name)
             counter = Signal(_COUNTER_BITS, name=f"{name}_counter")
             more = truncated(m, f"{name}_next", _COUNTER_BITS, counter + 1)
-            with m.If(self.start):
+            with m.If(begins):
                 m.d.sync += counter.eq(0)
             with m.Elif(running & event):
                 m.d.sync += counter.eq(more)
@@ -300,21 +352,18 @@ class Registers(Unit[RegistersConfiguration]):
         return values
 
     def _answer_reads(self, m: Module, values: Mapping[str, Value]) -> None:
-        """Answer reads a clock later, for an FPGA another clock later."""
+        """Answer reads a clock after their address was taken."""
         bus = self.s_axi
         address: Value = bus.araddr[2:]
+        ready = Signal(name="read_is_ready")
+        taken = named(m, "read_taken", 1, bus.arvalid & ready)
+        m.d.comb += bus.arready.eq(ready)
+        m.d.sync += ready.eq(bus.arvalid & ~ready & ~bus.rvalid)
         if self.config.target == "fpga":
-            chosen = Signal(name="read_is_chosen")
+            # An address stays until it is taken, so it was the same in the clock before.
             held = Signal(len(address), name="read_address")
-            enters = named(m, "read_enters", 1, bus.arvalid & ~chosen & ~bus.rvalid)
-            m.d.sync += chosen.eq(enters)
-            with m.If(enters):
-                m.d.sync += held.eq(address)
-            m.d.comb += bus.arready.eq(enters)
-            taken, address = chosen, held
-        else:
-            taken = named(m, "read_taken", 1, bus.arvalid & ~bus.rvalid)
-            m.d.comb += bus.arready.eq(taken)
+            m.d.sync += held.eq(address)
+            address = held
         m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
         choices = []

@@ -126,7 +126,8 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     -----
     A word stays in the register of its buffer until it is taken, so that there is none here:
     `words_ready` reaches `out_codes_en` and its like combinationally. For an FPGA there is a
-    register for it, which takes a word every second clock at most. Once memory has answered with an
+    register for it, which takes a word every second clock at most. A word for an address of 2^64 or
+    more is an error as one that memory answers with an error, and is not written. After such an
     error, `error` stays.
     """
 
@@ -176,6 +177,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.sync += taken.eq(0)
         with m.Elif(takes):
             m.d.sync += taken.eq(1)
+        self._runs_past = memory.past
         m.d.sync += unwritten.eq(unwritten + takes - self.written)
         m.d.comb += [
             engine.ready.eq(leaves),
@@ -336,8 +338,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         engine = self.engine
         failed = Signal(name="has_failed")
         # An address belongs to the newest descriptor: those before it come to their end first.
-        alone = named(m, "is_alone", 1, past & (unwritten == 1))
-        with m.If(self.write_error):
+        is_oldest = named(m, "is_oldest", 1, unwritten == 1)
+        alone = named(m, "is_alone", 1, past & is_oldest)
+        with m.If(self.write_error | (self._runs_past & is_oldest)):
             m.d.sync += failed.eq(1)
         wrong = named(m, "write_failed", 1, failed | self.write_error)
         code = Mux(wrong, ERRORS["write"], Mux(alone, ERRORS["address"], ERRORS["none"]))

@@ -2,16 +2,12 @@
 
 from mxsafe.machine.compiler.timing import Times
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.accelerator.gemm_engine import GemmEngineConfiguration
-from mxsafe.rtl.accelerator.load_engine import LoadEngineConfiguration
-from mxsafe.rtl.accelerator.queues import QueuesConfiguration
-from mxsafe.rtl.accelerator.store_engine import StoreEngineConfiguration
+from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
-from mxsafe.rtl.accelerator.vector_engine import VectorEngineConfiguration
 
-__all__ = ["times_of"]
+__all__ = ["SLICES", "times_of"]
 
-_SLICES = {"load": 6, "store": 8, "gemm": 4, "vector": 4, "convert": 2}
+SLICES = {"load": 5, "store": 7, "gemm": 4, "vector": 4, "convert": 2}
 """Registers between the units of a machine for FPGAs that no unit counts as its own latency."""
 _PACE = 3
 """Clocks of an access to the vector buffer for FPGAs: it is asked for, has its turn, is over."""
@@ -26,33 +22,23 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     memory : int
         Clocks from a request to the first word of memory.
     """
-    products = GemmEngineConfiguration.of(machine)
-    queues = QueuesConfiguration(depth=machine.queue_depth, products_under_way=products.under_way)
-    load = LoadEngineConfiguration(
-        rows=machine.rows,
-        a_beats=machine.a_beats,
-        w_beats=machine.w_beats,
-        vector_beats=machine.vector_beats,
-    )
-    store = StoreEngineConfiguration(
-        rows=machine.rows, out_beats=machine.out_beats, vector_beats=machine.vector_beats
-    )
-    vectors = VectorEngineConfiguration.of(machine)
+    core = AcceleratorCoreConfiguration(machine=machine)
+    products, queues, vectors = core.gemm, core.queues, core.vector
     chain, array = vectors.chain, products.array
     gemm = products.feed.latency + array.last_row + 1
     convert = 0
     # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
-    sliced = machine.target == "fpga"
+    sliced = core.is_sliced
     if vectors.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
-        convert += _SLICES["convert"] * sliced
+        convert += SLICES["convert"] * sliced
     return Times(
         memory=memory,
         queue=queues.latency,
-        load=load.latency + _SLICES["load"] * sliced,
-        store=store.latency + _SLICES["store"] * sliced,
+        load=core.load.latency + SLICES["load"] * sliced,
+        store=core.store.latency + SLICES["store"] * sliced,
         # Rows leave three clocks apart then.
-        gemm=gemm + (_SLICES["gemm"] + 2 * machine.rows) * sliced,
+        gemm=gemm + (SLICES["gemm"] + 2 * machine.rows) * sliced,
         products=queues.under_way["gemm"],
         transfers=queues.under_way["load"],
         tile=max(array.tile_cycles, array.block_cycles),
@@ -60,7 +46,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         beat=products.parts,
         parts=vectors.parts,
         pace=_PACE if sliced else 1,
-        vector=vectors.latency + 1 + _SLICES["vector"] * sliced,
+        vector=vectors.latency + 1 + SLICES["vector"] * sliced,
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,
         convert=convert,
