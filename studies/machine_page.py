@@ -314,8 +314,9 @@ HOSTED-HERE
 With `Simulated(sizes)` in the place of `Interpreted(sizes)` the memory is the same, and the
 counters of cycles count. The first time it generates and compiles the machine, which takes minutes
 for the usual sizes; that is kept in `sim_build`, if that folder is there, or in the user's cache.
-Its memory answers after 100 clocks, or as a `MemoryTiming` says. A program for a machine of other
-sizes than those that the registers show is refused.
+Its memory answers after 100 clocks, or as a `MemoryTiming` says; registers and buffers begin with
+what the seed `power_up` draws. A program for a machine of other sizes than those that the registers
+show is refused.
 
 Queues never look past their first descriptor, so the order of descriptors decides what the array
 does while vectors are computed:
