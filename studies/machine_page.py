@@ -275,10 +275,9 @@ Codes of formats with fewer than eight bits have zeros above.
 - A *strip* is R rows of an operand with all of k: its beats one after the other. Missing rows and
 values of k have the code 0.
 - A *scale entry* has R bytes: for each row of the strip the scale of a block of k. Entries of a
-strip follow one another in a place of their own; with an odd number a word's second half is
-free, and what a machine stores there means nothing. With blocks of 64 an entry serves
-{block_beats} beats. With 8x8 tiles it serves {tile_beats},
-and each scale stands 8 times, once for each row of its tile.
+strip follow one another in a place of their own; with an odd number the second half of the last
+word is 0. With blocks of 64 an entry serves {block_beats} beats. With 8x8 tiles it serves
+{tile_beats}, and each scale stands 8 times, once for each row of its tile.
 - A *vector beat* has C numbers of binary32: two words, or one word of bfloat16 in memory.
 
 `mxsafe.machine.layout` packs matrices into these bytes and unpacks them.
@@ -293,6 +292,10 @@ Sizes are those of the usual configuration. They are parameters, and registers s
 what reads must wait for a token of what writes, and what writes again for a token of what reads. A
 descriptor must not read what it writes itself, except that a row of `d` may replace a row of `x` or
 `y` beat by beat.
+
+At power-up buffers hold anything. Memory after a program does not depend on it if each place of a
+buffer is written before it is read. An entry of `out_scales` that is written at an even place makes
+the one behind it 0, as STORE moves words of two: so the entries of a word are written in order.
 
 ## Queues and tokens
 
@@ -387,8 +390,9 @@ HOSTED-HERE
 With `Simulated(sizes)` in the place of `Interpreted(sizes)` the memory is the same, and the
 counters of cycles count. The first time it generates and compiles the machine, which takes minutes
 for the usual sizes; that is kept in `sim_build`, if that folder is there, or in the user's cache.
-Its memory answers after 100 clocks, or as a `MemoryTiming` says. A program for a machine of other
-sizes than those that the registers show is refused.
+Its memory answers after 100 clocks, or as a `MemoryTiming` says; registers and buffers begin with
+what the seed `power_up` draws. A program for a machine of other sizes than those that the registers
+show is refused.
 
 Queues never look past their first descriptor, so the order of descriptors decides what the array
 does while vectors are computed:

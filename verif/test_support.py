@@ -13,8 +13,8 @@ import pytest
 from verif.bench import rows
 from verif.support.manifest import Module
 from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SIMULATORS, simulate
-from verif.support.tests import on_one_simulator
+from verif.support.simulators import SIMULATORS, run_lockstep, simulate
+from verif.support.tests import available, on_one_simulator
 
 _ROOT = Path(__file__).parents[1]
 
@@ -33,8 +33,22 @@ def test_a_failed_bench_is_an_error(
         with pytest.raises(AssertionError) as error:
             simulate(simulator, module.name, module.sources, "verif.bench.lockstep", {})
     lines = str(error.value).splitlines()
-    assert lines[0] == f"verif.bench.lockstep failed on {simulator}:"
+    seed = ", powered up by seed 1" if simulator == "verilator" else ""
+    assert lines[0] == f"verif.bench.lockstep failed on {simulator}{seed}:"
     assert any("KeyError: 'MXSAFE_STIMULUS'" in line for line in lines)
+
+
+def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module]) -> None:
+    simulator, module = available("verilator"), modules["beat_memory_beat_bits64_depth16"]
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | {"read_en": 1}
+    stimulus = {
+        pin: module.ports[pin].words(np.array([number] * 3)) for pin, number in pins.items()
+    }
+    found = [
+        run_lockstep(simulator, module, stimulus, power_up=seed)["read_data"][-1].tolist()
+        for seed in (1, 2, 1)
+    ]
+    assert found[0] == found[2] != found[1]
 
 
 def test_arrays_of_tests_and_benches(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {
     "test_accelerator.py": (
         "test_a_long_program",
-        "test_converted_operands",
         "test_each_bit_of_a_place",
         "test_errors_of_published_machines",
         "test_random_programs_for_fpgas",

@@ -28,9 +28,9 @@ def interpreted() -> Backend:
     return Interpreted(SMALL)
 
 
-def simulated(timing: MemoryTiming | None = None) -> Backend:
+def simulated(timing: MemoryTiming | None = None, power_up: int = 1) -> Backend:
     available("verilator")
-    return Simulated(SMALL, timing=timing, folder=SCRATCH, optimisation="-O0")
+    return Simulated(SMALL, timing=timing, power_up=power_up, folder=SCRATCH, optimisation="-O0")
 
 
 BACKENDS = [interpreted, simulated]
@@ -80,6 +80,22 @@ def test_the_same_program_takes_the_same_cycles(host: Host) -> None:
         counted.append(host.run(wanted.program).counters)
         assert np.array_equal(host.memory, wanted.expected)
     assert counted[0] == counted[1]
+
+
+def test_buffers_begin_as_a_seed_says() -> None:
+    """What nobody has written differs; a program that reads only what it wrote does the same."""
+    unwritten = Program.assembled([Assembler(SMALL).store(buffer="vector", count_0=2)], SMALL)
+    stored = []
+    for seed in (1, 2, 1):
+        host = Host(simulated(power_up=seed))
+        host.memory = np.zeros(2 * WORD, np.uint8)
+        assert host.run(unwritten).error == "none"
+        stored.append(host.memory.tolist())
+        wanted = product()
+        host.memory = wanted.memory
+        assert host.run(wanted.program).error == "none"
+        assert np.array_equal(host.memory, wanted.expected)
+    assert stored[0] == stored[2] != stored[1]
 
 
 def test_base(host: Host) -> None:
@@ -218,6 +234,10 @@ def test_a_base_that_is_refused(host: Host, base: int) -> None:
         ),
         (lambda host: host.counter("speed"), "name must be one of cycles,"),
         (lambda host: Simulated(folder="here"), "folder must be a Path or None, not 'here'"),
+        (
+            lambda host: Simulated(power_up=0),
+            "power_up must be an integer from 1 to 2147483647, not 0",
+        ),
         (lambda host: Simulated(3), "configuration must be a MachineConfiguration or None, not 3"),
     ],
 )

@@ -17,12 +17,12 @@ from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
-from mxsafe.model.machine import Machine
 from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from mxsafe.rtl.accelerator.times import times_of
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.encoder_reference import encoder_memory, random_encoder
 from verif.support.manifest import Module
+from verif.support.power_up import powered_up
 
 __all__ = [
     "ENCODER",
@@ -42,6 +42,8 @@ ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
 _MANY = 8
 """Products of a random program that may wait for tokens of a queue in vain; of more, one waits."""
+_POWER_UP = 7
+"""Seed of what the interpreter's buffers hold at first."""
 _DONE, FAILED = 2, 4
 """What the status is after a program."""
 
@@ -96,9 +98,9 @@ class Program:
         return self.memory[self.start : stop].tobytes()
 
     def expected(self, configuration: MachineConfiguration) -> tuple[NDArray[np.uint8], Any]:
-        """Memory after it, and how it ends, by the interpreter."""
+        """Memory after it, and how it ends, by the interpreter, whose buffers begin at random."""
         memory = self.memory.copy()
-        outcome = Machine(configuration).run(self.data, memory, base=self.base)
+        outcome = powered_up(configuration, _POWER_UP).run(self.data, memory, base=self.base)
         return memory, outcome
 
 

@@ -145,7 +145,8 @@ def run_programs(
         How often each channel of memory pauses. Where it does, there are times in which addresses
         of writes are taken only while a beat is offered.
     seed : int
-        Of pauses and latencies, and of where memory begins: addresses here are relative to that.
+        Of pauses and latencies, of what registers and buffers hold at first, and of where memory
+        begins: addresses here are relative to that.
     sources : sequence of Path, optional
         Other files than the manifest names.
     """
@@ -182,6 +183,7 @@ def run_programs(
             (bench, MEMORY, *(sources or module.sources)),
             "verif.bench.accelerator",
             {"MXSAFE_JOB": json.dumps(job)},
+            power_up=seed + 1,
         )
         results = json.loads((folder / "results.json").read_text())
         # Icarus writes comments with addresses in between.

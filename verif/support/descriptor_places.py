@@ -131,9 +131,12 @@ def _vector(i: Instruction, c: MachineConfiguration) -> Touched:
         span = c.block_beats if i["convert"] == CONVERT["blocks"] else c.tile_beats
         codes = _nested(i["out"], (operand_beats, 1), (rows, i["out_stride"]))
         writes[f"{owner}_codes"] = _halves(codes)
-        writes[f"{owner}_scales"] = _nested(
+        entries = _nested(
             i["out_scales"], (-(-operand_beats // span), 1), (rows, i["out_scale_stride"])
         )
+        # Of results also the one behind an entry at an even place.
+        behind = entries | 1 if owner == "out" else entries
+        writes[f"{owner}_scales"] = np.union1d(entries, behind)
     return Touched({"vector": _halves(np.concatenate(reads))}, writes)
 
 

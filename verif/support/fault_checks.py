@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from mxsafe.machine.assembler import Assembler, Instruction, fault_of, split
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
-from mxsafe.model.machine import Machine
 from verif.support.accelerator_checks import FAILED, Program, require_done, require_memory
 from verif.support.accelerator_job import Run, run_programs
 from verif.support.descriptor_places import touched
 from verif.support.manifest import Module
+from verif.support.power_up import powered_up
 from verif.support.program_faults import Fault
 
 __all__ = ["check_faults"]
@@ -127,7 +127,7 @@ def check_faults(
     )
     assert len(ended.runs) == len(runs) == 2 * len(faults) + 2
     expected = image.memory.copy()
-    machine = Machine(configuration)
+    machine = powered_up(configuration, seed)
     assert machine.run(program.data, expected, base=program.base).error == "none"
     ordered = [*own, None, *foreign]
     for each, ran, after in zip(ordered, ended.runs[::2], ended.runs[1::2], strict=True):

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
-from mxsafe.model.machine import Machine
+from verif.support.power_up import powered_up
 
 __all__ = ["run_in_any_order"]
 
@@ -20,12 +20,10 @@ def run_in_any_order(
     """Run a program on memory, each time with a queue drawn at random of those that can go on.
 
     Queues have no limit, so what runs ahead runs as far as tokens let it. Each descriptor is done
-    whole. Buffers begin with noise.
+    whole. Buffers begin at random.
     """
     rng = np.random.default_rng(seed)
-    machine = Machine(configuration)
-    for buffer in ("a_codes", "w_codes", "out_codes", "vector"):
-        machine.buffers.words(buffer)[:] = rng.integers(0, 64, machine.buffers.words(buffer).shape)
+    machine = powered_up(configuration, seed)
     words = memory.reshape(-1, configuration.word_bytes)
     waiting = [[i for i in program if i.descriptor.queue == queue] for queue in range(len(QUEUES))]
     tokens = np.zeros((len(QUEUES), len(QUEUES)), int)  # from a queue, to a queue

@@ -24,10 +24,10 @@ from mxsafe.machine.description import (
     Y_MODES,
 )
 from mxsafe.machine.reach import address_fault
-from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
 from verif.support.accelerator_checks import Program
 from verif.support.descriptor_places import Tokens, space_sizes, touched
+from verif.support.power_up import powered_up
 
 __all__ = ["all_modes", "modes", "random_program", "run_in_sequence"]
 
@@ -495,7 +495,7 @@ def run_in_sequence(
 
     These are results of products and of rows in the vector buffer; a share of them.
     """
-    machine = Machine(configuration)
+    machine = powered_up(configuration, seed=1)
     memory = program.memory.copy()
     size = configuration.word_bytes
     words = memory[program.base :]

@@ -78,7 +78,10 @@ private:
     }
 
     struct Current {
-        explicit Current(VerilatedContext* context) { Verilated::threadContextp(context); }
+        explicit Current(VerilatedContext* context) {
+            Verilated::threadContextp(context);
+            context->randReset(2);  // registers and memories begin at random
+        }
     };
 
     VerilatedContext m_context;

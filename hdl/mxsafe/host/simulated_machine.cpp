@@ -16,6 +16,7 @@ constexpr size_t kMostBursts = 64;  // that wait in each direction
 constexpr uint64_t kPage = 4096;
 constexpr uint8_t kOkay = 0, kError = 2, kIncrementing = 1;
 constexpr int kResetClocks = 4;
+constexpr int kRandom = 2;  // of Verilator's ways to begin
 
 struct Region {
     uint64_t address, bytes;
@@ -34,8 +35,13 @@ struct Answer {
 
 class Simulated {
 public:
-    Simulated(uint32_t latency, uint32_t pause, uint32_t seed)
-        : m_latency(latency), m_pause(pause), m_random(seed | 1) {
+    Simulated(uint32_t latency, uint32_t pause, uint32_t seed, uint32_t power_up)
+        : m_current(&m_context, power_up), m_latency(latency), m_pause(pause), m_random(seed | 1) {
+        // Pins begin at random as registers do.
+        m_top.s_axi_awvalid = m_top.s_axi_wvalid = m_top.s_axi_bready = 0;
+        m_top.s_axi_arvalid = m_top.s_axi_rready = 0;
+        m_top.m_axi_arready = m_top.m_axi_awready = m_top.m_axi_wready = 0;
+        m_top.m_axi_rvalid = m_top.m_axi_bvalid = 0;
         m_top.rst = 1;
         for (int i = 0; i < kResetClocks; ++i) clock();
         m_top.rst = 0;
@@ -236,12 +242,17 @@ private:
         return m_random;
     }
 
+    // What registers and memories hold at first is drawn while the design is made.
     struct Current {
-        explicit Current(VerilatedContext* context) { Verilated::threadContextp(context); }
+        Current(VerilatedContext* context, uint32_t power_up) {
+            Verilated::threadContextp(context);
+            context->randReset(kRandom);
+            context->randSeed(power_up);
+        }
     };
 
     VerilatedContext m_context;
-    Current m_current{&m_context};
+    Current m_current;
     Vtop m_top{&m_context};
     const uint32_t m_latency, m_pause;
     uint32_t m_random;
@@ -258,8 +269,8 @@ private:
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-EXPORTED void* machine_new(uint32_t latency, uint32_t pause, uint32_t seed) {
-    return new Simulated(latency, pause, seed);
+EXPORTED void* machine_new(uint32_t latency, uint32_t pause, uint32_t seed, uint32_t power_up) {
+    return new Simulated(latency, pause, seed, power_up);
 }
 EXPORTED void machine_delete(void* machine) { delete static_cast<Simulated*>(machine); }
 EXPORTED void machine_map(void* machine, uint64_t address, uint8_t* data, uint64_t bytes) {

@@ -15,6 +15,7 @@ from pathlib import Path
 
 __all__ = [
     "LIBRARY",
+    "POWER_UP",
     "PROGRAMS",
     "SimulatorError",
     "build_library",
@@ -30,11 +31,13 @@ __all__ = [
 
 PROGRAMS = ("g++", "make", "perl")
 """What Verilator needs beside itself."""
+POWER_UP = ("--x-assign", "unique", "--x-initial", "unique")
+"""Options with which registers and memories begin with what the context's seed draws."""
 LIBRARY = "design.so"
 _PREFIX = "Vtop"
 _VERILATOR = (
     *("--cc", "--exe", "--prefix", _PREFIX, "-Mdir", ".", "-o", LIBRARY),
-    *("-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint"),
+    *("-O3", *POWER_UP, "-Wno-fatal", "-Wno-lint"),
 )
 # Symbols of one library must not take the place of those of another one in the same process.
 _CFLAGS = "-fPIC -fvisibility=hidden -fno-gnu-unique"

@@ -160,4 +160,11 @@ def _convert(
     entries = _rows(instruction, "out_scales", np.arange(scales.shape[2]))
     require_within(f"scale entry of {target.name}", entries, len(target.scales))
     target.codes[places.reshape(-1)] = strips.reshape(-1, height, lanes)
-    target.scales[entries.reshape(-1)] = scales.swapaxes(1, 2).reshape(-1, height)
+    written, where = scales.swapaxes(1, 2).reshape(-1, height), entries.reshape(-1)
+    if target.name == "out":
+        # STORE moves words of two: behind an entry at an even place stands 0 until that one is
+        # written. Of a place that comes twice the last number stays.
+        behind = np.where(where[:, None] % 2, written, 0)
+        written = np.stack([written, behind], axis=1).reshape(-1, height)
+        where = np.stack([where, where | 1], axis=1).reshape(-1)
+    target.scales[where] = written

@@ -14,8 +14,8 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model.functions import FUNCTIONS
-from mxsafe.model.machine import Machine
 from verif.support.machine_schedules import run_in_any_order
+from verif.support.power_up import powered_up
 
 Floats = NDArray[np.float32]
 MACHINE = MachineConfiguration(a_beats=256, w_beats=256, vector_banks=2, bank_beats=128)
@@ -89,7 +89,7 @@ def test_step_equals_numpy(shape: PerceptronShape, arithmetic: Any) -> None:
     given = _random(shape, seed=3)
     memory = _memory(step, *given)
     program = Assembler(configuration).assemble(step.emitter.program())
-    outcome = Machine(configuration).run(program, memory)
+    outcome = powered_up(configuration, seed=1).run(program, memory)
     assert outcome.error == "none", outcome.reason
     probabilities, weights = _expected(shape, *given, arithmetic)
     got = [step.probabilities.read(memory).T, *(m.read(memory) for m in step.masters)]
@@ -98,9 +98,13 @@ def test_step_equals_numpy(shape: PerceptronShape, arithmetic: Any) -> None:
         assert np.array_equal(np.ascontiguousarray(ours).view(np.uint32), theirs.view(np.uint32))
     again = _memory(step, given[0], given[1], weights)
     for operand in step.weights:  # the new weights are converted as the host would do it
-        size = operand.layout.strips * operand.layout.strip_bytes
-        at = slice(operand.codes, operand.codes + size)
-        assert np.array_equal(memory[at], again[at])
+        layout = operand.layout
+        for first, size in (
+            (operand.codes, layout.strip_bytes),
+            (operand.scales, layout.scale_strip_bytes),
+        ):
+            at = slice(first, first + layout.strips * size)
+            assert np.array_equal(memory[at], again[at])
 
 
 def _loss(function: str, x: Any, targets: Any, weights: list[Any]) -> float:
@@ -133,7 +137,7 @@ def test_step_follows_the_gradient(function: str, most: float) -> None:
     x, targets, weights = _random(shape, seed=6)
     memory = _memory(step, x, targets, weights)
     program = Assembler(MACHINE).assemble(step.emitter.program())
-    assert Machine(MACHINE).run(program, memory).error == "none"
+    assert powered_up(MACHINE, seed=1).run(program, memory).error == "none"
     exact = [w.astype(np.float64) for w in weights]
     compared = 0
     for layer, master in enumerate(step.masters):

@@ -13,8 +13,8 @@ from mxsafe.machine.compiler.transformer_shape import TransformerShape, rotary_t
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
-from mxsafe.model.machine import Machine
 from verif.support.machine_schedules import run_in_any_order
+from verif.support.power_up import powered_up
 from verif.support.tests import by_turns, some
 from verif.support.transformer_reference import (
     random_transformer,
@@ -44,12 +44,13 @@ def _check(shape: TransformerShape, configuration: MachineConfiguration) -> floa
     weights = random_transformer(transformer, seed=3)
     memory = transformer_memory(transformer, weights)
     program = Assembler(configuration).assemble(transformer.emitter.program())
-    outcome = Machine(configuration).run(program, memory)
+    outcome = powered_up(configuration, seed=1).run(program, memory)
     assert outcome.error == "none", outcome.reason
     found = transformer.outputs.read(memory).T
     expected = transformer_output(transformer, weights)
     assert expected.shape == (shape.tokens, shape.features)
-    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+    packed = transformer.outputs.layout.packed(expected.T)  # with +0 for tokens that there are not
+    assert np.array_equal(memory[transformer.outputs.address :][: len(packed)], packed)
     foretold = predict(transformer.emitter)
     assert outcome.words_read == foretold.words_read
     assert outcome.words_written == foretold.words_written
@@ -122,26 +123,23 @@ def test_transformer_equals_numpy(case: tuple[str, str]) -> None:
 
 
 def test_keys_and_values_are_in_memory() -> None:
-    """Of every block, as the host would write them: another program can read them."""
+    """Of every block, byte for byte as the host would write them: other programs can read them."""
     transformer = Transformer(DECODER, SMALL)
     weights = random_transformer(transformer, seed=4)
     memory = transformer_memory(transformer, weights)
     program = Assembler(SMALL).assemble(transformer.emitter.program())
-    assert Machine(SMALL).run(program, memory).error == "none"
+    assert powered_up(SMALL, seed=1).run(program, memory).error == "none"
     compared = 0
     for block, (keys, values) in zip(
         transformer.blocks, transformer_keys(transformer, weights), strict=True
     ):
         assert len(block.keys) == len(keys) == DECODER.shared_heads
         for operand, matrix in zip([*block.keys, block.values], [*keys, values], strict=True):
-            layout = operand.layout
-            codes = memory[operand.codes :][: layout.strips * layout.strip_bytes]
-            scales = memory[operand.scales :][: layout.strips * layout.scale_strip_bytes]
-            found = layout.unpacked(codes, scales, "mxsf")
             expected = mx.quantize(np.ascontiguousarray(matrix), block=64)
-            assert np.array_equal(found.codes, expected.codes)
-            assert np.array_equal(found.scales, expected.scales)
-            compared += found.codes.size
+            codes, scales = operand.layout.packed(expected)
+            assert np.array_equal(memory[operand.codes :][: len(codes)], codes)
+            assert np.array_equal(memory[operand.scales :][: len(scales)], scales)
+            compared += expected.codes.size
     assert compared == 2 * 2 * DECODER.tokens * DECODER.shared_heads * DECODER.width
 
 

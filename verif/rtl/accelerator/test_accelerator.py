@@ -27,9 +27,7 @@ from verif.support.fault_checks import check_faults
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.network_programs import (
-    converted_program,
     large_product_program,
-    product_program,
     transformer_program,
     vector_program,
 )
@@ -42,7 +40,7 @@ from verif.support.program_faults import (
     memory_faults,
 )
 from verif.support.random_programs import all_modes, modes, random_program
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available
 
 SMALL = SMALL_MACHINE
 PUBLISHED = {
@@ -108,20 +106,7 @@ def test_encoder_on_icarus(small: Module) -> None:
     check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
 
 
-def test_products(small: Module) -> None:
-    """With a beginning of memory that random programs do not have."""
-    available("verilator")
-    program = product_program(SMALL)
-    check_program("verilator", small, SMALL, program, latency=20, pause=0.2, seed=2)
-
-
-@pytest.mark.parametrize("name", some(PUBLISHED, 3))
-def test_converted_operands(name: str, modules: dict[str, Module]) -> None:
-    available("verilator")
-    program = converted_program(PUBLISHED[name])
-    check_program("verilator", modules[name], PUBLISHED[name], program, latency=20, pause=0.2)
-
-
+@pytest.mark.full
 def test_transformer(small: Module) -> None:
     """Normalisations first."""
     available("verilator")

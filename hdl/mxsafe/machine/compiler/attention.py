@@ -497,7 +497,10 @@ class _StoredKeys:
 
     def _store(self, rows: Rows, work: Pass, operand: Operand, strips: range) -> None:
         out = self._e.place("out", operand, len(strips))
-        self._e.compute(rows, work, out=out)
+        for lanes, part in self._e.by_lanes(operand.layout.rows, strips):
+            y = None if work.y is None else work.y.some(part)
+            own = replace(work, y=y)
+            self._e.compute(rows.some(part), own, out=out.some(part), lanes=lanes)
         self._e.store(out, operand, strips)
         self._e.give_back(out)
 

@@ -260,7 +260,9 @@ class Blocks:
         e = self.emitter
         if to is None:
             # That is wanted in memory alone.
-            norm.apply(e, rows, d=rows, out=None)
+            for lanes, part in e.by_lanes(self.outputs.layout.columns, strips):
+                own = rows.some(part)
+                norm.apply(e, own, d=own, out=None, lanes=lanes)
             e.store_rows(self.outputs, strips, rows)
         elif self.shape.norm_last:
             norm.apply(e, rows, d=rows, out=to.x.some(strips))

@@ -220,6 +220,19 @@ class Emitter:
 
     # Descriptors.
 
+    def by_lanes(self, columns: int, strips: range) -> list[tuple[int, range]]:
+        """Lanes that count, and strips, counted from the first: whole ones, and the last.
+
+        The last strip stands by itself only if some of its lanes are beyond the columns: in memory
+        these are +0.
+        """
+        lanes, count = self.configuration.vector_lanes, len(strips)
+        rest = columns - strips[-1] * lanes
+        if rest >= lanes:
+            return [(lanes, range(count))]
+        whole = [(lanes, range(count - 1))] if count > 1 else []
+        return [*whole, (rest, range(count - 1, count))]
+
     def load(
         self, operand: Operand, strips: range, side: Side, into: Placed | None = None
     ) -> Placed:

@@ -81,20 +81,29 @@ class Norm:
         e.load_rows(bias, range(1), norm.bias)
         return norm
 
-    def apply(self, e: Emitter, row: Rows, *, d: Rows | None, out: Placed | None) -> None:
-        """Normalise strips of tokens: as numbers, converted, or both.
+    def apply(
+        self,
+        e: Emitter,
+        row: Rows,
+        *,
+        d: Rows | None,
+        out: Placed | None,
+        lanes: int | None = None,
+    ) -> None:
+        """Normalise strips of tokens, of which so many lanes count: as numbers, converted, or both.
 
         A machine whose norms have no gain needs passes of its own for it, and a place for what is
         between them: without `d` that of the strips themselves.
         """
         work = Pass(reduction=self.reduction, parameter=self.epsilon)
         if e.configuration.affine:
-            e.compute(row, replace(work, affine=self.numbers), d=d, out=out)
+            e.compute(row, replace(work, affine=self.numbers), d=d, out=out, lanes=lanes)
             return
         between = row if d is None else d
         e.compute(row, work, d=between)
         e.compute(between, Pass(arithmetic="multiply", y=self.gain, y_mode="numbers"), d=between)
-        e.compute(between, Pass(arithmetic="add", y=self.bias, y_mode="numbers"), d=d, out=out)
+        work = Pass(arithmetic="add", y=self.bias, y_mode="numbers")
+        e.compute(between, work, d=d, out=out, lanes=lanes)
 
 
 def linear(

@@ -192,19 +192,6 @@ class Panels:
         if resident is None:
             e.give_back(a)
 
-    def by_lanes(self, rows: Rows, strips: range) -> list[tuple[int, int, Rows]]:
-        """Lanes that count, number of the first strip, and rows: of whole strips, and of the last.
-
-        The last strip stands by itself only if not all of its lanes count.
-        """
-        lanes = self._e.configuration.vector_lanes
-        rest = self._w.outer - strips[-1] * lanes
-        if rest >= lanes:
-            return [(lanes, strips.start, rows)]
-        whole = len(strips) - 1
-        parts = [(lanes, strips.start, replace(rows, count=whole))] if whole else []
-        return [*parts, (rest, strips[-1], rows.row(whole))]
-
     def _tile(self, strips: range, panel: range, at: int, last: int) -> None:
         """One tile, from one part of k after the other."""
         e = self._e

@@ -196,8 +196,9 @@ class Products:
         )
         result = e.vectors(f"{a.operand.name} {w.operand.name}", layout)
         for rows, strips, span in panels.results():
-            lanes, _, last = panels.by_lanes(rows, strips)[-1]
+            lanes, part = e.by_lanes(layout.columns, strips)[-1]
             if lanes < e.configuration.vector_lanes:
+                last = rows.some(part)
                 e.compute(last, Pass(), d=last, lanes=lanes)
             _store_sums(e, result, strips, span, rows)
             e.vector.give_back(rows.start)
@@ -234,10 +235,8 @@ class Products:
         panels = Panels(e, *sides, grain=grain, block=block)
         for rows, strips, span in panels.results():
             out = e.place("out", columns_of(result.operand, span), len(strips))
-            for lanes, index, part in panels.by_lanes(rows, strips):
-                first = index - strips.start
-                own = out.some(range(first, first + part.count))
-                e.compute(part, Pass(), out=own, lanes=lanes)
+            for lanes, part in e.by_lanes(result.operand.layout.rows, strips):
+                e.compute(rows.some(part), Pass(), out=out.some(part), lanes=lanes)
             e.vector.give_back(rows.start)
             _store_operand(e, result.operand, strips, span, out)
             e.give_back(out)

@@ -127,7 +127,8 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
     s_axis_tlast : In(1)
         It ends a row.
     out_codes, a_codes, w_codes, out_scales, a_scales, w_scales : Out(BufferWrite)
-        The buffers' ports.
+        The buffers' ports. An entry of ``out_scales`` at an even place comes with 0 for the one
+        behind it: results are stored by words, and no half of a word is left as it was.
     row_written : Out(1)
         The last of a row is being written.
     outside : Out(1)
@@ -220,8 +221,11 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
                 entry, halves, beat = address, 0b11, values
             else:
                 # Two entries are a word.
-                entry, beat = address[1:], Cat(values, values)
-                halves = Cat(~address[0], address[0])
+                entry, is_odd = address[1:], address[0]
+                halves, beat = Cat(~is_odd, is_odd), Cat(values, values)
+                if name == "out":
+                    # Behind an entry at an even place stands 0 until that one is written.
+                    halves, beat = Cat(~is_odd, 1), Cat(values, Mux(is_odd, values, 0))
             m.d.comb += [
                 port.valid.eq(offer),
                 port.address.eq(entry[: len(port.address)]),
