@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from string import ascii_letters
 
 import torch
@@ -116,6 +117,8 @@ def _contracted(
     second = _ordered(b, of_b, (batch, inner, columns), sizes)
     if not batch:
         first, second = first[0], second[0]
+    if not inner and a.device.type == "cpu":  # nothing is summed, which autocast leaves alone
+        recipe = replace(recipe, autocast=None)
     result = products.matmul(first, second, recipe, quantisers)
     names = [*batch, *rows, *columns]
     return result.reshape([sizes[name] for name in names]), names

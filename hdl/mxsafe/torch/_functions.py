@@ -16,9 +16,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from mxsafe.torch import _einsum, products
+from mxsafe.torch.quantising import is_transformed
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = ["Functions", "functions", "warn_of"]
+__all__ = ["Functions", "closed", "functions", "warn_of", "within_compiled"]
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Size = int | tuple[int, ...] | list[int] | str
@@ -26,6 +27,8 @@ Size = int | tuple[int, ...] | list[int] | str
 
 def _is_weight(t: torch.Tensor) -> bool:
     """Whether an operand is a parameter, or a view of one."""
+    while not torch.compiler.is_compiling() and is_transformed(t):
+        t = torch._C._functorch.get_unwrapped(t)
     base = None if torch.compiler.is_compiling() else t._base
     return isinstance(t, torch.nn.Parameter) or isinstance(base, torch.nn.Parameter)
 
@@ -108,6 +111,7 @@ def _added(original: Callable[..., Any], ranks: Ranks, summed: bool = False) -> 
         if not _apt(input, a, b) or not _fits(ranks, a, b):
             return original(input, a, b, beta=beta, alpha=alpha)  # and its error
         result = _product(recipe, a, b)
+        input = products.narrowed(input, recipe)
         result = result.sum(0) if summed else result
         result = result if alpha == 1 else result * alpha
         addend = input.expand(result.shape)
@@ -125,7 +129,7 @@ def _linear(
         return F.linear(input, weight, bias)
     pair = (recipe.activations, recipe.weights)
     result = products.matmul(input, weight.t(), recipe, pair)
-    return result if bias is None else result + bias
+    return result if bias is None else result + products.narrowed(bias, recipe)
 
 
 def _sizes(size: Size, rank: int) -> tuple[int, ...]:
@@ -166,10 +170,33 @@ def _convolution(original: Callable[..., Any], rank: int) -> Callable[..., Any]:
         pair = (recipe.activations, recipe.weights)
         result = products.convolution(batch, weight, recipe, pair, geometry)
         if bias is not None:
-            result = result + bias.reshape(-1, *(1,) * rank)
+            result = result + products.narrowed(bias, recipe).reshape(-1, *(1,) * rank)
         return result if input.ndim == rank + 2 else result.squeeze(0)
 
     return handler
+
+
+def _any_convolution(
+    recipe: Recipe,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Size,
+    padding: Size,
+    dilation: Size,
+    transposed: bool,
+    output_padding: Size,
+    groups: int,
+) -> Any:
+    """`torch.convolution`, which is all of them."""
+    if transposed or not 3 <= weight.ndim <= 5:
+        warn_of("convolution, if transposed,")
+        return torch.convolution(
+            input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+        )
+    rank = weight.ndim - 2
+    handler = _convolution(_CONVOLUTIONS[rank - 1], rank)
+    return handler(recipe, input, weight, bias, stride, padding, dilation, groups)
 
 
 def _attention(
@@ -193,6 +220,7 @@ def _attention(
     if enable_gqa:
         many = query.shape[-3] // key.shape[-3]
         key, value = (t.repeat_interleave(many, -3) for t in (key, value))
+    query, key, value = (products.narrowed(t, recipe) for t in (query, key, value))
     pair = (recipe.activations, recipe.activations)
     scores = products.matmul(query, key.transpose(-2, -1), recipe, pair)
     scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
@@ -201,8 +229,9 @@ def _attention(
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
-        scores = scores + attn_mask
-    chances = torch.softmax(scores, -1)
+        scores = scores + products.narrowed(attn_mask, recipe)
+    with products.without_autocast(scores):
+        chances = torch.softmax(scores, -1)
     if attn_mask is not None:  # a row with nothing unmasked is 0, as in PyTorch
         chances = torch.where(scores.amax(-1, keepdim=True) == -math.inf, 0.0, chances)
     if dropout_p:
@@ -219,6 +248,8 @@ def _einsum_handler(recipe: Recipe, equation: Any, *operands: Any) -> Any:
         warn_of("einsum with an index twice in a term")
         return torch.functional.einsum(equation, *operands)
     quantisers = [_quantiser(t, recipe) for t in operands]
+    if operands[0].device.type != "cpu":  # there autocast knows its products alone
+        operands = tuple(products.narrowed(t, recipe) for t in operands)
     return _einsum.einsum(equation, operands, quantisers, recipe)
 
 
@@ -237,6 +268,7 @@ def _opened(function: Any) -> Any:
     return copy
 
 
+_CONVOLUTIONS = (torch.conv1d, torch.conv2d, torch.conv3d)
 _PRODUCTS: dict[str, Ranks] = {
     "matmul": None,
     "mm": (2, 2),
@@ -248,10 +280,43 @@ _SUMS: dict[str, Ranks] = {"addmm": (2, 2), "addmv": (2, 1), "baddbmm": (3, 3), 
 _OTHERS = (
     "conv_transpose1d conv_transpose2d conv_transpose3d tensordot bilinear chain_matmul "
     "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell "
-    "conv_tbc cdist inner vdot convolution matrix_power addmm_ addmv_ addbmm_ baddbmm_ "
+    "conv_tbc cdist inner vdot matrix_power addmm_ addmv_ addbmm_ baddbmm_ "
     "linalg.multi_dot linalg.vecdot linalg.matrix_power "
-    "sparse.mm sparse.addmm sparse.sampled_addmm smm sspaddmm hspmm"
+    "sparse.mm sparse.addmm sparse.sampled_addmm smm sspaddmm hspmm "
+    "cov corrcoef matrix_exp linalg.matrix_exp affine_grid linear_cross_entropy "
+    # What functions hand over that are not seen themselves, such as `F.grouped_mm`:
+    "_grouped_mm _scaled_mm _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2 _int_mm"
 )
+_QUANTIZED = (
+    "linear linear_relu linear_dynamic linear_relu_dynamic linear_dynamic_fp16 matmul "
+    "conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu"
+)
+_UNCAST = {"dot": None, "mv": "cpu", "addmv": "cpu"}
+"""Products that autocast leaves alone, on a kind of device or on all."""
+
+
+class Handler(NamedTuple):
+    """What replaces a function.
+
+    Attributes
+    ----------
+    call : callable
+        Called with the recipe and the function's own arguments.
+    name : str
+        Of the function.
+    """
+
+    call: Callable[..., Any]
+    name: str
+
+    def autocast(self, args: Any) -> torch.dtype | None:
+        """What autocast, where it is on, makes of operands, which may be in a list."""
+        operands = [*args, *(t for many in args[1:2] if isinstance(many, list) for t in many)]
+        kind = next((t.device.type for t in operands if isinstance(t, torch.Tensor)), None)
+        if kind is None or not products.autocasts(kind):
+            return None
+        left_alone = _UNCAST.get(self.name, "") in (None, kind)
+        return None if left_alone else torch.get_autocast_dtype(kind)
 
 
 class Functions(NamedTuple):
@@ -260,16 +325,19 @@ class Functions(NamedTuple):
     Attributes
     ----------
     handlers : dict
-        What replaces a function: called with the recipe and the function's own arguments.
+        What replaces a function.
     opened : dict
         For functions made of others, what calls those where a context sees them.
     left_out : dict
         Names of products that are computed as always.
+    by_compilers : set
+        Those of them that what a compiler made calls, too.
     """
 
-    handlers: dict[Any, Callable[..., Any]]
+    handlers: dict[Any, Handler]
     opened: dict[Any, Callable[..., Any]]
     left_out: dict[Any, str]
+    by_compilers: set[Any]
 
 
 def _found(owner: Any, name: str) -> Any:
@@ -282,38 +350,74 @@ def _found(owner: Any, name: str) -> Any:
 @lru_cache(maxsize=1)
 def functions() -> Functions:
     """What contexts see."""
-    opened = {F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)}
     left_out = {
-        function: name
+        function: name.removeprefix("_")
         for name in _OTHERS.split()
         for owner in (torch, torch.Tensor, F, torch._C._VariableFunctions)
         if (function := _found(owner, name)) is not None
     }
-    return Functions(_handlers(), opened, left_out)
+    handlers = _handlers()
+    operators = _operators({handler.name: handler for handler in handlers.values()})
+    others = _operators({name: name for name in left_out.values()})
+    for name in _QUANTIZED.split():
+        left_out[getattr(torch.ops.quantized, name)] = f"quantized {name}"
+    return Functions(
+        handlers | operators,
+        {F.multi_head_attention_forward: _opened(F.multi_head_attention_forward)},
+        left_out | others | {torch.Tensor.__array_wrap__: "NumPy's functions of tensors"},
+        {*operators, *others, torch.convolution},
+    )
 
 
-def _handlers() -> dict[Any, Callable[..., Any]]:
-    table: dict[Any, Callable[..., Any]] = {
-        F.linear: _linear,
-        F.scaled_dot_product_attention: _attention,
-        torch.functional.einsum: _einsum_handler,
-        torch.Tensor.__matmul__: _binary(torch.matmul),
-        torch.Tensor.__rmatmul__: _reflected,
-        torch.linalg.matmul: _binary(torch.matmul),
+def _operators(named: dict[str, Any]) -> dict[Any, Any]:
+    """What belongs to a function by its name belongs to the operators of ``torch.ops.aten`` too."""
+    found = {}
+    for name, value in named.items():
+        packet = getattr(torch.ops.aten, name.replace(".", "_"), None)
+        if packet is not None:
+            found[packet] = value
+            found |= {getattr(packet, overload): value for overload in packet.overloads()}
+    return found
+
+
+def _handlers() -> dict[Any, Handler]:
+    table: dict[Any, Handler] = {
+        F.linear: Handler(_linear, "linear"),
+        F.scaled_dot_product_attention: Handler(_attention, "scaled_dot_product_attention"),
+        torch.functional.einsum: Handler(_einsum_handler, "einsum"),
+        torch.Tensor.__matmul__: Handler(_binary(torch.matmul), "matmul"),
+        torch.Tensor.__rmatmul__: Handler(_reflected, "matmul"),
+        torch.linalg.matmul: Handler(_binary(torch.matmul), "linalg_matmul"),
+        torch.convolution: Handler(_any_convolution, "convolution"),
     }
     for owner in (torch, torch.Tensor):
         for name, ranks in _PRODUCTS.items():
-            table[getattr(owner, name)] = _binary(getattr(torch, name), ranks)
+            call = _binary(getattr(torch, name), ranks)
+            table[getattr(owner, name)] = Handler(call, name)
         for name, ranks in _SUMS.items():
-            table[getattr(owner, name)] = _added(getattr(torch, name), ranks, name == "addbmm")
-    for rank, function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
-        table[function] = _convolution(function, rank)
+            call = _added(getattr(torch, name), ranks, name == "addbmm")
+            table[getattr(owner, name)] = Handler(call, name)
+    for rank, function in enumerate(_CONVOLUTIONS, 1):
+        table[function] = Handler(_convolution(function, rank), f"conv{rank}d")
     return table
 
 
 _WARNED: set[str] = set()
 _INNER = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __file__))
 """Where the code lies that runs between a user's line and a warning."""
+
+_COMPILED = str(Path("_functorch", "_aot_autograd", "runtime_wrappers.py"))
+"""What calls the graphs that compilers make, of operands that are quantised where they must be."""
+
+
+def within_compiled() -> bool:
+    """Whether a graph that a compiler made is what calls."""
+    frame = None if torch.compiler.is_compiling() else sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_COMPILED):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _users_level() -> int:
@@ -331,3 +435,18 @@ def warn_of(name: str) -> None:
     if name not in _WARNED:
         _WARNED.add(name)
         warnings.warn(f"microscaling leaves {name} in floating point", stacklevel=_users_level())
+
+
+def closed(operator: Any) -> None:
+    """Say that an operator computes what it is given as a function, which no context sees.
+
+    Raises
+    ------
+    RuntimeError
+        If a compiler makes a graph of it: it steps aside, or fails where it must make one graph.
+    """
+    name = operator.__name__
+    if torch.compiler.is_compiling():
+        raise RuntimeError(f"microscaling does not see the products within {name}: it is refused")
+    if not within_compiled():
+        warn_of(name)

@@ -10,18 +10,21 @@ after the context.
 from __future__ import annotations
 
 import fnmatch
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator  # nothing public tells what they are
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.torch import _functions
+from mxsafe.torch import _checkpoints, _functions
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser, Recipe
 
 __all__ = ["microscaling", "named_modules"]
@@ -35,33 +38,42 @@ _AS_FORMAT: Any = object()
 class _Mode(TorchFunctionMode):
     """What an open context does on its thread."""
 
-    def __init__(self, recipe: Recipe | None) -> None:
+    def __init__(self, context: microscaling) -> None:
         super().__init__()
-        self.recipe = recipe
+        self.context = context
+        self.recipes = context._recipes
         self.functions = _functions.functions()
         self.suspended = 0  # inner contexts, and modules left out, that are being run
         self.thread = threading.get_ident()
         self.outer: _Mode | None = None
+        self.opener: Any = None
         self.hooks: list[Any] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        recipe = self.recipe
-        if recipe is None or self.suspended:
-            return func(*args, **kwargs)
-        if kwargs.get("out") is not None:  # without a gradient, such as in what a compiler made
+        handler, name = self.functions.handlers.get(func), self.functions.left_out.get(func)
+        if handler is not None and not torch.compiler.is_compiling():
+            _keep(self)
+        if self.suspended or not self.recipes:
             return func(*args, **kwargs)
         if func in self.functions.opened:  # made of products: let them be seen
             with self:
                 return self.functions.opened[func](*args, **kwargs)
-        if func in self.functions.handlers:
-            kwargs = {name: value for name, value in kwargs.items() if name != "out"}  # None
-            return self.functions.handlers[func](recipe, *args, **kwargs)
-        if func in self.functions.left_out:
-            _functions.warn_of(self.functions.left_out[func])
-        return func(*args, **kwargs)
+        if isinstance(func, HigherOrderOperator):
+            _functions.closed(func)
+        if handler is None and name is None:
+            return func(*args, **kwargs)
+        has_out = kwargs.get("out") is not None
+        if (has_out or func in self.functions.by_compilers) and _functions.within_compiled():
+            return func(*args, **kwargs)
+        if handler is None or has_out:
+            _functions.warn_of(name or "products with out")
+            return func(*args, **kwargs)
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}  # None
+        recipe = self.recipes[handler.autocast((*args, *kwargs.values()))]
+        return handler.call(recipe, *args, **kwargs)
 
 
 def _innermost() -> _Mode | None:
@@ -105,11 +117,15 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
     What is seen: ``linear``, convolutions of one to three dimensions, ``matmul``, ``mm``, ``mv``,
     ``bmm``, ``addmm``, ``addmv``, ``addbmm``, ``baddbmm``, ``dot``, ``einsum``, attention
     (``scaled_dot_product_attention`` and ``multi_head_attention_forward``), as functions, methods
-    and operators, and the modules made of them. Transposed convolutions, recurrent networks and
-    other products, those in place (``addmm_``) and those of sparse and complex tensors among them,
-    are computed as always, with a warning, once. So is ``einsum`` where a term has an index twice.
-    Everything that is no product is left alone: sums with a bias, softmax, normalisations; and
-    products with ``out``, which have no gradient.
+    and operators of ``torch.ops.aten``, and the modules made of them. Everything that is no product
+    is left alone: sums with a bias, softmax, normalisations.
+
+    Other products (transposed convolutions, recurrent networks, those in place or with ``out``,
+    those of sparse and complex tensors) are computed as always, with a warning, once. The page
+    lists all ways into PyTorch, and which are refused.
+
+    Under autocast, operands are cast as it would, and then quantised. Tangents of forward mode are
+    quantised as gradients are. Checkpoints compute again in the context of their forward pass.
 
     A context holds for the thread that opens it, and for backward passes of what was computed
     within, wherever they run. Contexts nest; the innermost holds. One object can be opened many
@@ -145,17 +161,24 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         }
         if not isinstance(enabled, bool):
             raise TypeError(f"enabled must be True or False, not {enabled!r}")
-        self._recipe = Recipe(**quantisers, arithmetic=arithmetic) if enabled else None
+        self._recipes = {}
+        if enabled:
+            for autocast in (None, torch.bfloat16, torch.float16):
+                self._recipes[autocast] = Recipe(
+                    **quantisers, arithmetic=arithmetic, autocast=autocast
+                )
         self._exclude = _modules(exclude)
         self._open = threading.local()
 
     def __enter__(self) -> microscaling:
-        mode = _Mode(self._recipe)
+        mode = _Mode(self)
         mode.outer = _innermost()
+        mode.opener = sys._getframe(1)
         if mode.outer is not None:
             mode.outer.suspended += 1
         for module in self._exclude:
             mode.hooks += _suspending(mode, module)
+        mode.hooks.append(register_module_forward_pre_hook(_unseen(mode)))
         if not hasattr(self._open, "modes"):
             self._open.modes = []
         self._open.modes.append(mode)
@@ -165,6 +188,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
     def __exit__(self, *exception: Any) -> None:
         mode = self._open.modes.pop()
         mode.__exit__(*exception)
+        mode.opener = None
         for hook in mode.hooks:
             hook.remove()
         if mode.outer is not None:
@@ -212,6 +236,36 @@ def _suspending(mode: _Mode, module: torch.nn.Module) -> list[Any]:
         module.register_forward_pre_hook(before, prepend=True),
         module.register_forward_hook(after, always_call=True),
     ]
+
+
+def _keep(mode: _Mode) -> None:
+    """Let the checkpoints that are being computed run again in the context around them."""
+    for checkpoint in _checkpoints.running():
+        around: _Mode | None = mode
+        while around is not None and around.opener in checkpoint.within:
+            around = around.outer  # its function opens this one itself
+        if around is not None:
+            is_left_out = any(
+                frame.f_locals.get("self") is module
+                for module in around.context._exclude
+                for frame in checkpoint.around
+            )
+            context = microscaling(enabled=False) if is_left_out else around.context
+            checkpoint.runs_again_in(context)
+
+
+def _unseen(mode: _Mode) -> Any:
+    """A hook that warns of modules that run where no context sees what they compute."""
+
+    def before(module: torch.nn.Module, arguments: Any) -> None:
+        is_script = isinstance(module, torch.jit.ScriptModule)
+        is_parallel = isinstance(module, torch.nn.DataParallel) and len(module.device_ids) > 1
+        is_open = mode.recipes and not mode.suspended
+        if (is_script or is_parallel) and is_open and threading.get_ident() == mode.thread:
+            kind = "modules of torch.jit" if is_script else "the threads of DataParallel"
+            _functions.warn_of(kind)
+
+    return before
 
 
 def named_modules(

@@ -3,39 +3,90 @@
 Each tensor is quantised in blocks along the axis that is summed over, so 1-D blocks are made from
 the unquantised numbers for every product anew; tiles are made once and serve all.
 
-Products here are PyTorch's innermost operations, which contexts do not see: a context that is still
-open while gradients are made quantises nothing twice.
+Products of values here are operations of their own: a context that is still open while gradients
+are made, or while a graph of a compiler runs, knows them and quantises nothing twice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+import torch.utils.checkpoint
 
 import mxsafe
 from mxsafe.codec import blocks
 from mxsafe.formats import mx_format
+from mxsafe.torch.quantising import each_sample, has_derivatives, known_signature
 from mxsafe.torch.recipes import ARRAY, Quantiser, Recipe
 
-__all__ = ["convolution", "matmul"]
+__all__ = ["autocasts", "convolution", "matmul", "narrowed", "without_autocast"]
 
-_aten = torch.ops.aten
+_LIBRARY = torch.library.Library("mxsafe", "DEF")
+_LIBRARY.define("product(Tensor a, Tensor b) -> Tensor")
+_LIBRARY.define(
+    "convolution(Tensor x, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+    "SymInt groups) -> Tensor"
+)
+_LIBRARY.define(
+    "convolution_backward(Tensor g, Tensor x, Tensor weight, SymInt[] stride, SymInt[] padding, "
+    "SymInt[] dilation, SymInt groups, bool of_weight) -> Tensor"
+)
+_aten, _own = torch.ops.aten, torch.ops.mxsafe
 
 
-def matmul(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+def _plain_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (_aten.mm if a.ndim == 2 else _aten.bmm)(a, b)
+
+
+def _plain_convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
 ) -> torch.Tensor:
+    none = [0] * len(stride)
+    return _aten.convolution(x, weight, None, stride, padding, dilation, False, none, groups)
+
+
+def _plain_convolution_backward(
+    g: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    of_weight: bool,
+) -> torch.Tensor:
+    none, mask = [0] * len(stride), [not of_weight, of_weight, False]
+    results = _aten.convolution_backward(
+        g, x, weight, None, stride, padding, dilation, False, none, groups, mask
+    )
+    return cast(torch.Tensor, results[int(of_weight)])
+
+
+# A compiler opens them, for its own kernels.
+_LIBRARY.impl("product", _plain_product, "CompositeImplicitAutograd")
+_LIBRARY.impl("convolution", _plain_convolution, "CompositeImplicitAutograd")
+_LIBRARY.impl("convolution_backward", _plain_convolution_backward, "CompositeImplicitAutograd")
+
+Pair = tuple[Quantiser | None, Quantiser | None]
+Operand = tuple[torch.Tensor, Quantiser | None]
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, recipe: Recipe, quantisers: Pair) -> torch.Tensor:
     """Product as `torch.matmul`, with the quantisers of `a` and `b`."""
     if a.ndim == 0 or b.ndim == 0:
         name, rank = ("a", a.ndim) if a.ndim == 0 else ("b", b.ndim)
         raise ValueError(f"{name} must have rank 1 or more in a product, not {rank}")
+    a, b = (narrowed(t, recipe) for t in (a, b))
     vector_a, vector_b = a.ndim == 1, b.ndim == 1
     a = a.unsqueeze(0) if vector_a else a
     b = b.unsqueeze(1) if vector_b else b
@@ -43,97 +94,205 @@ def matmul(
         raise ValueError(
             f"b must have the {a.shape[-1]} rows that a has columns, not {b.shape[-2]}"
         )
+    dtype = torch.promote_types(a.dtype, b.dtype)
     if b.ndim == 2:  # all rows of a batch are rows of one matrix
         rows = a.shape[:-1]
-        result = _Product.apply(a.reshape(-1, a.shape[-1]), b, recipe, quantisers)
+        operands = (a.reshape(-1, a.shape[-1]), quantisers[0]), (b, quantisers[1])
+        result = _multiplied(_MATRICES, *operands, recipe, dtype)
         result = result.reshape(*rows, b.shape[-1])
     else:
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        a, b = (t.expand(*batch, *t.shape[-2:]) for t in (a, b))
-        result = _Product.apply(
-            a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:]), recipe, quantisers
-        )
+        a, b = (t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
+        operands = (a, quantisers[0]), (b, quantisers[1])
+        result = _multiplied(_MATRICES, *operands, recipe, dtype)
         result = result.reshape(*batch, *result.shape[-2:])
     if vector_b:
         result = result.squeeze(-1)
     return result.squeeze(-2 + vector_b) if vector_a else result
 
 
-def _values(t: torch.Tensor, quantiser: Quantiser | None, axis: int) -> torch.Tensor:
-    return t if quantiser is None else quantiser.values(t, axis)
+def narrowed(t: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """An operand as autocast gives it to a product, where that is on: float64 stays."""
+    return t if recipe.autocast is None or t.dtype == torch.float64 else t.to(recipe.autocast)
 
 
-def _saved(
-    t: torch.Tensor, values: torch.Tensor, quantiser: Quantiser | None, recipe: Recipe
-) -> tuple[torch.Tensor, Quantiser | None]:
-    """What a backward pass makes its operand of: values of tiles are those of the forward pass."""
-    if quantiser is not None and quantiser.tiled and recipe.arithmetic not in ARRAY:
-        return values, None
-    return t, quantiser
+def _settled(
+    operand: Operand, values: Callable[[torch.Tensor, Quantiser], torch.Tensor], recipe: Recipe
+) -> Operand:
+    """Tiles are quantised here, once for a product and its gradients, and straight through."""
+    t, quantiser = operand
+    if quantiser is None or not quantiser.tiled or recipe.arithmetic in ARRAY:
+        return operand
+    t = values(t, quantiser)
+    # Its gradient is rounded to the dtype of the tensor only once.
+    return (t.double() if recipe.arithmetic == "float64" else t), None
+
+
+def _multiplied(
+    form: Any, a: Operand, b: Operand, recipe: Recipe, dtype: torch.dtype
+) -> torch.Tensor:
+    """What a form makes of two operands, with gradients and tangents that are products too."""
+    a, of_a = _settled(a, form.values_a, recipe)
+    b, of_b = _settled(b, form.values_b, recipe)
+    operands = (a, b, form, recipe, (of_a, of_b), dtype)
+    if torch.compiler.is_compiling():
+        return _Product.apply(*operands)
+    if has_derivatives(a) or has_derivatives(b):
+        return _ProductWithTangents.apply(*operands)
+    with torch.no_grad():
+        return _Product.forward(*operands)
 
 
 class _Product(torch.autograd.Function):
-    """``a @ b`` of two matrices, or of two batches of them."""
+    """A product of two tensors, of one of the forms below.
+
+    A form multiplies values, says in which blocks each operand is quantised, and names the products
+    that are its gradients.
+    """
 
     @staticmethod
+    @known_signature
     def forward(
-        ctx: Any,
         a: torch.Tensor,
         b: torch.Tensor,
+        form: Any,
         recipe: Recipe,
-        quantisers: tuple[Quantiser | None, Quantiser | None],
+        quantisers: Pair,
+        dtype: torch.dtype,
     ) -> torch.Tensor:
-        dtype = torch.promote_types(a.dtype, b.dtype)
-        ctx.recipe = recipe
+        of_a, of_b = quantisers
         if recipe.arithmetic in ARRAY:
-            saved = (a, quantisers[0]), (b, quantisers[1])
-            result = _array_product(a, b, recipe, quantisers)
-        else:
-            values = _values(a, quantisers[0], -1), _values(b, quantisers[1], -2)
-            saved = (
-                _saved(a, values[0], quantisers[0], recipe),
-                _saved(b, values[1], quantisers[1], recipe),
-            )
-            result = _multiplied(*values, recipe)
-        ctx.save_for_backward(saved[0][0], saved[1][0])
-        ctx.quantisers = saved[0][1], saved[1][1]
+            return form.on_array(a, b, recipe, quantisers).to(dtype)
+        a = a if of_a is None else form.values_a(a, of_a)
+        b = b if of_b is None else form.values_b(b, of_b)
+        a, b = _alike(recipe, a, b)
+        with without_autocast(a):
+            return form.product(a, b).to(dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+        a, b, ctx.form, ctx.recipe, ctx.quantisers, ctx.dtype = inputs
         ctx.dtypes = a.dtype, b.dtype
-        return result.to(dtype)
+        if torch.compiler.is_compiling():
+            ctx.save_for_backward(a, b)
+        else:
+            # Checkpoints compare the shapes of what is saved: this one is missing, or another,
+            # where they compute again without the context.
+            ctx.save_for_backward(ctx.recipe.mark, a, b)
+            ctx.save_for_forward(a, b)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (g,) = gradients
-        (a, b), recipe = ctx.saved_tensors, ctx.recipe
-        of_a, of_b = ctx.quantisers
-        of_g = recipe.gradients
-        if of_g is not None and of_g.tiled and recipe.arithmetic not in ARRAY:
-            g, of_g = of_g.values(g, -1), None
+        form, recipe = ctx.form, ctx.recipe
+        tensors = _recomputed(ctx, recipe)
+        a, b = zip(tensors, ctx.quantisers, strict=True)
+        g = _settled((gradients[0], recipe.gradients), form.values_of_result, recipe)
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_a = _once(g, b.transpose(-1, -2), recipe, (of_g, of_b)).to(ctx.dtypes[0])
+            product, left, right = form.gradient_a(g, a, b)
+            grad_a = _multiplied(product, left, right, recipe, ctx.dtypes[0])
         if ctx.needs_input_grad[1]:
-            grad_b = _once(a.transpose(-1, -2), g, recipe, (of_a, of_g)).to(ctx.dtypes[1])
-        return grad_a, grad_b, None, None
+            product, left, right = form.gradient_b(g, a, b)
+            grad_b = _multiplied(product, left, right, recipe, ctx.dtypes[1])
+        return grad_a, grad_b, None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *operands: Any) -> tuple[torch.Tensor, int]:
+        return each_sample(_ProductWithTangents.apply, info, in_dims, operands), 0
 
 
-def _once(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
-) -> torch.Tensor:
-    """A product without a gradient."""
-    if recipe.arithmetic in ARRAY:
+class _ProductWithTangents(_Product):
+    """The same with tangents, which a compiler does not take."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        """The sum of the products of either tangent, which is quantised as gradients are."""
+        a, b = zip(ctx.saved_tensors[-2:], ctx.quantisers, strict=True)
+        of_tangent = ctx.recipe.gradients
+        terms = []
+        if tangents[0] is not None:
+            terms.append(((tangents[0], of_tangent), b))
+        if tangents[1] is not None:
+            terms.append((a, (tangents[1], of_tangent)))
+        results = [_multiplied(ctx.form, *pair, ctx.recipe, ctx.dtype) for pair in terms]
+        return sum(results[1:], results[0])
+
+
+def _recomputed(ctx: Any, recipe: Recipe) -> tuple[torch.Tensor, torch.Tensor]:
+    """The saved operands, which a checkpoint computes again.
+
+    Raises
+    ------
+    RuntimeError
+        If a checkpoint computed them again without the context.
+    """
+    advice = (
+        "what a checkpoint computes again must be in the context of its forward pass: "
+        "checkpoint(context(function), ...) with a microscaling context"
+    )
+    try:
+        *mark, a, b = ctx.saved_tensors
+    except torch.utils.checkpoint.CheckpointError as error:
+        error.add_note(advice)
+        raise
+    if mark and mark[0].shape != recipe.mark.shape:
+        raise RuntimeError(advice)
+    return a, b
+
+
+def _alike(recipe: Recipe, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Operands in one dtype."""
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    dtype = torch.float64 if recipe.arithmetic == "float64" else dtype
+    return a.to(dtype), b.to(dtype)
+
+
+def without_autocast(t: torch.Tensor) -> Any:
+    """A context in which autocast changes no operand any more."""
+    if autocasts(t.device.type):
+        return torch.autocast(t.device.type, enabled=False)
+    return nullcontext()
+
+
+def autocasts(device_type: str) -> bool:
+    """Whether autocast is on for tensors of a device."""
+    return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
+
+
+class _Matrices:
+    """Two matrices, or batches of them."""
+
+    @staticmethod
+    def values_a(t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return quantiser.values(t, -1)
+
+    @staticmethod
+    def values_b(t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return quantiser.values(t, -2)
+
+    values_of_result = values_a
+
+    @staticmethod
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return _own.product(a, b)
+
+    @staticmethod
+    def on_array(
+        a: torch.Tensor,
+        b: torch.Tensor,
+        recipe: Recipe,
+        quantisers: Pair,
+    ) -> torch.Tensor:
         return _array_product(a, b, recipe, quantisers)
-    return _multiplied(_values(a, quantisers[0], -1), _values(b, quantisers[1], -2), recipe)
+
+    def gradient_a(self, g: Operand, a: Operand, b: Operand) -> tuple[Any, Operand, Operand]:
+        return self, g, (b[0].transpose(-1, -2), b[1])
+
+    def gradient_b(self, g: Operand, a: Operand, b: Operand) -> tuple[Any, Operand, Operand]:
+        return self, (a[0].transpose(-1, -2), a[1]), g
 
 
-def _multiplied(a: torch.Tensor, b: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """The product of values, in their dtype or in float64."""
-    wide = recipe.arithmetic == "float64"
-    dtype = torch.float64 if wide else torch.promote_types(a.dtype, b.dtype)
-    operation = _aten.mm.default if a.ndim == 2 else _aten.bmm.default
-    return operation(a.to(dtype), b.to(dtype))
+_MATRICES = _Matrices()
 
 
 # The array, by `mxsafe.matmul`.
@@ -143,7 +302,7 @@ def _array_product(
     a: torch.Tensor,
     b: torch.Tensor,
     recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+    quantisers: Pair,
 ) -> torch.Tensor:
     """The same as the array computes it, in float32."""
     left, right = a.reshape(-1, *a.shape[-2:]), b.transpose(-1, -2).reshape(-1, *b.shape[-1:-3:-1])
@@ -229,12 +388,11 @@ def _array_matmul(
 # Convolutions.
 
 
+Geometry = tuple[Sequence[int], Sequence[int], Sequence[int], int]
+
+
 def convolution(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
-    geometry: tuple[Sequence[int], Sequence[int], Sequence[int], int],
+    x: torch.Tensor, weight: torch.Tensor, recipe: Recipe, quantisers: Pair, geometry: Geometry
 ) -> torch.Tensor:
     """Convolution without bias of a batch, in any number of dimensions.
 
@@ -253,19 +411,20 @@ def convolution(
     geometry : tuple
         Stride, padding and dilation of every dimension, and the number of groups.
     """
-    return _Convolution.apply(x, weight, recipe, quantisers, geometry)
+    x, weight = (narrowed(t, recipe) for t in (x, weight))
+    dtype = torch.promote_types(x.dtype, weight.dtype)
+    operands = (x, quantisers[0]), (weight, quantisers[1])
+    return _multiplied(_Images(geometry), *operands, recipe, dtype)
 
 
 def _grouped(
-    t: torch.Tensor, quantiser: Quantiser | None, groups: int, axes: tuple[int, int, int]
+    t: torch.Tensor, quantiser: Quantiser, groups: int, axes: tuple[int, int, int]
 ) -> torch.Tensor:
     """Values of a tensor whose axis ``axes[0]`` holds groups: see `convolution`.
 
     ``axes[1]`` is then the axis of 1-D blocks, and ``axes[2]`` the other one of tiles, once groups
     have an axis of their own.
     """
-    if quantiser is None:
-        return t
     split, along, other = axes
     apart = t.unflatten(split, (groups, t.shape[split] // groups))
     if not quantiser.tiled:
@@ -281,92 +440,96 @@ _CHANNELS, _BATCH = (1, 2, 0), (1, 0, 2)
 _INPUTS, _OUTPUTS = (0, 2, 1), (0, 1, 2)
 
 
-class _Convolution(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        recipe: Recipe,
-        quantisers: tuple[Quantiser | None, Quantiser | None],
-        geometry: tuple[Any, Any, Any, int],
+class _Images(NamedTuple):
+    """The convolution of images with filters."""
+
+    geometry: Geometry
+
+    def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+
+    def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _INPUTS)
+
+    def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+
+    def product(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return _own.convolution(x, weight, *self.geometry)
+
+    def on_array(
+        self, x: torch.Tensor, weight: torch.Tensor, recipe: Recipe, quantisers: Pair
     ) -> torch.Tensor:
-        dtype = torch.promote_types(x.dtype, weight.dtype)
-        ctx.recipe, ctx.geometry, ctx.dtypes = recipe, geometry, (x.dtype, weight.dtype)
-        if recipe.arithmetic in ARRAY:
-            ctx.save_for_backward(x, weight)
-            ctx.quantisers = quantisers
-            return _array_convolution(x, weight, recipe, quantisers, geometry).to(dtype)
-        groups = geometry[3]
-        qx = _grouped(x, quantisers[0], groups, _CHANNELS)
-        qw = _grouped(weight, quantisers[1], groups, _INPUTS)
-        saved = _saved(x, qx, quantisers[0], recipe), _saved(weight, qw, quantisers[1], recipe)
-        ctx.save_for_backward(saved[0][0], saved[1][0])
-        ctx.quantisers = saved[0][1], saved[1][1]
-        qx, qw = _alike(recipe, qx, qw)
-        stride, padding, dilation, groups = geometry
-        none = [0] * len(stride)
-        result = _aten.convolution.default(
-            qx, qw, None, stride, padding, dilation, False, none, groups
-        )
-        return result.to(dtype)
+        return _array_convolution(x, weight, recipe, quantisers, self.geometry)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (g,) = gradients
-        (x, weight), recipe, geometry = ctx.saved_tensors, ctx.recipe, ctx.geometry
-        of_x, of_w = ctx.quantisers
-        of_g, groups = recipe.gradients, geometry[3]
-        grad_x = grad_w = None
-        if recipe.arithmetic in ARRAY:
-            if ctx.needs_input_grad[0]:
-                grad_x = _array_grad_input(g, weight, recipe, (of_g, of_w), (x.shape, geometry))
-            if ctx.needs_input_grad[1]:
-                grad_w = _array_grad_weight(g, x, recipe, (of_g, of_x), (weight.shape, geometry))
-        else:
-            if of_g is not None and of_g.tiled:
-                g, of_g = _grouped(g, of_g, groups, _CHANNELS), None
-            if ctx.needs_input_grad[0]:
-                qg = _grouped(g, of_g, groups, _CHANNELS)
-                qw = _grouped(weight, of_w, groups, _OUTPUTS)
-                grad_x = _convolution_backward(qg, x, qw, recipe, geometry, 0)
-            if ctx.needs_input_grad[1]:
-                qg = _grouped(g, of_g, groups, _BATCH)
-                qx = _grouped(x, of_x, groups, _BATCH)
-                grad_w = _convolution_backward(qg, qx, weight, recipe, geometry, 1)
-        return (
-            None if grad_x is None else grad_x.to(ctx.dtypes[0]),
-            None if grad_w is None else grad_w.to(ctx.dtypes[1]),
-            None,
-            None,
-            None,
-        )
+    def gradient_a(self, g: Operand, x: Operand, weight: Operand) -> tuple[Any, Operand, Operand]:
+        return _OfImages(self.geometry, x[0].shape), g, weight
+
+    def gradient_b(self, g: Operand, x: Operand, weight: Operand) -> tuple[Any, Operand, Operand]:
+        return _OfFilters(self.geometry, weight[0].shape), g, x
 
 
-def _alike(recipe: Recipe, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Operands in one dtype."""
-    dtype = torch.float64 if recipe.arithmetic == "float64" else tensors[0].dtype
-    for t in tensors:
-        dtype = torch.promote_types(dtype, t.dtype)
-    return tuple(t.to(dtype) for t in tensors)
+class _OfImages(NamedTuple):
+    """The gradient of the images, of that of the result and the filters."""
+
+    geometry: Geometry
+    shape: torch.Size
+
+    def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+
+    def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _OUTPUTS)
+
+    def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+
+    def product(self, g: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        x = g.new_empty(self.shape)  # its shape counts
+        return _own.convolution_backward(g, x, weight, *self.geometry, False)
+
+    def on_array(
+        self, g: torch.Tensor, weight: torch.Tensor, recipe: Recipe, quantisers: Pair
+    ) -> torch.Tensor:
+        form = self.shape, self.geometry
+        return _array_grad_input(g, weight, recipe, quantisers, form)
+
+    def gradient_a(self, u: Operand, g: Operand, weight: Operand) -> tuple[Any, Operand, Operand]:
+        return _Images(self.geometry), u, weight
+
+    def gradient_b(self, u: Operand, g: Operand, weight: Operand) -> tuple[Any, Operand, Operand]:
+        return _OfFilters(self.geometry, weight[0].shape), g, u
 
 
-def _convolution_backward(
-    g: torch.Tensor,
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    recipe: Recipe,
-    geometry: tuple[Any, Any, Any, int],
-    wanted: int,
-) -> torch.Tensor:
-    """One of the gradients of PyTorch's convolution: 0 of `x`, 1 of `weight`."""
-    g, x, weight = _alike(recipe, g, x, weight)
-    stride, padding, dilation, groups = geometry
-    mask = [wanted == 0, wanted == 1, False]
-    results = _aten.convolution_backward.default(
-        g, x, weight, None, stride, padding, dilation, False, [0] * len(stride), groups, mask
-    )
-    return cast(torch.Tensor, results[wanted])
+class _OfFilters(NamedTuple):
+    """The gradient of the filters, of that of the result and the images."""
+
+    geometry: Geometry
+    shape: torch.Size
+
+    def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _BATCH)
+
+    def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _BATCH)
+
+    def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
+        return _grouped(t, quantiser, self.geometry[3], _INPUTS)
+
+    def product(self, g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        weight = g.new_empty(self.shape)  # its shape counts
+        return _own.convolution_backward(g, x, weight, *self.geometry, True)
+
+    def on_array(
+        self, g: torch.Tensor, x: torch.Tensor, recipe: Recipe, quantisers: Pair
+    ) -> torch.Tensor:
+        return _array_grad_weight(g, x, recipe, quantisers, (self.shape, self.geometry))
+
+    def gradient_a(self, v: Operand, g: Operand, x: Operand) -> tuple[Any, Operand, Operand]:
+        return _Images(self.geometry), x, v
+
+    def gradient_b(self, v: Operand, g: Operand, x: Operand) -> tuple[Any, Operand, Operand]:
+        return _OfImages(self.geometry, x[0].shape), g, v
 
 
 # Convolutions on the array: a row of an operand is a place of the result in one image, and the
@@ -395,7 +558,7 @@ def _array_convolution(
     x: torch.Tensor,
     weight: torch.Tensor,
     recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+    quantisers: Pair,
     geometry: tuple[Any, Any, Any, int],
 ) -> torch.Tensor:
     stride, padding, dilation, groups = geometry
@@ -418,7 +581,7 @@ def _array_conv_product(
     left: torch.Tensor,
     right: torch.Tensor,
     recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+    quantisers: Pair,
     sources: tuple[torch.Tensor, torch.Tensor],
 ) -> torch.Tensor:
     """Products of shapes (O, T, R, C) and (P, T, S, C): shape (O, R, P * S), fillings cut away."""
@@ -436,7 +599,7 @@ def _array_grad_input(
     g: torch.Tensor,
     weight: torch.Tensor,
     recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+    quantisers: Pair,
     form: tuple[Sequence[int], tuple[Any, Any, Any, int]],
 ) -> torch.Tensor:
     """Gradient of the images: a convolution of `g`, zeros between, with the filters mirrored."""
@@ -464,7 +627,7 @@ def _array_grad_weight(
     g: torch.Tensor,
     x: torch.Tensor,
     recipe: Recipe,
-    quantisers: tuple[Quantiser | None, Quantiser | None],
+    quantisers: Pair,
     form: tuple[Sequence[int], tuple[Any, Any, Any, int]],
 ) -> torch.Tensor:
     """Gradient of the filters: sums over places, each with its batch."""

@@ -6,6 +6,7 @@ compiled code (tensors in the memory of the CPU), and the NumPy reference.
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch.autograd.forward_ad import unpack_dual
 
 import mxsafe
 from mxsafe.codec import _engines, blocks, elements
@@ -267,18 +269,40 @@ def fake_quantize(
     choice("clipped", clipped, CLIPPED)
     words = random_words(random, t, task.rounding)
     chosen = choose_engine(engine, task.fmt, t)
-    if torch.is_grad_enabled() and t.requires_grad:
-        return _StraightThrough.apply(t, task, words, given, chosen, clipped)
+    operands = (t, task, words, given, chosen, clipped)
+    if torch.compiler.is_compiling():
+        return _StraightThrough.apply(*operands)
+    if any(map(has_derivatives, (t, words))):
+        return _StraightThroughWithTangents.apply(*operands)
     with torch.no_grad():
         return quantized_values(t, task, words, given, chosen)
+
+
+def is_transformed(t: torch.Tensor) -> bool:
+    """Whether a transform of `torch.func` wraps a tensor; nothing public of PyTorch says so."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(t))
+
+
+def has_derivatives(t: torch.Tensor | None) -> bool:
+    """Whether a tensor needs gradients, or has a tangent or what else `torch.func` gives it."""
+    if t is None:
+        return False
+    needs_gradient = torch.is_grad_enabled() and t.requires_grad
+    return needs_gradient or is_transformed(t) or unpack_dual(t).tangent is not None
+
+
+def known_signature(function: Any) -> Any:
+    """Keep the signature of a function, which PyTorch asks for whenever it is applied."""
+    function.__signature__ = inspect.signature(function)
+    return function
 
 
 class _StraightThrough(torch.autograd.Function):
     """Gradients of `fake_quantize`."""
 
     @staticmethod
+    @known_signature
     def forward(
-        ctx: Any,
         t: torch.Tensor,
         task: Task,
         words: torch.Tensor | None,
@@ -286,19 +310,70 @@ class _StraightThrough(torch.autograd.Function):
         engine: str,
         clipped: str,
     ) -> torch.Tensor:
-        values = quantized_values(t, task, words, given, engine)
-        ctx.clipped = clipped
-        if clipped == "zero":
-            ctx.save_for_backward(_within(t, task, given))
-        return values
+        return quantized_values(t, task, words, given, engine)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+        t, ctx.task, _, ctx.given, _, ctx.clipped = inputs
+        if ctx.clipped == "zero":
+            ctx.save_for_backward(t)
+            ctx.save_for_forward(t)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (gradient,) = gradients
-        if ctx.clipped == "zero":
-            (within,) = ctx.saved_tensors
-            gradient = torch.where(within, gradient, 0.0)
-        return gradient, None, None, None, None, None
+        return _passed(ctx, gradients[0]), None, None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *operands: Any) -> tuple[torch.Tensor, int]:
+        return each_sample(_StraightThroughWithTangents.apply, info, in_dims, operands), 0
+
+
+class _StraightThroughWithTangents(_StraightThrough):
+    """The same with tangents, which a compiler does not take."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        return _passed(ctx, tangents[0])
+
+
+def _passed(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+    """What goes straight through of a gradient or a tangent."""
+    if ctx.clipped == "pass":
+        return gradient.view_as(gradient)
+    (t,) = ctx.saved_tensors
+    return torch.where(_Within.apply(t, ctx.task, ctx.given), gradient, 0.0)
+
+
+class _Within(torch.autograd.Function):
+    """Where magnitudes are at most the largest of their blocks, which has no gradient."""
+
+    @staticmethod
+    @known_signature
+    def forward(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
+        return _within(t, task, given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *operands: Any) -> tuple[torch.Tensor, int]:
+        return each_sample(_Within.apply, info, in_dims, operands), 0
+
+
+def each_sample(function: Any, info: Any, in_dims: Any, operands: Any) -> torch.Tensor:
+    """Results of the samples of `torch.vmap`, each as it would be alone: scales are its own."""
+    return torch.stack(
+        [
+            function(
+                *(
+                    operand.select(axis, i) if isinstance(axis, int) else operand
+                    for operand, axis in zip(operands, in_dims, strict=True)
+                )
+            )
+            for i in range(info.batch_size)
+        ]
+    )
 
 
 def settled(
@@ -575,8 +650,10 @@ def quantized_values(
         return t.clone()
     if engine == "torch":
         if task.fmt.tensor_scale and torch.compiler.is_compiling():
-            return _values_uncompiled(t, task, words, given)
-        return _values_torch(t, task, words, given)
+            from mxsafe.torch import _uncompiled  # which imports the compiler
+
+            return _uncompiled.values(t, task, words, given)
+        return values_by_operations(t, task, words, given)
     if engine == "numba" and not task.fmt.tensor_scale:
         return _values_compiled(t, task, words)
     q = _reference(t, task, words, given)
@@ -584,7 +661,7 @@ def quantized_values(
     return torch.from_numpy(mxsafe.dequantize(q, dtype=wide)).to(t.device).to(t.dtype)
 
 
-def _values_torch(
+def values_by_operations(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
 ) -> torch.Tensor:
     shared = _shared(t, task, given)
@@ -596,18 +673,6 @@ def _values_torch(
         chosen = None if words is None else words[region]
         values[region] = _values_of(t[region], task, chosen, shared)
     return values
-
-
-@torch.compiler.disable
-def _values_uncompiled(
-    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
-) -> torch.Tensor:
-    """The same, and the compiler steps aside.
-
-    Inductor 2.13 makes code for the CPU from formats with a scale of the tensor that reads beyond
-    ragged blocks.
-    """
-    return _values_torch(t, task, words, given)
 
 
 def _values_of(

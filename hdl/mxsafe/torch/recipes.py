@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -97,14 +97,22 @@ class Recipe:
         How each kind of tensor is quantised.
     arithmetic : {"float", "float64", "array", "array_fp12"}
         How products of quantised numbers are made.
+    autocast : torch.dtype, optional
+        What autocast makes of operands before they are quantised.
+    mark : Tensor of uint8
+        Empty, and of another shape than that of a recipe that differs.
     """
 
     activations: Quantiser | None
     weights: Quantiser | None
     gradients: Quantiser | None
     arithmetic: Arithmetic = "float"
+    autocast: torch.dtype | None = None
+    mark: torch.Tensor = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        mark = torch.empty((0, hash(self) & 0x7FFFFFFF), dtype=torch.uint8)
+        object.__setattr__(self, "mark", mark)
         if self.arithmetic not in ARRAY:
             return
         lengths = {}
