@@ -16,6 +16,7 @@ from verif.support.tests import Tally, some
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
+quantising = pytest.importorskip("mxsafe.torch.quantising")
 
 ENGINES = ("torch", "numba")
 every_format = pytest.mark.parametrize(
@@ -70,11 +71,6 @@ def compare(
 @every_format
 @pytest.mark.parametrize("dtype", some(DTYPES), ids=lambda dtype: dtype.__name__)
 def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
-    engines: tuple[str, ...] = ENGINES
-    if fmt.tensor_scale:
-        engines = ENGINES[:1]
-        with pytest.raises(ValueError, match="engine must be 'numpy' for nvfp4"):
-            mxt.quantize(torch.ones(3), fmt, engine="numba")
     x = hard_values(dtype, seed=41)[:30]
     words = np.random.default_rng(42).integers(0, 1 << 32, x.shape, np.uint32)
     words[::4], words[1::4] = 0, np.iinfo(np.uint32).max
@@ -85,7 +81,7 @@ def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
                 options = {"rounding": rounding, "scale_mode": mode, **blocking}
                 if rounding == "sr":
                     options["random"] = words
-                compared += compare(x, fmt, *engines, **options)
+                compared += compare(x, fmt, *ENGINES, **options)
     assert compared > 0
     tally("torch", f"torch {fmt.name}", compared)
 
@@ -151,9 +147,10 @@ def test_large_tensors_in_parts(tally: Tally) -> None:
     rng = np.random.default_rng(44)
     x = rng.standard_normal((600, 1100)).astype(np.float32)
     engines = (*ENGINES, "auto")
-    for options in ({}, {"block": (8, 8)}, {"block": 7, "axis": 0}):
-        compared = compare(x, "mxsf", *engines, reference="numba", **options)
-        tally("torch", "torch parts", compared)
+    for name in ("mxsf", "nvfp4"):
+        for options in ({}, {"block": (8, 8)}, {"block": 7, "axis": 0}):
+            compared = compare(x, name, *engines, reference="numba", **options)
+            tally("torch", "torch parts", compared)
     for engine in engines:
         seeded = mxt.quantize(tensor(x), rounding="sr", random=5, engine=engine)
         np.testing.assert_array_equal(seeded.codes, mx.quantize(x, rounding="sr", random=5).codes)
@@ -177,9 +174,54 @@ def test_formats_of_ones_own(tally: Tally) -> None:
 def test_scales_of_tensors() -> None:
     x = np.random.default_rng(46).standard_normal((8, 64)).astype(np.float32)
     for scale in (np.float32(0.002), 1.0, np.float32(1e-45), np.float32(3e38)):
-        assert compare(x, "nvfp4", "torch", tensor_scale=scale) > 0
+        assert compare(x, "nvfp4", *ENGINES, tensor_scale=scale) > 0
     for extreme in (np.zeros((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), 1e-45)):
-        assert compare(extreme.astype(np.float32), "nvfp4", "torch") > 0
+        assert compare(extreme.astype(np.float32), "nvfp4", *ENGINES) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_narrow_results_are_those_of_float32_rounded(dtype: Any, engine: str) -> None:
+    """All numbers of the dtype, in blocks and strides of several kinds."""
+    bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16)
+    for t in (bits.view(dtype).reshape(256, 256), bits.view(dtype).reshape(256, 256).T[::2]):
+        for name in ("mxsf", "mxfp8_e5m2", "mxint8", "nvfp4"):
+            wide = mxt.fake_quantize(t.float(), name, block=(2, 4), engine=engine)
+            narrow = mxt.fake_quantize(t, name, block=(2, 4), engine=engine)
+            assert narrow.dtype == dtype
+            torch.testing.assert_close(narrow, wide.to(dtype), rtol=0, atol=0, equal_nan=True)
+            q = mxt.quantize(t, name, block=(2, 4))
+            torch.testing.assert_close(
+                mxt.dequantize(q, dtype=dtype), wide.to(dtype), rtol=0, atol=0, equal_nan=True
+            )
+            assert wide.isfinite().sum() > t.numel() / 2
+
+
+def test_sixteen_bits_are_not_widened_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call of the compiled code gets a part of the tensor as it is."""
+    from mxsafe.codec import numba_engine
+
+    seen: list[tuple[int, int]] = []
+    part = numba_engine.values_part
+
+    def watched(x: np.ndarray, *rest: Any) -> None:
+        seen.append((x.size, x.dtype.itemsize))
+        part(x, *rest)
+
+    monkeypatch.setattr(numba_engine, "values_part", watched)
+    for dtype in (torch.bfloat16, torch.float16):
+        seen.clear()
+        t = torch.ones(1 << 10, 1 << 10, dtype=dtype)
+        assert torch.equal(mxt.fake_quantize(t, engine="numba"), t)
+        assert sum(size for size, _ in seen) == t.numel()
+        assert len(seen) > 1
+        assert {bytes_each for _, bytes_each in seen} == {2}
+
+
+def test_auto_takes_the_compiled_code_for_every_format() -> None:
+    t = torch.ones(1 << 9, 1 << 9)
+    for fmt in BLOCK_FORMATS.values():
+        assert quantising.choose_engine("auto", fmt, t) == "numba"
 
 
 def test_narrow_dtypes_are_rounded_once_more() -> None:

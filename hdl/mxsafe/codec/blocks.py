@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mxsafe.codec import elements, numpy_engine
 from mxsafe.codec._engines import Engine, choose_engine, run
-from mxsafe.codec._inputs import choice, floats, widened
+from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
@@ -27,6 +27,8 @@ __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 ScaleMode = Literal["floor", "ceil", "even", "rceil", "nearest"]
 SCALE_MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
 """How scales that are powers of two are chosen; those with a mantissa are always the nearest."""
+
+_BFLOAT16_INFINITY = 0x7F80
 
 Block = int | tuple[int, int]
 Axis = int | tuple[int, int]
@@ -330,9 +332,23 @@ def usual_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None
         return None
     largest = 0.0
     for part in parts(values.shape, (1,) * values.ndim, numpy_engine.PART):
-        magnitudes = np.abs(widened(values[part], np.float64))
-        largest = max(largest, float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))))
+        largest = max(largest, _largest_magnitude(values[part]))
     return tensor_scale_of(largest, fmt)
+
+
+def _largest_magnitude(values: NDArray[Any]) -> float:
+    """Largest finite magnitude, or 0, from the bits, which ascend with it."""
+    words: NDArray[Any] | None = bfloat16_bits(values)
+    kind, infinity = BFLOAT16, _BFLOAT16_INFINITY
+    if words is None:
+        kind = values.dtype
+        unsigned = np.dtype(f"u{kind.itemsize}").newbyteorder(kind.byteorder)
+        words, infinity = values.view(unsigned), int(np.array(np.inf, kind).view(unsigned))
+    magnitudes = words & words.dtype.type(np.iinfo(words.dtype).max >> 1)
+    largest = magnitudes.max(initial=0)
+    if largest >= infinity:
+        largest = magnitudes.max(initial=0, where=magnitudes < infinity)
+    return float(widened(np.array([largest], words.dtype).view(kind), np.float64)[0])
 
 
 def _float_dtype(dtype: object) -> np.dtype[np.floating[Any]]:
