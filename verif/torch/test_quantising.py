@@ -1,7 +1,9 @@
 """Tensors of PyTorch against `mxsafe.quantize`, bit for bit, and gradients of `fake_quantize`."""
 
+import io
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -348,7 +350,7 @@ def test_quantised_tensors() -> None:
         (
             lambda t: mxt.dequantize(mx.quantize(t.numpy())),
             TypeError,
-            "q must be a QuantizedTensor of mxsafe.torch, not QuantizedTensor",
+            "q must be a QuantizedTensor of mxsafe.torch, not mxsafe.codec.blocks.QuantizedTensor",
         ),
         (
             lambda t: mxt.dequantize(mxt.quantize(t), dtype=torch.int8),
@@ -368,6 +370,60 @@ def run_python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.strip()
+
+
+def held(fmt: str) -> Any:
+    """A tensor in a format among others, as a checkpoint has them."""
+    t = torch.randn(8, 64, generator=torch.Generator().manual_seed(3))
+    state = {"weight": mxt.quantize(t, fmt), "bias": t[0]}
+    return [state, {"tiles": (mxt.quantize(t, fmt, block=(2, 4)), {"recipe": mxt.Quantiser(fmt)})}]
+
+
+@pytest.mark.parametrize("fmt", BLOCK_FORMATS)
+def test_torch_loads_what_it_saved(fmt: str) -> None:
+    file = io.BytesIO()
+    torch.save(held(fmt), file)
+    file.seek(0)
+    state, rest = torch.load(file)
+    tiles, recipe = rest["tiles"]
+    assert recipe == {"recipe": mxt.Quantiser(fmt)}
+    wanted_state, wanted_rest = held(fmt)
+    assert torch.equal(state["bias"], wanted_state["bias"])
+    for q, wanted in ((state["weight"], wanted_state["weight"]), (tiles, wanted_rest["tiles"][0])):
+        assert torch.equal(q.codes, wanted.codes)
+        assert torch.equal(q.scales, wanted.scales)
+        assert (q.format, q.block, q.axis) == (wanted.format, wanted.block, wanted.axis)
+        assert torch.equal(mxt.dequantize(q), mxt.dequantize(wanted))
+
+
+def test_a_fresh_process_loads_it(tmp_path: Path) -> None:
+    own = MXFormat(name="own", element=BLOCK_FORMATS["mxfp4_e2m1"].element, block=8)
+    torch.save(mxt.quantize(torch.ones(2, 16), own), tmp_path / "q.pt")
+    program = (
+        "import sys, torch, mxsafe.torch as mxt; "
+        "print(mxt.dequantize(torch.load(sys.argv[1])).sum().item())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "q.pt")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "32.0\n"
+
+
+def test_functions_of_the_codec_take_tensors_of_pytorch(tmp_path: Path) -> None:
+    for name in ("mxsf", "nvfp4"):
+        q = mxt.quantize(torch.randn(64, 64), name)
+        for given in (q, {"tensor": q}):
+            mx.save(tmp_path / "q.npz", given)
+            loaded = mx.load(tmp_path / "q.npz")
+            np.testing.assert_array_equal(loaded.codes, q.codes.numpy())
+            assert loaded.tensor_scale == q.numpy().tensor_scale
+        np.testing.assert_array_equal(mx.dequantize(q), mxt.dequantize(q).numpy())
+        np.testing.assert_array_equal(mx.packing.to_bytes(q), mx.packing.to_bytes(q.numpy()))
+        product = mx.matmul(q.numpy(), q.T.numpy())
+        np.testing.assert_array_equal(mx.matmul(q, q.T), product)
 
 
 def test_torch_is_imported_only_where_used() -> None:

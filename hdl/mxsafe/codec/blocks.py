@@ -9,7 +9,7 @@ block: the shape of the codes is the shape of the input.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -20,7 +20,7 @@ from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, choice, floats, widene
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
-from mxsafe.validation import require_axis, shown
+from mxsafe.validation import other_than, require_axis, shown
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
@@ -59,6 +59,12 @@ class QuantizedTensor:
     ------
     TypeError, ValueError
         If the parts do not belong together; the message names the part.
+
+    Notes
+    -----
+    `dequantize`, `mxsafe.save`, `mxsafe.matmul`, `mxsafe.packing.to_bytes` and
+    `mxsafe.to_ml_dtypes` also take an object of another class whose method
+    ``__quantized_tensor__`` returns such a tensor, as that of `mxsafe.torch.QuantizedTensor` does.
     """
 
     codes: NDArray[np.uint8]
@@ -151,10 +157,21 @@ def _require_width(name: str, array: NDArray[np.uint8], width: int, fmt: MXForma
         raise ValueError(f"{name} must have the {width} bits of {fmt.name}, not {array.max():#x}")
 
 
-def require_tensor(q: object) -> None:
-    """Refuse what is not a `QuantizedTensor`."""
-    if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+def is_tensor(q: object) -> bool:
+    """Whether it is a `QuantizedTensor`, or of a class that says which one it is."""
+    return isinstance(q, QuantizedTensor) or hasattr(type(q), "__quantized_tensor__")
+
+
+def tensor_of(name: str, q: Any) -> QuantizedTensor:
+    """The `QuantizedTensor` that something is or, by `is_tensor`, says it is; or a clear error."""
+    if not is_tensor(q):
+        words = "a QuantizedTensor"
+        raise TypeError(f"{name} must be {words}, not {other_than(words, q)}")
+    return q if isinstance(q, QuantizedTensor) else tensor_of(name, q.__quantized_tensor__())
+
+
+Quantized = Annotated[QuantizedTensor, tensor_of]
+"""Annotation of a parameter that takes tensors of other classes too, see `QuantizedTensor`."""
 
 
 def _is_length(value: object) -> bool:
@@ -398,7 +415,7 @@ def dequantize(
     ImportError
         If `engine` is not to be had.
     """
-    require_tensor(q)
+    q = tensor_of("q", q)
     dtype = _float_dtype(dtype)
     arithmetic = choose_engine(engine, q.format, q.codes.size)
     lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec._inputs import choice, require_numbers, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec._scales import require_tensor_scale
-from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.validation import about, require_count, require_integer, shown
 
@@ -161,7 +161,7 @@ def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]
         If `layout` is unknown.
     """
     choice("layout", layout, LAYOUTS)
-    require_tensor(q)
+    q = tensor_of("q", q)
     width = q.format.element.width
     if layout == "planar":
         return np.concatenate([pack_codes(q.codes.reshape(-1), width), q.scales.reshape(-1)])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec._scales import scale_values
-from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import element_integers
@@ -21,6 +21,7 @@ from mxsafe.validation import (
     PositiveInteger,
     about,
     checked,
+    other_than,
     require_power_of_two,
 )
 
@@ -37,7 +38,9 @@ PRODUCT_ARITHMETICS = (*ARITHMETICS, "window")
 def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
     """Block length of one operand along the inner dimension, or a clear error."""
     if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"{name} must be a QuantizedTensor, not {type(q).__name__}")
+        raise TypeError(
+            f"{name} must be a QuantizedTensor, not {other_than('a QuantizedTensor', q)}"
+        )
     if q.codes.ndim != 2:
         raise ValueError(f"{name} must be a matrix, not a tensor of rank {q.codes.ndim}")
     if isinstance(q.block, tuple):
@@ -78,8 +81,8 @@ def inner_block(
 
 @checked
 def matmul(
-    a: QuantizedTensor,
-    w: QuantizedTensor,
+    a: Quantized,
+    w: Quantized,
     *,
     arithmetic: ProductArithmetic = "fp12",
     lanes: AlikePower = 4,

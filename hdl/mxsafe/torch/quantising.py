@@ -28,9 +28,10 @@ from mxsafe.codec._parts import (
     three_axes,
 )
 from mxsafe.codec._scales import require_tensor_scale, scale_values
-from mxsafe.formats import IntFormat, MXFormat, mx_format
+from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat, mx_format
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
+from mxsafe.validation import other_than
 
 __all__ = ["QuantizedTensor", "dequantize", "fake_quantize", "quantize"]
 
@@ -78,7 +79,7 @@ class QuantizedTensor:
         return self.codes.shape
 
     def numpy(self) -> mxsafe.QuantizedTensor:
-        """The same codes and scales as NumPy's arrays, such as `mxsafe.matmul` takes."""
+        """The same codes and scales as NumPy's arrays."""
         scale = self.tensor_scale
         return mxsafe.QuantizedTensor(
             self.codes.cpu().numpy(),
@@ -88,6 +89,8 @@ class QuantizedTensor:
             self.axis,
             None if scale is None else np.float32(scale.item()),
         )
+
+    __quantized_tensor__ = numpy
 
     @property
     def T(self) -> QuantizedTensor:
@@ -109,6 +112,12 @@ class QuantizedTensor:
             f"QuantizedTensor(format={self.format.name!r}, shape={tuple(self.shape)}, "
             f"block={self.block}, axis={self.axis}{device})"
         )
+
+
+# What the pickled form of a tensor names: `torch.load` trusts it without being asked.
+torch.serialization.add_safe_globals(
+    [QuantizedTensor, MXFormat, FloatFormat, FloatFields, IntFormat, ScaleFormat]
+)
 
 
 class Task(NamedTuple):
@@ -200,7 +209,9 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> tor
         If `q` is not a QuantizedTensor of this module, or `dtype` is another.
     """
     if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"q must be a QuantizedTensor of mxsafe.torch, not {type(q).__name__}")
+        raise TypeError(
+            f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
+        )
     if dtype not in DTYPES:
         raise TypeError(f"dtype must be {_names(DTYPES)}, not {dtype}")
     wide = dtype == torch.float64
