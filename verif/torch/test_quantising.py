@@ -426,6 +426,93 @@ def test_functions_of_the_codec_take_tensors_of_pytorch(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mx.matmul(q, q.T), product)
 
 
+def tiny_results(inputs: list[Any]) -> list[bytes]:
+    """Codes, scales and values of very small numbers by every engine, as bytes."""
+    found = []
+    for t in inputs:
+        for fmt in ("mxsf", "mxfp8_e4m3", "mxint8", "nvfp4"):
+            for engine in ("auto", *ENGINES, "numpy"):
+                rounding = "rne" if engine == "numba" else "sr"
+                options = {"engine": engine, "rounding": rounding, "random": 3}
+                q = mxt.quantize(t, fmt, **options)
+                values = (mxt.dequantize(q, dtype=t.dtype), mxt.fake_quantize(t, fmt, **options))
+                found += [q.codes.numpy().tobytes(), q.scales.numpy().tobytes()]
+                found += [value.view(torch.uint8).numpy().tobytes() for value in values]
+            plain = mx.quantize(inputs[0].numpy(), fmt)
+            found += [plain.codes.tobytes(), mx.dequantize(plain).tobytes()]
+    return [*found, mx.e8m0.decode([0, 1, 255]).tobytes()]
+
+
+def test_subnormal_numbers_count_where_pytorch_flushes_them() -> None:
+    x = torch.from_numpy(np.random.default_rng(51).standard_normal((8, 64)))
+    # Among the subnormal numbers of each dtype, or beside them.
+    inputs = [(x * 1e-38).float(), (x * 1e-38).bfloat16(), (x * 1e-7).half(), x * 1e-309]
+    expected = tiny_results(inputs)
+    assert torch.set_flush_denormal(True)
+    try:
+        got = tiny_results(inputs)
+        assert sys.float_info.min * 0.5 == 0.0  # the flag is left as it was
+    finally:
+        torch.set_flush_denormal(False)
+    assert len(expected) > 200
+    assert got == expected
+    assert any(np.frombuffer(values, np.uint8).any() for values in expected)
+
+
+def test_threads_that_flush_subnormal_numbers(tmp_path: Path) -> None:
+    """PyTorch starts its threads with the flag that is set then, and they keep it."""
+    program = """
+import numpy as np, torch
+torch.set_num_threads(2)
+torch.set_flush_denormal(True)
+(torch.zeros(1 << 20) * 2).sum()
+torch.set_flush_denormal(False)
+import mxsafe as mx, mxsafe.torch as mxt
+from mxsafe.torch import quantising
+quantising._has_numba = lambda: False
+x = (np.random.default_rng(52).standard_normal((256, 256)) * 1e-38).astype(np.float32)
+t = torch.from_numpy(x)
+q = mxt.quantize(t, "mxfp8_e4m3")
+wanted = mx.quantize(x, "mxfp8_e4m3", engine="numpy")
+assert (q.codes.numpy() == wanted.codes).all() and wanted.codes.any()
+values = mx.dequantize(wanted, engine="numpy")
+assert (mxt.dequantize(q).numpy().view(np.int32) == values.view(np.int32)).all()
+assert (mxt.fake_quantize(t, "mxfp8_e4m3").numpy().view(np.int32) == values.view(np.int32)).all()
+try:
+    mxt.quantize(t, "mxfp8_e4m3", engine="torch")
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal numbers to "
+        "zero, not 'torch'\n"
+    )
+
+
+def test_without_pytorch_the_codec_refuses_to_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.float32([1.0, 2.0])
+    q = mx.quantize(x)
+    torch.set_flush_denormal(True)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "torch")
+            for call in (
+                lambda: mx.quantize(x),
+                lambda: mx.dequantize(q),
+                lambda: mx.encode(x, "mxsf"),
+            ):
+                with pytest.raises(
+                    RuntimeError, match=r"^subnormal numbers must count in this thr"
+                ):
+                    call()
+    finally:
+        torch.set_flush_denormal(False)
+    assert mx.quantize(x).codes.any()
+
+
 def test_torch_is_imported_only_where_used() -> None:
     assert run_python("import sys, mxsafe; print('torch' in sys.modules)") == "False"
     absent = (

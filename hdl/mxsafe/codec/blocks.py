@@ -19,6 +19,7 @@ from mxsafe.codec._engines import Engine, choose_engine, run
 from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
 from mxsafe.validation import other_than, require_axis, shown
 
@@ -210,6 +211,7 @@ def transposed_blocks(block: Block, axis: Axis) -> tuple[Block, Axis]:
     return block, -1 if axis == -2 else -2
 
 
+@subnormals()
 def quantize(
     x: ArrayLike,
     format: str | MXFormat = "mxsf",
@@ -384,6 +386,7 @@ def _dtype_name(dtype: object) -> str:
     return str(dtype) if isinstance(dtype, np.dtype) else shown(dtype)
 
 
+@subnormals()
 def dequantize(
     q: QuantizedTensor, *, dtype: DTypeLike = np.float32, engine: Engine = "auto"
 ) -> NDArray[Any]:

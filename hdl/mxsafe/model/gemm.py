@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import choice
 from mxsafe.codec._scales import scale_values
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.accumulate import canonical
@@ -80,6 +81,7 @@ def inner_block(
 
 
 @checked
+@subnormals()
 def matmul(
     a: Quantized,
     w: Quantized,

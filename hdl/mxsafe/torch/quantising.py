@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from mxsafe.codec._parts import (
     three_axes,
 )
 from mxsafe.codec._scales import require_tensor_scale, scale_values
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat, mx_format
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
@@ -45,6 +47,9 @@ DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 WORTH_LOADING = 1 << 18
 """Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
+
+_SHARED = 1 << 15
+"""Elements of a tensor from which on PyTorch shares an operation among threads."""
 
 PART = 1 << 17
 """Elements that PyTorch is best given at a time on a CPU: intermediate results stay in a cache."""
@@ -177,7 +182,7 @@ def quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    with torch.no_grad():
+    with torch.no_grad(), _subnormals():
         words = random_words(random, t, task.rounding)
         chosen = choose_engine(engine, task.fmt, t)
         if chosen == "torch":
@@ -214,11 +219,15 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> tor
         )
     if dtype not in DTYPES:
         raise TypeError(f"dtype must be {_names(DTYPES)}, not {dtype}")
+    with _subnormals():
+        return _dequantized(q, dtype)
+
+
+def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     wide = dtype == torch.float64
-    able = _arithmetic.supports(q.format)
-    if able and _compiled_is_best(q.codes):
+    if _arithmetic.supports(q.format) and _compiled_is_best(q.codes):
         return _dequantized_compiled(q.numpy(), dtype)
-    if not able:
+    if not _torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
         return torch.from_numpy(values).to(q.codes.device).to(dtype)
     layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
@@ -382,8 +391,13 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
         If the engine asked for is not installed.
     """
     choice("engine", name, ENGINES)
-    able = _arithmetic.supports(fmt)
-    if name == "torch" and not able:
+    supported = _arithmetic.supports(fmt)
+    if name == "torch" and not _torch_is_exact(fmt, t):
+        if supported:
+            raise ValueError(
+                "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal "
+                "numbers to zero, not 'torch'"
+            )
         raise ValueError(
             f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
             "here cannot do"
@@ -394,9 +408,28 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
         _engines.choose_engine("numba", fmt, t.numel())
     if name != "auto":
         return name
-    if not able:
-        return "numpy"
-    return "numba" if _compiled_is_best(t) else "torch"
+    if supported and _compiled_is_best(t):
+        return "numba"
+    return "torch" if _torch_is_exact(fmt, t) else "numpy"
+
+
+def _subnormals() -> AbstractContextManager[None]:
+    """As `mxsafe.codec._subnormals`; compiled code follows the flag of the processor."""
+    return nullcontext() if torch.compiler.is_compiling() else subnormals()
+
+
+def _torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
+    """Whether PyTorch's operations do a format, and keep subnormal numbers, in all its threads.
+
+    A thread that PyTorch started while the flag was set flushes them for good.
+    """
+    if not _arithmetic.supports(fmt):
+        return False
+    if torch.compiler.is_compiling() or t.device.type != "cpu" or t.numel() < _SHARED:
+        return True
+    with subnormals():
+        probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
+        return bool((probe * 0.5).view(torch.int32).amin() > 0)
 
 
 def _compiled_is_best(t: torch.Tensor) -> bool:
@@ -616,6 +649,17 @@ def quantized_values(
     t = t.detach()
     if not t.numel():
         return t.clone()
+    with _subnormals():
+        return _quantized_values(t, task, words, given, engine)
+
+
+def _quantized_values(
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    engine: str,
+) -> torch.Tensor:
     if engine == "torch":
         if task.fmt.tensor_scale and torch.compiler.is_compiling():
             return _values_uncompiled(t, task, words, given)
@@ -724,7 +768,12 @@ def _part_of_compiled(size: int) -> int:
 
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
     """Where magnitudes are at most the largest of their blocks."""
-    if not t.numel() or not _arithmetic.supports(task.fmt):
+    with _subnormals():
+        return _compared(t, task, given)
+
+
+def _compared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
+    if not t.numel() or not _torch_is_exact(task.fmt, t):
         q = _reference(t, task, None, given)
         factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
         limits = scale_values(q.element_scales(), q.format.scale) * factor
