@@ -270,6 +270,13 @@ def shown(value: object) -> str:
     return type(value).__name__
 
 
+def other_than(words: str, value: object) -> str:
+    """A value in an error that wants something else; with its module if its class is called so."""
+    found = shown(value)
+    same = found == type(value).__name__ and found in words.split()
+    return f"{type(value).__module__}.{found}" if same else found
+
+
 @contextmanager
 def about(**names: str) -> Iterator[None]:
     """Let errors about parameters of a part be about those that the part is made from.
@@ -363,7 +370,8 @@ class Form(NamedTuple):
             return self.settle(name, value)
         except _MismatchError:
             kind = ValueError if _has_choice(self.annotation) else TypeError
-            words, found = _in_words(self.annotation), shown(value)
+            words = _in_words(self.annotation)
+            found = other_than(words, value)
             if " array" in words and hasattr(value, "dtype"):
                 found = f"{found} of {value.dtype}"
             raise kind(f"{name} must be {words}, not {found}") from None

@@ -5,7 +5,8 @@ ResNet-18 for 32 x 32 images makes a training step (forward, backward; no optimi
 installed is left out; microxcaling is a source folder, which ``PYTHONPATH`` has to name.
 CPU seconds of the fastest of a few rounds are printed, with one thread of PyTorch's own: other work
 on the machine counts little, and no thread that waits for another counts. ``--write`` puts both
-tables at the end of ``docs/pytorch.md``.
+tables at the end of ``docs/pytorch.md``. With ``--kinds`` another table is printed, and written
+before them: formats and dtypes beside each other, by the compiled engine.
 """
 
 import argparse
@@ -13,11 +14,13 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import mxsafe
 import mxsafe.torch as mxt
 from mxsafe.atomic import write_atomically
 from studies.prose import wrapped
@@ -95,6 +98,19 @@ def quantisers(x: torch.Tensor, microxcaling: bool) -> Iterator[Row]:
         )
 
 
+def kinds(x: torch.Tensor) -> Iterator[Row]:
+    """Formats and dtypes in PyTorch, and both halves of it in NumPy."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        for name in (FORMAT, "mxsf", "nvfp4"):
+            title = f"fake_quantize, {name}, {str(dtype).removeprefix('torch.')}"
+            yield title, partial(mxt.fake_quantize, x.to(dtype), name, engine="numba")
+    for name in (FORMAT, "nvfp4"):
+        q = mxsafe.quantize(x.numpy(), name)
+        quantize = partial(mxsafe.quantize, x.numpy(), name, engine="numba")
+        yield f"mxsafe.quantize, {name}, float32", quantize
+        yield f"mxsafe.dequantize, {name}, float32", partial(mxsafe.dequantize, q, engine="numba")
+
+
 def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
     """Who trains the network; its products in MX formats, all else in float32."""
     torch.manual_seed(0)
@@ -156,6 +172,16 @@ def table(rows: list[Row], rounds: int, baseline: str) -> str:
     return "\n".join(lines)
 
 
+KINDS = """\
+## Formats and dtypes
+
+CPU seconds of `python -m studies.benchmarks.pytorch --kinds`: a {size} x {size} tensor is quantised
+and dequantised by the compiled engine, in the usual blocks of each format.
+
+{tensor}
+
+"""
+
 SPEED = """\
 ## Speed
 
@@ -186,13 +212,32 @@ def section(tables: tuple[str, str], batch: int) -> str:
     )
 
 
+def write_kinds(rounds: int, write: bool) -> None:
+    """Print the table of formats and dtypes, and put it on the page."""
+    x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
+    rows = table(list(kinds(x)), rounds, f"fake_quantize, {FORMAT}, float32")
+    print(rows)
+    if write:
+        page = PAGE.read_text()
+        end = page.index("## Speed")
+        start = page.find("## Formats and dtypes")
+        text = wrapped(KINDS.format(size=SIZE, tensor=rows)) + "\n"
+        text = page[: start if start >= 0 else end] + text + page[end:]
+        write_atomically(PAGE, lambda file: file.write(text.encode()))
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description="Time mxsafe.torch beside other libraries.")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
     parser.add_argument("--batch", type=int, default=16, metavar="N", help="(default: 16)")
     parser.add_argument("--write", action="store_true", help=f"renew the end of {PAGE.name}")
+    parser.add_argument("--kinds", action="store_true", help="formats and dtypes instead")
     args = parser.parse_args()
+    if args.kinds:
+        torch.set_num_threads(1)
+        write_kinds(args.rounds, args.write)
+        return
     microxcaling = importlib.util.find_spec("mx") is not None
     if not microxcaling:
         print("left out microxcaling: PYTHONPATH does not name its folder", file=sys.stderr)

@@ -1,5 +1,6 @@
 """NVFP4: block scales with a mantissa and a scale of the tensor, against rational arithmetic."""
 
+import itertools
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model, vectors
-from mxsafe.codec import numpy_engine
-from mxsafe.codec.elements import Rounding
+from mxsafe.codec import _engines, elements, numpy_engine
+from mxsafe.codec.elements import ROUNDINGS, Rounding
 from mxsafe.formats import MX_FORMATS, NVFP4, SCALAR_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.verilog.presets import build
 from verif.support import exact
+from verif.support.tests import Tally, some
 
 ELEMENTS = exact.float_table(2, 1, 1, 8)
 SCALES = exact.float_table(4, 3, 7, 127)
@@ -337,23 +339,6 @@ def test_views() -> None:
     assert str(error.value) == "scales must have dtype float8_e8m0fnu, not float8_e4m3fn"
 
 
-def test_the_compiled_engine_leaves_it_to_numpy() -> None:
-    x = np.ones((4, 16))
-    for call in (
-        lambda: mx.quantize(x, "nvfp4", engine="numba"),
-        lambda: mx.dequantize(mx.quantize(x, "nvfp4"), engine="numba"),
-    ):
-        with pytest.raises(ValueError) as error:
-            call()
-        assert str(error.value) == (
-            "engine must be 'numpy' for nvfp4, whose binades or scales the compiled code cannot do"
-        )
-    x = np.ones((1 << 15, 16), np.float32)  # enough for the compiled engine, now that it is loaded
-    assert (
-        mx.dequantize(mx.quantize(x, "nvfp4")) == np.float32(448 * 6 * np.float32(1 / 2688))
-    ).all()
-
-
 E4M3 = SCALAR_FORMATS["float8_e4m3fn"]
 E3M3 = FloatFormat(
     name="e3m3", fields=FloatFields(exponent_bits=3, mantissa_bits=3, bias=3), specials="nan"
@@ -403,6 +388,72 @@ def test_other_formats_with_such_scales(
                 gap = table[lower + 1] - table[lower]
                 wanted = lower + (int(word) < (relative - table[lower]) / gap * 2**32)
             assert abs(Fraction(value)) == table[wanted] * factor
+
+
+def tied(fmt: MXFormat, dtype: type, tensor_scale: float, seed: int) -> np.ndarray:
+    """Blocks of numbers that lie on and beside ties of elements, under every kind of scale."""
+    rng = np.random.default_rng(seed)
+    table = elements.magnitudes(fmt.element)
+    ties = np.concatenate([table, (table[1:] + table[:-1]) / 2])
+    scales = rng.choice(elements.magnitudes(fmt.scale), (48, 1))
+    numbers = rng.choice(ties, (48, 16)) * scales
+    numbers[:, 0] = table[-1] * scales[:, 0]
+    with np.errstate(over="ignore", under="ignore"):
+        x = (numbers * tensor_scale).astype(dtype)
+        x = np.nextafter(x, rng.choice([-np.inf, 0.0, np.inf], x.shape).astype(dtype))
+    x[::9, 3], x[4], x[5] = np.nan, 0.0, x[5] * dtype(2.0**-60)
+    return np.copysign(x, rng.standard_normal(x.shape)).astype(dtype)
+
+
+ENGINE_CASES = [
+    (fmt, dtype, rounding)
+    for fmt in (NVFP4, MXFormat(name="own", element=MX_FORMATS["mxsf"].element, scale=E4M3))
+    for dtype, rounding in itertools.product((np.float32, np.float64), ROUNDINGS)
+]
+
+
+@pytest.mark.parametrize(
+    "case",
+    some(ENGINE_CASES, every=5),
+    ids=lambda case: f"{case[0].name}-{case[1].__name__}-{case[2]}",
+)
+def test_the_compiled_engine_gives_the_same_bits(
+    case: tuple[MXFormat, type, Rounding], tally: Tally
+) -> None:
+    fmt, dtype, rounding = case
+    compared = 0
+    for seed, scale in enumerate(TENSOR_SCALES if fmt.tensor_scale else (1.0,)):
+        x = tied(fmt, dtype, scale, seed)
+        words = np.random.default_rng(9).choice(np.uint32([0, 1, 1 << 31, (1 << 32) - 1]), x.shape)
+        for given in (scale if fmt.tensor_scale else None, None):
+            for blocking in ({"block": 16}, {"block": (4, 4)}, {"block": 5, "axis": 0}):
+                options: dict[str, Any] = {
+                    "rounding": rounding,
+                    "random": words,
+                    "tensor_scale": given,
+                    **blocking,
+                }
+                plain = mx.quantize(x, fmt, engine="numpy", **options)
+                fast = mx.quantize(x, fmt, engine="numba", **options)
+                np.testing.assert_array_equal(fast.codes, plain.codes)
+                np.testing.assert_array_equal(fast.scales, plain.scales)
+                assert fast.tensor_scale == plain.tensor_scale
+                for result in (np.float32, np.float64):
+                    wanted = mx.dequantize(plain, dtype=result, engine="numpy")
+                    values = mx.dequantize(plain, dtype=result, engine="numba")
+                    np.testing.assert_array_equal(values, wanted)
+                    number = ~np.isnan(wanted)
+                    np.testing.assert_array_equal(
+                        np.signbit(values)[number], np.signbit(wanted)[number]
+                    )
+                compared += x.size
+    assert compared > 0
+    tally("numba", "codec", compared)
+
+
+def test_large_tensors_take_the_compiled_engine() -> None:
+    chosen = _engines.choose_engine("auto", NVFP4, _engines.WORTH_COMPILING)
+    assert chosen is _engines.choose_engine("numba", MX_FORMATS["mxsf"], 1)
 
 
 BAD_SCALES = (None, 0.0, -1.0, np.inf, np.nan, 0.1, 1, True, "1", 1e39, 1e-46, np.float32(0))

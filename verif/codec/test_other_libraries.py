@@ -320,3 +320,35 @@ def test_microxcaling_in_float32_is_wrong_just_below_a_power_of_two(
     wide = microxcaling(quantize_mx, x.astype(np.float64), "fp8_e4m3", "even")[0, 0]
     assert wide == 1.75 * 2.0**99
     assert mx.dequantize(mx.quantize(x, "mxfp8_e4m3"))[0, 0] == wide
+
+
+@pytest.mark.parametrize("name", ["mxfp4_e2m1", "nvfp4"])
+def test_bytes_of_gguf(name: str, tally: Tally) -> None:
+    """What gguf-py reads out of our bytes, and we out of its; every scale, every code."""
+    quants = library("gguf.quants", "gguf is not installed")
+    kind = quants.GGMLQuantizationType[{"mxfp4_e2m1": "MXFP4", "nvfp4": "NVFP4"}[name]]
+    elements, size = (32, 17) if name == "mxfp4_e2m1" else (64, 36)
+    scales = 1 if name == "mxfp4_e2m1" else 4
+    rng = np.random.default_rng(61)
+    compared = 0
+    for rows in range(1, 20):
+        for columns in range(elements, 9 * elements, elements):
+            shape = (rows, columns)
+            data = rng.integers(0, 256, (rows, columns // elements, size), np.uint8)
+            some_scales = np.arange(255 if scales == 1 else 0x7F, dtype=np.uint8)
+            data[..., :scales] = rng.choice(some_scales, data[..., :scales].shape)
+            with np.errstate(over="ignore"):  # elements under the largest scales
+                theirs = quants.dequantize(data.reshape(rows, -1), kind)
+            shared = 1.0 if name == "nvfp4" else None
+            q = mx.packing.from_bytes(
+                data.reshape(-1), name, shape, layout="gguf", tensor_scale=shared
+            )
+            np.testing.assert_array_equal(mx.dequantize(q), theirs)
+            np.testing.assert_array_equal(mx.packing.to_bytes(q, "gguf"), data.reshape(-1))
+            compared += q.codes.size
+    if name == "mxfp4_e2m1":  # gguf-py has no quantiser of NVFP4
+        x = rng.choice(np.float32([0.5, 1, 1.5, 2, 3, 4, 6]), (8, 320)) * np.float32(2.0**-20)
+        ours = mx.packing.to_bytes(mx.quantize(x, name), "gguf")
+        np.testing.assert_array_equal(ours, quants.quantize(x, kind).reshape(-1))
+    assert compared > 0
+    tally("gguf-py", name, compared)

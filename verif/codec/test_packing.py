@@ -94,9 +94,83 @@ def test_inline_fills_up_ragged_blocks() -> None:
     assert to_bytes(q, "inline").tolist() == [119, 0x78, 0x78, 0x78, 0x78, 119, 0x78, 0, 0, 0]
 
 
+GGUF = {"mxfp4_e2m1": (32, 1, 1 + 16), "nvfp4": (64, 4, 4 + 32)}
+"""Elements, scales and bytes of a block of GGML."""
+
+
+@pytest.mark.parametrize("name", GGUF)
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2), (5, 1), (2, 3, 1), (0, 2), (2, 0)])
+def test_gguf_has_halves_of_blocks_in_halves_of_bytes(name: str, shape: tuple[int, ...]) -> None:
+    """Bytes put together from their definition in GGML, one block of it at a time."""
+    elements, scales, size = GGUF[name]
+    shape = (*shape[:-1], shape[-1] * elements)
+    x = np.random.default_rng(len(shape)).standard_normal(shape)
+    q = mx.quantize(x, name)
+    expected = []
+    for codes, own in zip(q.codes.reshape(-1, elements), q.scales.reshape(-1, scales), strict=True):
+        expected += own.tolist()
+        for block in codes.reshape(scales, 2, -1).tolist():
+            expected += [low + 16 * high for low, high in zip(*block, strict=True)]
+    data = to_bytes(q, "gguf")
+    assert data.tolist() == expected
+    assert data.size == x.size // elements * size
+    back = from_bytes(data, name, shape, layout="gguf", tensor_scale=q.tensor_scale)
+    np.testing.assert_array_equal(back.codes, q.codes)
+    np.testing.assert_array_equal(back.scales, q.scales)
+    if x.size:
+        # The same number of bytes, so nothing else tells them apart.
+        inline = from_bytes(
+            to_bytes(q, "inline"), name, shape, layout="inline", tensor_scale=q.tensor_scale
+        )
+        np.testing.assert_array_equal(inline.codes, q.codes)
+        assert to_bytes(q, "inline").size == data.size
+        assert to_bytes(q, "inline").tolist() != expected
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (
+            lambda: to_bytes(mx.quantize(np.ones(64)), "gguf"),
+            ValueError,
+            "format must be one of mxfp4_e2m1, nvfp4 for layout gguf, not mxsf",
+        ),
+        (
+            lambda: to_bytes(mx.quantize(np.ones((32, 32)), "mxfp4_e2m1", axis=0), "gguf"),
+            ValueError,
+            "block must be 32 along the last axis for layout gguf, not 32 along -2",
+        ),
+        (
+            lambda: from_bytes(b"", "mxfp4_e2m1", (32,), block=16, layout="gguf"),
+            ValueError,
+            "block must be 32 along the last axis for layout gguf, not 16 along -1",
+        ),
+        (
+            lambda: to_bytes(mx.quantize(np.ones(96), "nvfp4"), "gguf"),
+            ValueError,
+            "shape must have a last axis that is a multiple of 64 for nvfp4 in layout gguf, not 96",
+        ),
+        (
+            lambda: from_bytes(b"", "mxfp4_e2m1", (2, 33), layout="gguf"),
+            ValueError,
+            "shape must have a last axis that is a multiple of 32 for mxfp4_e2m1 in layout gguf, "
+            "not 33",
+        ),
+        (
+            lambda: from_bytes(bytes(16), "mxfp4_e2m1", (32,), layout="gguf"),
+            ValueError,
+            "data must hold 17 bytes for mxfp4_e2m1 of shape (32,), not 16",
+        ),
+        (
+            lambda: from_bytes(b"\xff" + bytes(16), "mxfp4_e2m1", (32,), layout="gguf"),
+            ValueError,
+            "data must have no scale 0xff in layout gguf: it is NaN here, and a number to GGML",
+        ),
+        (
+            lambda: to_bytes(mx.quantize(np.full(64, np.nan), "nvfp4"), "gguf"),
+            ValueError,
+            "q must have no scale 0x7f in layout gguf: it is NaN here, and a number to GGML",
+        ),
         (lambda: pack_codes([16], 4), ValueError, "codes must lie in 0..15, not 16..16"),
         (lambda: pack_codes([1], 9), ValueError, "width must be an integer from 1 to 8, not 9"),
         (lambda: pack_codes(3, 4), ValueError, "codes must have rank 1 or more, not 0"),
@@ -109,7 +183,7 @@ def test_inline_fills_up_ragged_blocks() -> None:
         (
             lambda: to_bytes(mx.quantize(np.ones(3)), "columns"),
             ValueError,
-            "layout must be one of planar, inline, not 'columns'",
+            "layout must be one of planar, inline, gguf, not 'columns'",
         ),
         (
             lambda: from_bytes(b"abc", "mxfp4_e2m1", (4, 4), block=4),

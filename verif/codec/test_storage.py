@@ -12,6 +12,7 @@ import safetensors
 import safetensors.numpy
 
 import mxsafe as mx
+from mxsafe import model
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
@@ -228,3 +229,45 @@ def test_empty_tensors(suffix: str, shape: tuple[int, ...], tmp_path: Path) -> N
     q = mx.quantize(np.zeros(shape), "mxfp6_e2m3", block=4)
     mx.save(tmp_path / f"q{suffix}", q)
     assert_same(mx.load(tmp_path / f"q{suffix}"), q)
+
+
+class Foreign:
+    """A tensor of another library, which says what it is in NumPy's arrays."""
+
+    def __init__(self, q: mx.QuantizedTensor) -> None:
+        self.q = q
+
+    def __quantized_tensor__(self) -> mx.QuantizedTensor:
+        return self.q
+
+
+@suffixes
+def test_tensors_of_other_classes_are_saved(suffix: str, tmp_path: Path) -> None:
+    q = tensors()["mxsf"]
+    for given in (Foreign(q), {"tensor": Foreign(q)}):
+        mx.save(tmp_path / f"q{suffix}", given)
+        loaded = mx.load(tmp_path / f"q{suffix}")
+        np.testing.assert_array_equal(loaded.codes, q.codes)
+        np.testing.assert_array_equal(loaded.scales, q.scales)
+
+
+def test_whatever_takes_a_tensor_takes_those_of_other_classes() -> None:
+    q = mx.quantize(np.random.default_rng(5).standard_normal((64, 64)), "mxfp8_e4m3")
+    w = q.T
+    other = Foreign(q)
+    np.testing.assert_array_equal(mx.dequantize(other), mx.dequantize(q))
+    np.testing.assert_array_equal(mx.packing.to_bytes(other), mx.packing.to_bytes(q))
+    np.testing.assert_array_equal(mx.to_ml_dtypes(other)[1], mx.to_ml_dtypes(q)[1])
+    np.testing.assert_array_equal(mx.matmul(other, Foreign(w)), mx.matmul(q, w))
+    with pytest.raises(TypeError, match=r"^a must be a QuantizedTensor, not Foreign$"):
+        model.Schedule(other, w)
+
+
+def test_classes_of_the_same_name_are_told_apart() -> None:
+    same = type("QuantizedTensor", (), {"__module__": "elsewhere"})()
+    for call in (mx.dequantize, mx.packing.to_bytes, mx.to_ml_dtypes):
+        with pytest.raises(TypeError) as caught:
+            call(same)
+        assert str(caught.value) == "q must be a QuantizedTensor, not elsewhere.QuantizedTensor"
+    with pytest.raises(TypeError, match=r"^a must be a QuantizedTensor, not elsewhere\.Quant"):
+        mx.matmul(same, same)

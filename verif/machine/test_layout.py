@@ -127,7 +127,7 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="block must be a multiple of 4 up to 64, not 128"):
         OperandLayout(configuration=usual, rows=1, columns=1, block=128)
     made = OperandLayout(configuration=usual, rows=4, columns=8)
-    with pytest.raises(TypeError, match="q must be a QuantizedTensor, not int"):
+    with pytest.raises(TypeError, match="q must be a QuantizedTensor, not 1"):
         made.packed(1)
     with pytest.raises(ValueError, match=r"q must have shape \(4, 8\), not \(8, 4\)"):
         made.packed(mx.quantize(numbers(8, 4)))

@@ -1,7 +1,9 @@
 """Tensors of PyTorch against `mxsafe.quantize`, bit for bit, and gradients of `fake_quantize`."""
 
+import io
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +18,7 @@ from verif.support.tests import Tally, some
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
+quantising = pytest.importorskip("mxsafe.torch.quantising")
 
 ENGINES = ("torch", "numba")
 every_format = pytest.mark.parametrize(
@@ -70,11 +73,6 @@ def compare(
 @every_format
 @pytest.mark.parametrize("dtype", some(DTYPES), ids=lambda dtype: dtype.__name__)
 def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
-    engines: tuple[str, ...] = ENGINES
-    if fmt.tensor_scale:
-        engines = ENGINES[:1]
-        with pytest.raises(ValueError, match="engine must be 'numpy' for nvfp4"):
-            mxt.quantize(torch.ones(3), fmt, engine="numba")
     x = hard_values(dtype, seed=41)[:30]
     words = np.random.default_rng(42).integers(0, 1 << 32, x.shape, np.uint32)
     words[::4], words[1::4] = 0, np.iinfo(np.uint32).max
@@ -85,7 +83,7 @@ def test_every_choice(fmt: MXFormat, dtype: type, tally: Tally) -> None:
                 options = {"rounding": rounding, "scale_mode": mode, **blocking}
                 if rounding == "sr":
                     options["random"] = words
-                compared += compare(x, fmt, *engines, **options)
+                compared += compare(x, fmt, *ENGINES, **options)
     assert compared > 0
     tally("torch", f"torch {fmt.name}", compared)
 
@@ -151,9 +149,10 @@ def test_large_tensors_in_parts(tally: Tally) -> None:
     rng = np.random.default_rng(44)
     x = rng.standard_normal((600, 1100)).astype(np.float32)
     engines = (*ENGINES, "auto")
-    for options in ({}, {"block": (8, 8)}, {"block": 7, "axis": 0}):
-        compared = compare(x, "mxsf", *engines, reference="numba", **options)
-        tally("torch", "torch parts", compared)
+    for name in ("mxsf", "nvfp4"):
+        for options in ({}, {"block": (8, 8)}, {"block": 7, "axis": 0}):
+            compared = compare(x, name, *engines, reference="numba", **options)
+            tally("torch", "torch parts", compared)
     for engine in engines:
         seeded = mxt.quantize(tensor(x), rounding="sr", random=5, engine=engine)
         np.testing.assert_array_equal(seeded.codes, mx.quantize(x, rounding="sr", random=5).codes)
@@ -177,9 +176,54 @@ def test_formats_of_ones_own(tally: Tally) -> None:
 def test_scales_of_tensors() -> None:
     x = np.random.default_rng(46).standard_normal((8, 64)).astype(np.float32)
     for scale in (np.float32(0.002), 1.0, np.float32(1e-45), np.float32(3e38)):
-        assert compare(x, "nvfp4", "torch", tensor_scale=scale) > 0
+        assert compare(x, "nvfp4", *ENGINES, tensor_scale=scale) > 0
     for extreme in (np.zeros((2, 3)), np.full((2, 3), np.nan), np.full((2, 3), 1e-45)):
-        assert compare(extreme.astype(np.float32), "nvfp4", "torch") > 0
+        assert compare(extreme.astype(np.float32), "nvfp4", *ENGINES) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_narrow_results_are_those_of_float32_rounded(dtype: Any, engine: str) -> None:
+    """All numbers of the dtype, in blocks and strides of several kinds."""
+    bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16)
+    for t in (bits.view(dtype).reshape(256, 256), bits.view(dtype).reshape(256, 256).T[::2]):
+        for name in ("mxsf", "mxfp8_e5m2", "mxint8", "nvfp4"):
+            wide = mxt.fake_quantize(t.float(), name, block=(2, 4), engine=engine)
+            narrow = mxt.fake_quantize(t, name, block=(2, 4), engine=engine)
+            assert narrow.dtype == dtype
+            torch.testing.assert_close(narrow, wide.to(dtype), rtol=0, atol=0, equal_nan=True)
+            q = mxt.quantize(t, name, block=(2, 4))
+            torch.testing.assert_close(
+                mxt.dequantize(q, dtype=dtype), wide.to(dtype), rtol=0, atol=0, equal_nan=True
+            )
+            assert wide.isfinite().sum() > t.numel() / 2
+
+
+def test_sixteen_bits_are_not_widened_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call of the compiled code gets a part of the tensor as it is."""
+    from mxsafe.codec import numba_engine
+
+    seen: list[tuple[int, int]] = []
+    part = numba_engine.values_part
+
+    def watched(x: np.ndarray, *rest: Any) -> None:
+        seen.append((x.size, x.dtype.itemsize))
+        part(x, *rest)
+
+    monkeypatch.setattr(numba_engine, "values_part", watched)
+    for dtype in (torch.bfloat16, torch.float16):
+        seen.clear()
+        t = torch.ones(1 << 10, 1 << 10, dtype=dtype)
+        assert torch.equal(mxt.fake_quantize(t, engine="numba"), t)
+        assert sum(size for size, _ in seen) == t.numel()
+        assert len(seen) > 1
+        assert {bytes_each for _, bytes_each in seen} == {2}
+
+
+def test_auto_takes_the_compiled_code_for_every_format() -> None:
+    t = torch.ones(1 << 9, 1 << 9)
+    for fmt in BLOCK_FORMATS.values():
+        assert quantising.choose_engine("auto", fmt, t) == "numba"
 
 
 def test_narrow_dtypes_are_rounded_once_more() -> None:
@@ -306,7 +350,7 @@ def test_quantised_tensors() -> None:
         (
             lambda t: mxt.dequantize(mx.quantize(t.numpy())),
             TypeError,
-            "q must be a QuantizedTensor of mxsafe.torch, not QuantizedTensor",
+            "q must be a QuantizedTensor of mxsafe.torch, not mxsafe.codec.blocks.QuantizedTensor",
         ),
         (
             lambda t: mxt.dequantize(mxt.quantize(t), dtype=torch.int8),
@@ -326,6 +370,147 @@ def run_python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.strip()
+
+
+def held(fmt: str) -> Any:
+    """A tensor in a format among others, as a checkpoint has them."""
+    t = torch.randn(8, 64, generator=torch.Generator().manual_seed(3))
+    state = {"weight": mxt.quantize(t, fmt), "bias": t[0]}
+    return [state, {"tiles": (mxt.quantize(t, fmt, block=(2, 4)), {"recipe": mxt.Quantiser(fmt)})}]
+
+
+@pytest.mark.parametrize("fmt", BLOCK_FORMATS)
+def test_torch_loads_what_it_saved(fmt: str) -> None:
+    file = io.BytesIO()
+    torch.save(held(fmt), file)
+    file.seek(0)
+    state, rest = torch.load(file)
+    tiles, recipe = rest["tiles"]
+    assert recipe == {"recipe": mxt.Quantiser(fmt)}
+    wanted_state, wanted_rest = held(fmt)
+    assert torch.equal(state["bias"], wanted_state["bias"])
+    for q, wanted in ((state["weight"], wanted_state["weight"]), (tiles, wanted_rest["tiles"][0])):
+        assert torch.equal(q.codes, wanted.codes)
+        assert torch.equal(q.scales, wanted.scales)
+        assert (q.format, q.block, q.axis) == (wanted.format, wanted.block, wanted.axis)
+        assert torch.equal(mxt.dequantize(q), mxt.dequantize(wanted))
+
+
+def test_a_fresh_process_loads_it(tmp_path: Path) -> None:
+    own = MXFormat(name="own", element=BLOCK_FORMATS["mxfp4_e2m1"].element, block=8)
+    torch.save(mxt.quantize(torch.ones(2, 16), own), tmp_path / "q.pt")
+    program = (
+        "import sys, torch, mxsafe.torch as mxt; "
+        "print(mxt.dequantize(torch.load(sys.argv[1])).sum().item())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "q.pt")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "32.0\n"
+
+
+def test_functions_of_the_codec_take_tensors_of_pytorch(tmp_path: Path) -> None:
+    for name in ("mxsf", "nvfp4"):
+        q = mxt.quantize(torch.randn(64, 64), name)
+        for given in (q, {"tensor": q}):
+            mx.save(tmp_path / "q.npz", given)
+            loaded = mx.load(tmp_path / "q.npz")
+            np.testing.assert_array_equal(loaded.codes, q.codes.numpy())
+            assert loaded.tensor_scale == q.numpy().tensor_scale
+        np.testing.assert_array_equal(mx.dequantize(q), mxt.dequantize(q).numpy())
+        np.testing.assert_array_equal(mx.packing.to_bytes(q), mx.packing.to_bytes(q.numpy()))
+        product = mx.matmul(q.numpy(), q.T.numpy())
+        np.testing.assert_array_equal(mx.matmul(q, q.T), product)
+
+
+def tiny_results(inputs: list[Any]) -> list[bytes]:
+    """Codes, scales and values of very small numbers by every engine, as bytes."""
+    found = []
+    for t in inputs:
+        for fmt in ("mxsf", "mxfp8_e4m3", "mxint8", "nvfp4"):
+            for engine in ("auto", *ENGINES, "numpy"):
+                rounding = "rne" if engine == "numba" else "sr"
+                options = {"engine": engine, "rounding": rounding, "random": 3}
+                q = mxt.quantize(t, fmt, **options)
+                values = (mxt.dequantize(q, dtype=t.dtype), mxt.fake_quantize(t, fmt, **options))
+                found += [q.codes.numpy().tobytes(), q.scales.numpy().tobytes()]
+                found += [value.view(torch.uint8).numpy().tobytes() for value in values]
+            plain = mx.quantize(inputs[0].numpy(), fmt)
+            found += [plain.codes.tobytes(), mx.dequantize(plain).tobytes()]
+    return [*found, mx.e8m0.decode([0, 1, 255]).tobytes()]
+
+
+def test_subnormal_numbers_count_where_pytorch_flushes_them() -> None:
+    x = torch.from_numpy(np.random.default_rng(51).standard_normal((8, 64)))
+    # Among the subnormal numbers of each dtype, or beside them.
+    inputs = [(x * 1e-38).float(), (x * 1e-38).bfloat16(), (x * 1e-7).half(), x * 1e-309]
+    expected = tiny_results(inputs)
+    assert torch.set_flush_denormal(True)
+    try:
+        got = tiny_results(inputs)
+        assert sys.float_info.min * 0.5 == 0.0  # the flag is left as it was
+    finally:
+        torch.set_flush_denormal(False)
+    assert len(expected) > 200
+    assert got == expected
+    assert any(np.frombuffer(values, np.uint8).any() for values in expected)
+
+
+def test_threads_that_flush_subnormal_numbers(tmp_path: Path) -> None:
+    """PyTorch starts its threads with the flag that is set then, and they keep it."""
+    program = """
+import numpy as np, torch
+torch.set_num_threads(2)
+torch.set_flush_denormal(True)
+(torch.zeros(1 << 20) * 2).sum()
+torch.set_flush_denormal(False)
+import mxsafe as mx, mxsafe.torch as mxt
+from mxsafe.torch import quantising
+quantising._has_numba = lambda: False
+x = (np.random.default_rng(52).standard_normal((256, 256)) * 1e-38).astype(np.float32)
+t = torch.from_numpy(x)
+q = mxt.quantize(t, "mxfp8_e4m3")
+wanted = mx.quantize(x, "mxfp8_e4m3", engine="numpy")
+assert (q.codes.numpy() == wanted.codes).all() and wanted.codes.any()
+values = mx.dequantize(wanted, engine="numpy")
+assert (mxt.dequantize(q).numpy().view(np.int32) == values.view(np.int32)).all()
+assert (mxt.fake_quantize(t, "mxfp8_e4m3").numpy().view(np.int32) == values.view(np.int32)).all()
+try:
+    mxt.quantize(t, "mxfp8_e4m3", engine="torch")
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == (
+        "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal numbers to "
+        "zero, not 'torch'\n"
+    )
+
+
+def test_without_pytorch_the_codec_refuses_to_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.float32([1.0, 2.0])
+    q = mx.quantize(x)
+    torch.set_flush_denormal(True)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delitem(sys.modules, "torch")
+            for call in (
+                lambda: mx.quantize(x),
+                lambda: mx.dequantize(q),
+                lambda: mx.encode(x, "mxsf"),
+            ):
+                with pytest.raises(
+                    RuntimeError, match=r"^subnormal numbers must count in this thr"
+                ):
+                    call()
+    finally:
+        torch.set_flush_denormal(False)
+    assert mx.quantize(x).codes.any()
 
 
 def test_torch_is_imported_only_where_used() -> None:

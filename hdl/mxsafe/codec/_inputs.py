@@ -9,6 +9,9 @@ from mxsafe.validation import shown
 
 FLOAT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
+"""Words of bfloat16, for arrays that are made where no library has a dtype of that name."""
+
 
 def require_numbers(name: str, values: Any) -> Any:
     """Refuse what is no array of real numbers, and a masked one, whose mask would be lost."""
@@ -45,17 +48,28 @@ def floats(name: str, values: ArrayLike) -> NDArray[Any]:
     bfloat16 is recognised by its dtype's name (NumPy has none of its own; ml_dtypes and JAX
     provide it), so that no such library has to be installed.
     """
+    if isinstance(values, np.ndarray) and values.dtype == BFLOAT16:
+        return values
     array = np.asarray(require_numbers(name, values))
     if array.dtype.name not in FLOAT_DTYPES:
         raise TypeError(f"{name} must have dtype {', '.join(FLOAT_DTYPES)}, not {array.dtype}")
     return array
 
 
+def bfloat16_bits(array: NDArray[Any]) -> NDArray[np.uint16] | None:
+    """The words of an array of bfloat16; None of another dtype."""
+    if array.dtype == BFLOAT16:
+        return array["bfloat16"]
+    if array.dtype.name != "bfloat16":
+        return None
+    words = np.dtype(np.uint16).newbyteorder(array.dtype.byteorder)
+    return np.ascontiguousarray(array).reshape(array.shape).view(words)
+
+
 def widened(array: NDArray[Any], dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """Convert such an array to a dtype that holds all its values; nothing is copied needlessly."""
-    if array.dtype.name == "bfloat16":
-        words = np.dtype(np.uint16).newbyteorder(array.dtype.byteorder)
-        bits = np.ascontiguousarray(array).reshape(array.shape).view(words)
+    bits = bfloat16_bits(array)
+    if bits is not None:
         array = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
         return array.astype(dtype, copy=False)

@@ -9,24 +9,27 @@ block: the shape of the codes is the shape of the input.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mxsafe.codec import elements, numpy_engine
 from mxsafe.codec._engines import Engine, choose_engine, run
-from mxsafe.codec._inputs import choice, floats, widened
+from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, choice, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
-from mxsafe.validation import require_axis, shown
+from mxsafe.validation import other_than, require_axis, shown
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
 ScaleMode = Literal["floor", "ceil", "even", "rceil", "nearest"]
 SCALE_MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
 """How scales that are powers of two are chosen; those with a mantissa are always the nearest."""
+
+_BFLOAT16_INFINITY = 0x7F80
 
 Block = int | tuple[int, int]
 Axis = int | tuple[int, int]
@@ -57,6 +60,12 @@ class QuantizedTensor:
     ------
     TypeError, ValueError
         If the parts do not belong together; the message names the part.
+
+    Notes
+    -----
+    `dequantize`, `mxsafe.save`, `mxsafe.matmul`, `mxsafe.packing.to_bytes` and
+    `mxsafe.to_ml_dtypes` also take an object of another class whose method
+    ``__quantized_tensor__`` returns such a tensor, as that of `mxsafe.torch.QuantizedTensor` does.
     """
 
     codes: NDArray[np.uint8]
@@ -149,10 +158,21 @@ def _require_width(name: str, array: NDArray[np.uint8], width: int, fmt: MXForma
         raise ValueError(f"{name} must have the {width} bits of {fmt.name}, not {array.max():#x}")
 
 
-def require_tensor(q: object) -> None:
-    """Refuse what is not a `QuantizedTensor`."""
-    if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+def is_tensor(q: object) -> bool:
+    """Whether it is a `QuantizedTensor`, or of a class that says which one it is."""
+    return isinstance(q, QuantizedTensor) or hasattr(type(q), "__quantized_tensor__")
+
+
+def tensor_of(name: str, q: Any) -> QuantizedTensor:
+    """The `QuantizedTensor` that something is or, by `is_tensor`, says it is; or a clear error."""
+    if not is_tensor(q):
+        words = "a QuantizedTensor"
+        raise TypeError(f"{name} must be {words}, not {other_than(words, q)}")
+    return q if isinstance(q, QuantizedTensor) else tensor_of(name, q.__quantized_tensor__())
+
+
+Quantized = Annotated[QuantizedTensor, tensor_of]
+"""Annotation of a parameter that takes tensors of other classes too, see `QuantizedTensor`."""
 
 
 def _is_length(value: object) -> bool:
@@ -191,6 +211,7 @@ def transposed_blocks(block: Block, axis: Axis) -> tuple[Block, Axis]:
     return block, -1 if axis == -2 else -2
 
 
+@subnormals()
 def quantize(
     x: ArrayLike,
     format: str | MXFormat = "mxsf",
@@ -330,9 +351,23 @@ def usual_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None
         return None
     largest = 0.0
     for part in parts(values.shape, (1,) * values.ndim, numpy_engine.PART):
-        magnitudes = np.abs(widened(values[part], np.float64))
-        largest = max(largest, float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes))))
+        largest = max(largest, _largest_magnitude(values[part]))
     return tensor_scale_of(largest, fmt)
+
+
+def _largest_magnitude(values: NDArray[Any]) -> float:
+    """Largest finite magnitude, or 0, from the bits, which ascend with it."""
+    words: NDArray[Any] | None = bfloat16_bits(values)
+    kind, infinity = BFLOAT16, _BFLOAT16_INFINITY
+    if words is None:
+        kind = values.dtype
+        unsigned = np.dtype(f"u{kind.itemsize}").newbyteorder(kind.byteorder)
+        words, infinity = values.view(unsigned), int(np.array(np.inf, kind).view(unsigned))
+    magnitudes = words & words.dtype.type(np.iinfo(words.dtype).max >> 1)
+    largest = magnitudes.max(initial=0)
+    if largest >= infinity:
+        largest = magnitudes.max(initial=0, where=magnitudes < infinity)
+    return float(widened(np.array([largest], words.dtype).view(kind), np.float64)[0])
 
 
 def _float_dtype(dtype: object) -> np.dtype[np.floating[Any]]:
@@ -351,6 +386,7 @@ def _dtype_name(dtype: object) -> str:
     return str(dtype) if isinstance(dtype, np.dtype) else shown(dtype)
 
 
+@subnormals()
 def dequantize(
     q: QuantizedTensor, *, dtype: DTypeLike = np.float32, engine: Engine = "auto"
 ) -> NDArray[Any]:
@@ -382,7 +418,7 @@ def dequantize(
     ImportError
         If `engine` is not to be had.
     """
-    require_tensor(q)
+    q = tensor_of("q", q)
     dtype = _float_dtype(dtype)
     arithmetic = choose_engine(engine, q.format, q.codes.size)
     lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import choice, require_broadcast, require_numbers, to_codes, to_float64
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import E8M0
 from mxsafe.validation import settled
 
@@ -20,6 +21,7 @@ Mode = Literal["floor", "ceil", "rne", "rna"]
 MODES = ("floor", "ceil", "rne", "rna")
 
 
+@subnormals()
 def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDArray[np.uint8]:
     """Convert floats to E8M0 bytes.
 
@@ -68,6 +70,7 @@ def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDA
     return byte.astype(np.uint8)[()]
 
 
+@subnormals()
 def decode(codes: ArrayLike) -> NDArray[np.float32]:
     """Convert E8M0 bytes to float32, exactly (``2^-127`` is a float32 subnormal).
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import choice, to_codes, to_float64
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, mx_format
 from mxsafe.validation import shown
 
@@ -172,6 +173,7 @@ def encode_signed(
     return codes.astype(np.uint8)
 
 
+@subnormals()
 def encode(
     y: ArrayLike,
     format: str | MXFormat,
@@ -224,6 +226,7 @@ def encode(
     return encode_signed(values, element, rounding, random)
 
 
+@subnormals()
 def decode(codes: ArrayLike, format: str | MXFormat) -> NDArray[Any]:
     """Convert element codes to values that are relative to the block scale.
 

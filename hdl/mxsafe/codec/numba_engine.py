@@ -11,9 +11,12 @@ field says which binade of the format it falls in, hence which quantum it is rou
 even, adding a number whose last place is that quantum leaves the integer of quanta in the low bits;
 for the other roundings the number of quanta, again exact, is cut to an integer. The code is that
 integer plus the codes below the binade, so a carry into the next binade, or over MXSF's seam, is
-the ordinary sum. The scale of a block needs no comparison of values: with ``t`` a constant of
-format and scale mode, it is the exponent of the largest magnitude, plus one if its mantissa
-reaches ``t``.
+the ordinary sum. A scale that is a power of two needs no comparison of values: with ``t`` a
+constant of format and scale mode, it is the exponent of the largest magnitude, plus one if its
+mantissa reaches ``t``.
+
+Scales with a mantissa divide in float64, see `_quotient`, once for the scale of a block and once
+for each element. What they round to is found in the same way.
 """
 
 import math
@@ -27,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import widened
+from mxsafe.codec._inputs import bfloat16_bits, widened
 from mxsafe.codec._parts import blocks_shape, three_axes
-from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat
+from mxsafe.codec._scales import scale_values
+from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat, ScaleFormat
 
 __all__ = ["PART", "dequantize_part", "quantize_part", "supports", "values_part"]
 
@@ -42,12 +46,15 @@ _EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still 
 def supports(fmt: MXFormat) -> bool:
     """Whether the kernels are exact for a format.
 
-    They are not for scales other than E8M0, for binades far from 1, for elements without mantissa
-    bits (of which the even one shows only in the exponent), and where a second mode leaves a gap
-    below the first.
+    They are not for powers of two other than E8M0, for binades far from 1, for elements and scales
+    without mantissa bits (of which the even one shows only in the exponent), and where a second
+    mode leaves a gap below the first.
     """
-    element = fmt.element
-    if fmt.scale != E8M0:
+    element, scale = fmt.element, fmt.scale
+    if isinstance(scale, ScaleFormat):
+        if scale != E8M0:
+            return False
+    elif scale.mantissa_bits < 1 or scale.quantum_exponent < _EMIN or scale.emax > _EMAX:
         return False
     if element.quantum_exponent < _EMIN or fmt.emax > _EMAX or element.mantissa_bits < 1:
         return False
@@ -111,30 +118,63 @@ def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+_SPLIT, _SIGNIFICANT = np.int64((1 << 31) - 1), np.int64((1 << 9) - 1)
+_FAR = np.float64(2.0**900)  # beyond all formats, and still a float64 times any scale
+
+
+@numba.njit(error_model="numpy")
+def _quotient(magnitude: Any, divisor: Any) -> Any:
+    """A float64 on the same side of all numbers of 44 bits or fewer as the exact quotient.
+
+    It equals such a number only if the exact quotient does. The divisor has at most 31 significant
+    bits, or is Inf, which gives 0.
+
+    A quotient rounded to float64 can only be wrong where it is such a number itself. There the
+    products of the divisor with both its halves, of 22 bits each, are exact, so they tell whether
+    anything is left over, and on which side.
+    """
+    quotient = np.float64(min(magnitude / divisor, _FAR))
+    bits = quotient.view(np.int64)
+    high = np.int64(bits & ~_SPLIT).view(np.float64)
+    left = (magnitude - high * divisor) - (quotient - high) * divisor
+    inexact = np.int64(left > 0) - np.int64(left < 0)
+    if bits & _SIGNIFICANT != 0:
+        inexact = np.int64(0)
+    return np.int64(bits + inexact).view(np.float64)
+
+
 @lru_cache(maxsize=16)
 def _quantize_kernel(
-    single: bool, rounding: str, complement: bool, fused: bool
+    single: bool, rounding: str, complement: bool, fused: bool, divided: bool
 ) -> Callable[..., None]:
     """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement.
 
-    It writes codes and scales or, fused with what dequantises them, values.
+    It writes codes and scales or, fused with what dequantises them, values of the same type. Scales
+    are of E8M0 or, with `divided`, have a mantissa. These, and stochastic rounding, whose random
+    bits reach below float32's range, take the arithmetic of float64.
 
     Columns may be of three axes: segments, each cut into tiles of its own, the columns that are
     cut, and `inner` elements of tiles side by side for each of them.
     """
-    real: Any = np.float32 if single else np.float64
-    integer: Any = np.int32 if single else np.int64
-    mantissa_bits = 23 if single else 52
-    bias = 127 if single else 1023
-    sign_shift = integer(31 if single else 63)
-    magnitude_mask = integer((1 << (31 if single else 63)) - 1)
-    mantissa_mask = integer((1 << mantissa_bits) - 1)
-    exponent_mask = integer(magnitude_mask - mantissa_mask)
+    narrow = single and rounding != "sr" and not divided
+    stored: Any = np.float32 if single else np.float64
+    place: Any = np.int32 if single else np.int64
+    stored_bits = 23 if single else 52
+    stored_bias = 127 if single else 1023
+    sign_shift = place(31 if single else 63)
+    magnitude_mask = place((1 << (31 if single else 63)) - 1)
+    fraction_mask = place((1 << stored_bits) - 1)
+    infinity = place(magnitude_mask - fraction_mask)
+    real: Any = np.float32 if narrow else np.float64
+    integer: Any = np.int32 if narrow else np.int64
+    mantissa_bits = 23 if narrow else 52
+    bias = 127 if narrow else 1023
+    exponent_mask = integer((2 * bias + 1) << mantissa_bits)
     twice_bias_field = integer(2 * bias << mantissa_bits)
     two_to_mantissa = real(2.0**mantissa_bits)
     half = real(0.5)
     two_to_32 = np.float64(2.0**32)
-    scale_bias, top_scale, nan_scale = E8M0.bias, E8M0.max_code, E8M0.nan_code
+    scale_bias, top_scale = E8M0.bias, E8M0.max_code
 
     @_jit
     def kernel(
@@ -152,7 +192,10 @@ def _quantize_kernel(
         emax: int,
         fmt: Any,
         largest_value: Any,
-        reciprocals: Any,
+        scale_fmt: Any,
+        nan_scale: int,
+        unit_of_scales: Any,
+        factors: Any,
         powers: Any,
     ) -> None:
         mantissa, emin, sub_mantissa, sub_emin, largest, code_width = fmt
@@ -162,13 +205,16 @@ def _quantize_kernel(
         drop, sub_drop = integer(mantissa_bits - mantissa), integer(mantissa_bits - sub_mantissa)
         code_mask = np.int32((1 << code_width) - 1)
         sign_bit = np.int32(1 << (code_width - 1))
+        # The same of scales with a mantissa, which have one mode.
+        scale_lowest = integer(integer(scale_fmt[1] + bias) << mantissa_bits)
+        scale_drop, largest_scale = integer(mantissa_bits - scale_fmt[0]), integer(scale_fmt[4])
         outer, height, width = x.shape
         segment = max(width // segments, 1)  # none are of no width
-        top = np.empty(width, integer)  # largest magnitude of a column of tiles, as bits
-        reciprocal = np.empty(width, real)  # of the scale
+        top = np.empty(width, place)  # largest magnitude of a column of tiles, as bits
+        factor = np.empty(width, real)  # the reciprocal of the scale, or a scale with a mantissa
         scale = np.empty(width if fused else 0, real)
         # The same of each tile of a row of tiles.
-        largest_of = np.empty(width, integer)
+        largest_of = np.empty(width, place)
         factor_of = np.empty(width, real)
         power_of = np.empty(width if fused else 0, real)
         for o in range(outer):
@@ -181,16 +227,16 @@ def _quantize_kernel(
                         top[c] = bits[o, first, c] & magnitude_mask
                     for r in range(first + 1, last):
                         for c in range(width):
-                            top[c] = max(top[c], integer(bits[o, r, c] & magnitude_mask))
+                            top[c] = max(top[c], place(bits[o, r, c] & magnitude_mask))
                 tiles = 0
                 for start in range(0, width, segment):
                     for left in range(start, start + segment, columns * inner):
                         right = min(left + columns * inner, start + segment)
                         if inner == 1:
-                            amax = integer(0)
+                            amax = place(0)
                             within = line[left:right]  # from 0 on, so the loop vectorises
                             for c in range(within.size):
-                                amax = max(amax, integer(within[c] & magnitude_mask))
+                                amax = max(amax, place(within[c] & magnitude_mask))
                             largest_of[tiles] = amax
                         else:
                             for i in range(inner):
@@ -201,20 +247,31 @@ def _quantize_kernel(
                         tiles += inner
                 for tile in range(tiles):
                     amax = largest_of[tile]
-                    exponent = (amax >> mantissa_bits) - bias
-                    fraction = amax & mantissa_mask
-                    if exponent == -bias and amax != 0:  # a subnormal maximum
-                        exponent += 1
-                        while fraction >> mantissa_bits == 0:
-                            fraction <<= 1
-                            exponent -= 1
-                        fraction &= mantissa_mask
-                    byte = exponent + (fraction >= carry) - emax + scale_bias
-                    byte = min(max(byte, 0), top_scale)
-                    if amax == 0:
-                        byte = 0
-                    factor_of[tile] = reciprocals[byte]
-                    if amax >= exponent_mask:
+                    if divided:
+                        # What is not finite takes any scale at first.
+                        finite = place(amax if amax < infinity else 0)
+                        wanted = _quotient(real(finite.view(stored)), unit_of_scales)
+                        field = integer(real(wanted).view(integer) & exponent_mask)
+                        field = max(field, scale_lowest)
+                        unit = integer(field + (scale_drop << mantissa_bits))
+                        quanta = real(wanted + unit.view(real)).view(integer) - unit
+                        byte = quanta + integer((field - scale_lowest) >> scale_drop)
+                        byte = min(byte, largest_scale)
+                    else:
+                        exponent = (amax >> stored_bits) - stored_bias
+                        fraction = amax & fraction_mask
+                        if exponent == -stored_bias and amax != 0:  # a subnormal maximum
+                            exponent += 1
+                            while fraction >> stored_bits == 0:
+                                fraction <<= 1
+                                exponent -= 1
+                            fraction &= fraction_mask
+                        byte = exponent + (fraction >= carry) - emax + scale_bias
+                        byte = min(max(byte, 0), top_scale)
+                        if amax == 0:
+                            byte = 0
+                    factor_of[tile] = factors[byte]
+                    if amax >= infinity:
                         byte = nan_scale
                         special = True
                     if fused:
@@ -226,7 +283,7 @@ def _quantize_kernel(
                     for left in range(start, start + segment, columns * inner):
                         right = min(left + columns * inner, start + segment)
                         if inner == 1:
-                            spread = reciprocal[left:right]
+                            spread = factor[left:right]
                             for c in range(spread.size):
                                 spread[c] = factor_of[tiles]
                             if fused:
@@ -236,13 +293,16 @@ def _quantize_kernel(
                         else:
                             for c in range(left, right, inner):
                                 for i in range(inner):
-                                    reciprocal[c + i] = factor_of[tiles + i]
+                                    factor[c + i] = factor_of[tiles + i]
                                     if fused:
                                         scale[c + i] = power_of[tiles + i]
                         tiles += inner
                 for r in range(first, last):
                     for c in range(width):
-                        relative = real(abs(x[o, r, c]) * reciprocal[c])
+                        if divided:
+                            relative = _quotient(real(abs(x[o, r, c])), factor[c])
+                        else:
+                            relative = real(real(abs(x[o, r, c])) * factor[c])
                         field = integer(real(relative).view(integer) & exponent_mask)
                         below = field < lowest_field
                         dropped = sub_drop if below else drop
@@ -266,12 +326,14 @@ def _quantize_kernel(
                             quanta = integer(whole)
                             rounded = real(whole * real(unit.view(real) / two_to_mantissa))
                         if fused:
-                            value = real(min(rounded, largest_value) * scale[c])
+                            value = stored(min(rounded, largest_value) * scale[c])
                             if complement:  # which has no -0
-                                value = value if bits[o, r, c] >= 0 else real(0) - value
+                                value = value if bits[o, r, c] >= 0 else stored(0) - value
                             else:
-                                signed = value.view(integer) | (bits[o, r, c] & ~magnitude_mask)
-                                value = integer(signed).view(real)
+                                signed = stored(value).view(place) | (
+                                    bits[o, r, c] & ~magnitude_mask
+                                )
+                                value = place(signed).view(stored)
                             values[o, r, c] = value
                             continue
                         code = np.int32(quanta + integer((field - lowest) >> dropped))
@@ -288,6 +350,83 @@ def _quantize_kernel(
                             codes[o, first:last, left : min(left + columns, width)] = 0
 
     return kernel
+
+
+@_jit
+def _widen_float16(halves: Any, out: Any) -> None:
+    """Float32 from the bits of float16."""
+    for i in range(halves.size):
+        magnitude = np.int32(np.int32(halves[i] & 0x7FFF) << 13)
+        value = np.float32(magnitude.view(np.float32) * np.float32(2.0**112))
+        if magnitude >= 0x0F800000:  # Inf and NaN
+            value = np.int32(magnitude | 0x7F800000).view(np.float32)
+        sign = np.int32(np.int32(halves[i] & 0x8000) << 16)
+        out[i] = np.int32(np.float32(value).view(np.int32) | sign).view(np.float32)
+
+
+@_jit
+def _narrow_float16(values: Any, bits: Any, out: Any) -> None:
+    """Bits of float16 nearest to float32, a tie to the even one; NaN is 0x7e00 or 0xfe00."""
+    for i in range(bits.size):
+        magnitude = np.int32(bits[i] & 0x7FFFFFFF)
+        # Among the subnormal numbers, adding 1/2 leaves multiples of 2^-24 in the low bits.
+        tiny = np.float32(abs(values[i]) + np.float32(0.5)).view(np.int32) - 0x3F000000
+        half = np.int32((magnitude - 0x38000000 + 0x0FFF + ((magnitude >> 13) & 1)) >> 13)
+        half = np.int32(tiny) if magnitude < 0x38800000 else half
+        half = np.int32(0x7C00) if magnitude >= 0x47800000 else half
+        half = np.int32(0x7E00) if magnitude > 0x7F800000 else half
+        out[i] = np.uint16(half | ((bits[i] >> 16) & 0x8000))
+
+
+@_jit
+def _narrow_bfloat16(values: Any, bits: Any, out: Any) -> None:
+    """Bits of bfloat16 nearest to float32, a tie to the even one; NaN is 0x7fc0 or 0xffc0."""
+    for i in range(bits.size):
+        odd = np.int32(np.int32(bits[i] >> 16) & 1)
+        up = np.int32(np.int32(bits[i] + odd) + np.int32(0x7FFF))
+        nan = np.int32(bits[i] | 0x7FC00000)
+        # NaN is the only number that is not itself.
+        short = up if values[i] == values[i] else nan
+        out[i] = np.uint16(np.int32(short >> 16))
+
+
+@_jit
+def _widen_bfloat16(shorts: Any, out: Any) -> None:
+    """Bits of float32 from those of bfloat16."""
+    for i in range(shorts.size):
+        out[i] = np.int32(np.int32(shorts[i]) << 16)
+
+
+def _floats(x: NDArray[Any]) -> NDArray[Any]:
+    """The numbers of an array, contiguous: float64 as they are, all others as float32."""
+    shorts = bfloat16_bits(x)
+    if shorts is None and x.dtype != np.float16:
+        wide = np.float64 if x.dtype.itemsize == np.dtype(np.float64).itemsize else np.float32
+        return np.ascontiguousarray(widened(x, wide))
+    values = np.empty(x.shape, np.float32)
+    flat = values.reshape(-1)
+    if shorts is None:
+        _widen_float16(np.ascontiguousarray(x).reshape(-1).view(np.uint16), flat)
+    else:
+        native = np.ascontiguousarray(shorts, np.uint16).reshape(-1)
+        _widen_bfloat16(native, flat.view(np.int32))
+    return values
+
+
+@contextmanager
+def _float_results(out: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """A contiguous array of float32 or float64 to write to: `out`, or one rounded to it then."""
+    shorts = bfloat16_bits(out)
+    if shorts is None and out.dtype != np.float16:
+        with _contiguous(out) as buffer:
+            yield buffer
+        return
+    values = np.empty(out.shape, np.float32)
+    yield values
+    flat = values.reshape(-1)
+    narrow = _narrow_float16 if shorts is None else _narrow_bfloat16
+    with _contiguous(out.view(np.uint16)) as buffer:
+        narrow(flat, flat.view(np.int32), buffer.reshape(-1))
 
 
 @_jit
@@ -336,30 +475,24 @@ def quantize_part(
     scales: NDArray[np.uint8],
     tensor_scale: float = 1.0,
 ) -> None:
-    """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`.
-
-    The scale of the tensor is 1 in every format that the kernels support.
-    """
+    """Codes and scales of a part of a tensor, as `mxsafe.codec.numpy_engine.quantize_part`."""
     if _is_transposed(x):
         words = None if words is None else words.T
         quantize_part(
             x.T, fmt, lengths[::-1], rounding, scale_mode, words, codes.T, scales.T, tensor_scale
         )
         return
-    # Random bits reach below float32's range, so stochastic rounding is float64's.
-    single = x.dtype.itemsize < np.dtype(np.float64).itemsize and rounding != "sr"
-    values = np.ascontiguousarray(widened(x, np.float32 if single else np.float64))
     shape, tile = three_axes(x.shape, lengths)
     with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
         _run_kernel(
-            values.reshape(shape),
+            _floats(x).reshape(shape),
             None if words is None else words.reshape(shape),
             code_buffer.reshape(shape),
             scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
             None,
             (1, 1),
             tile,
-            (fmt, rounding, scale_mode),
+            (fmt, rounding, scale_mode, tensor_scale),
         )
 
 
@@ -371,31 +504,26 @@ def values_part(
     scale_mode: str,
     words: NDArray[np.uint32] | None,
     values: NDArray[Any],
+    tensor_scale: float = 1.0,
 ) -> None:
     """Values of a part of a tensor in a format, without codes: quantised and dequantised.
 
-    Axes may be in any order; `values` is contiguous, of float64 or else float32 as `x` is wide.
+    Axes may be in any order; `values` has the dtype of `x`. In the 16-bit ones they are rounded
+    from float32.
     """
-    # Random bits reach below float32's range, so stochastic rounding is float64's.
-    real = np.float32 if values.dtype == np.float32 and rounding != "sr" else np.float64
-    wide = np.ascontiguousarray(widened(x, real))
     shape, tile, columns = _five_axes(x.shape, lengths)
-    contiguous = values.dtype == real and values.flags.c_contiguous
-    result = values if contiguous else np.empty(values.shape, real)
     none = np.zeros((1, 1, 1), np.uint8)
-    _run_kernel(
-        wide.reshape(shape),
-        None if words is None else words.reshape(shape),
-        none,
-        none,
-        result.reshape(shape),
-        columns,
-        tile,
-        (fmt, rounding, scale_mode),
-    )
-    if result is not values:
-        with np.errstate(over="ignore"):  # a scale that carries an element beyond float32
-            values[...] = result
+    with _float_results(values) as result:
+        _run_kernel(
+            _floats(x).reshape(shape),
+            None if words is None else words.reshape(shape),
+            none,
+            none,
+            result.reshape(shape),
+            columns,
+            tile,
+            (fmt, rounding, scale_mode, tensor_scale),
+        )
 
 
 def _five_axes(
@@ -424,28 +552,44 @@ def _run_kernel(
     values: NDArray[Any] | None,
     columns: tuple[int, int],
     tile: tuple[int, int],
-    task: tuple[MXFormat, str, str],
+    task: tuple[MXFormat, str, str, float],
 ) -> None:
     """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
-    fmt, rounding, scale_mode = task
+    fmt, rounding, scale_mode, tensor_scale = task
     single = x.dtype == np.float32
-    integer = np.int32 if single else np.int64
-    _quantize_kernel(single, rounding, isinstance(fmt.element, IntFormat), values is not None)(
+    place = np.int32 if single else np.int64
+    divided = not isinstance(fmt.scale, ScaleFormat)
+    real = np.float32 if single and rounding != "sr" and not divided else np.float64
+    if divided:
+        powers = _scale_table(fmt, tensor_scale)
+        factors = np.where(powers > 0, powers, np.inf)
+    else:
+        powers, factors = (_powers(real is np.float32, sign) for sign in (1, -1))
+    complement = isinstance(fmt.element, IntFormat)
+    _quantize_kernel(single, rounding, complement, values is not None, divided)(
         x,
-        x.view(integer),
+        x.view(place),
         np.zeros((1, 1, 1), np.uint32) if words is None else words,
         codes,
         scales,
         np.zeros((1, 1, 1), x.dtype) if values is None else values,
         *columns,
         *tile,
-        integer(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
+        place(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
         fmt.emax,
         _binades(fmt.element),
-        x.dtype.type(fmt.element.max_value),
-        _powers(single, -1),
-        _powers(single, 1),
+        real(fmt.element.max_value),
+        _binades(fmt.scale) if isinstance(fmt.scale, FloatFormat) else _binades(fmt.element),
+        fmt.nan_scale,
+        np.float64(fmt.element.max_value * tensor_scale),
+        factors,
+        powers,
     )
+
+
+def _scale_table(fmt: MXFormat, tensor_scale: float) -> NDArray[np.float64]:
+    """Scales with a mantissa, by their codes, times that of the tensor; exact, and NaN for NaN."""
+    return scale_values(np.arange(fmt.nan_scale + 1), fmt.scale) * tensor_scale
 
 
 def dequantize_part(
@@ -458,20 +602,24 @@ def dequantize_part(
 ) -> None:
     """Values of a part of a tensor, as `mxsafe.codec.numpy_engine.dequantize_part`.
 
-    The scale of the tensor is 1 in every format that the kernels support.
+    `values` may be of float16 or bfloat16 too, to which they are rounded from float32.
     """
     if _is_transposed(codes):
         dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
     shape, tile = three_axes(codes.shape, lengths)
-    with _contiguous(values) as buffer:
+    with _float_results(values) as result:
+        if isinstance(fmt.scale, ScaleFormat):
+            powers = _powers(result.dtype == np.float32, 1)
+        else:
+            powers = _scale_table(fmt, tensor_scale)
         _dequantize_kernel(
             np.ascontiguousarray(codes).reshape(shape),
             np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
-            _table(fmt.element).astype(values.dtype),
-            _powers(values.dtype == np.float32, 1),
+            _table(fmt.element).astype(powers.dtype),
+            powers,
             *tile,
-            buffer.reshape(shape),
+            result.reshape(shape),
         )
 
 

@@ -4,14 +4,22 @@ Codes are packed without gaps, the first in the lowest bits: code ``i`` of ``w``
 ``w*i`` to ``w*i + w - 1`` of a little-endian string of bits. So 4-bit codes lie two in a byte, low
 nibble first, four 6-bit codes fill three bytes, and 8-bit codes are bytes. Unused bits are zero.
 
-A tensor becomes one string of bytes in either of two layouts:
+A tensor becomes one string of bytes in one of three layouts:
 
 ``planar``
     all codes in C order as one packed string, then all scale bytes in C order;
 ``inline``
     block after block in the C order of the scales: the scale byte, then the block's codes in C
     order, packed and filled up with zeros to whole bytes. Ragged blocks at an edge are filled up
-    with zero codes first, so that every block takes the same number of bytes.
+    with zero codes first, so that every block takes the same number of bytes;
+``gguf``
+    what GGUF files hold, the blocks of GGML: of ``mxfp4_e2m1`` in blocks of 32, 17 bytes each, and
+    of ``nvfp4`` in blocks of 16, four blocks in 36 bytes, all along a last axis that is a multiple
+    of 32, or 64. The scale bytes of such a group come first, then its codes block after block. The
+    low halves of the bytes of a block are the first half of its codes, the high halves the second.
+
+No layout says which one it is: the bytes of ``inline`` are as many as those of ``gguf``, in another
+order. GGML has no scale that is NaN, and reads the code of -0 as 0.
 
 The scale of a whole tensor, where the format has one, is not among the bytes: keep it beside them.
 """
@@ -25,14 +33,17 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec._inputs import choice, require_numbers, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec._scales import require_tensor_scale
-from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, require_tensor
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, tensor_of
+from mxsafe.formats import BLOCK_FORMATS, MXFormat, mx_format
 from mxsafe.validation import about, require_count, require_integer, shown
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
 
-Layout = Literal["planar", "inline"]
-LAYOUTS = ("planar", "inline")
+Layout = Literal["planar", "inline", "gguf"]
+LAYOUTS = ("planar", "inline", "gguf")
+
+_GGUF_GROUPS = {"mxfp4_e2m1": 1, "nvfp4": 4}
+"""Formats of GGUF, and how many blocks of their usual length make one of GGML's."""
 
 
 def _group(width: int) -> tuple[int, int]:
@@ -148,8 +159,9 @@ def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]
     ----------
     q : QuantizedTensor
         Tensor.
-    layout : {"planar", "inline"}
-        Codes then scales, or each scale before the codes of its block; see the module.
+    layout : {"planar", "inline", "gguf"}
+        Codes then scales, each scale before the codes of its block, or the blocks of GGML; see the
+        module.
 
     Returns
     -------
@@ -158,13 +170,20 @@ def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]
     Raises
     ------
     ValueError
-        If `layout` is unknown.
+        If `layout` is unknown, or ``gguf`` and the tensor is none of GGUF's or has a scale that is
+        NaN.
     """
     choice("layout", layout, LAYOUTS)
-    require_tensor(q)
+    q = tensor_of("q", q)
     width = q.format.element.width
     if layout == "planar":
         return np.concatenate([pack_codes(q.codes.reshape(-1), width), q.scales.reshape(-1)])
+    if layout == "gguf":
+        group, half = _gguf_group(q.format, q.shape, q.block, q.axis), q.format.block // 2
+        _require_gguf_scales("q", q.scales, q.format)
+        pairs = q.codes.reshape(-1, group, 2, half)
+        nibbles = (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(-1, group * half)
+        return np.concatenate([q.scales.reshape(-1, group), nibbles], axis=1).reshape(-1)
     lengths = block_lengths(q.shape, blocked_axes(q.codes.ndim, q.block, q.axis))
     counts = blocks_shape(q.shape, lengths)
     edges = [(0, n * m - size) for n, m, size in zip(counts, lengths, q.shape, strict=True)]
@@ -192,8 +211,8 @@ def from_bytes(
         The bytes.
     format, shape, block, axis
         Of the tensor; `block` is by default the format's usual one.
-    layout : {"planar", "inline"}
-        Layout of the bytes.
+    layout : {"planar", "inline", "gguf"}
+        Layout of the bytes, see the module.
     tensor_scale : float, optional
         Scale of the tensor, if the format has one.
 
@@ -224,6 +243,7 @@ def from_bytes(
             f"data must be bytes or a uint8 array of rank 1, not {raw.dtype} of rank {raw.ndim}"
         )
     blocks, elements = math.prod(counts), math.prod(lengths)
+    group = _gguf_group(fmt, shape, block, axis) if layout == "gguf" else 1
     if layout == "planar":
         code_bytes = -(-math.prod(shape) * width // 8)
         expected = code_bytes + blocks
@@ -239,6 +259,14 @@ def from_bytes(
             codes = unpack_codes(raw[:code_bytes], width, math.prod(shape)).reshape(shape)
         scales = raw[code_bytes:].reshape(counts).copy()
         return QuantizedTensor(codes, scales, fmt, block, axis, factor)
+    if layout == "gguf":
+        half = fmt.block // 2
+        groups = raw.reshape(-1, group * (1 + half))
+        scales = groups[:, :group].reshape(counts)
+        _require_gguf_scales("data", scales, fmt)
+        nibbles = groups[:, group:].reshape(-1, group, 1, half)
+        codes = np.concatenate([nibbles & 0xF, nibbles >> 4], axis=2).reshape(shape)
+        return QuantizedTensor(codes, scales, fmt, block, axis, factor)
     rows = raw.reshape(blocks, 1 + code_bytes)
     with about(packed="data"):
         split = unpack_codes(rows[:, 1:], width, elements).reshape(*counts, *lengths)
@@ -250,6 +278,35 @@ def from_bytes(
         raise ValueError("data must have zeros where ragged blocks are filled up, not other codes")
     scales = rows[:, 0].reshape(counts).copy()
     return QuantizedTensor(codes, scales, fmt, block, axis, factor)
+
+
+def _gguf_group(fmt: MXFormat, shape: tuple[int, ...], block: Block, axis: Axis) -> int:
+    """How many blocks make one of GGML's; or a clear error, if GGUF has no such tensor."""
+    group = _GGUF_GROUPS.get(fmt.name, 0)
+    if not group or BLOCK_FORMATS[fmt.name] != fmt:
+        names = ", ".join(_GGUF_GROUPS)
+        raise ValueError(f"format must be one of {names} for layout gguf, not {fmt.name}")
+    along = blocked_axes(len(shape), block, axis)
+    if along != [(-1, fmt.block)]:
+        raise ValueError(
+            f"block must be {fmt.block} along the last axis for layout gguf, not {shown(block)} "
+            f"along {shown(axis)}"
+        )
+    if shape[-1] % (group * fmt.block):
+        raise ValueError(
+            f"shape must have a last axis that is a multiple of {group * fmt.block} for {fmt.name} "
+            f"in layout gguf, not {shape[-1]}"
+        )
+    return group
+
+
+def _require_gguf_scales(name: str, scales: NDArray[np.uint8], fmt: MXFormat) -> None:
+    """Refuse the code of a NaN, which is a number to GGML."""
+    if (scales == fmt.nan_scale).any():
+        raise ValueError(
+            f"{name} must have no scale {fmt.nan_scale:#x} in layout gguf: it is NaN here, and a "
+            "number to GGML"
+        )
 
 
 def _blocks_first(rank: int) -> list[int]:

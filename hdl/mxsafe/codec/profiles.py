@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec import elements
 from mxsafe.codec._inputs import FLOAT_DTYPES, choice, require_numbers, to_float64, widened
 from mxsafe.codec._scales import require_tensor_scale
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import SCALE_MODES, QuantizedTensor, ScaleMode, dequantize, quantize
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES, NVFP4Profile, quantize_nvfp4_like
 from mxsafe.formats import BLOCK_FORMATS, E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
@@ -429,6 +430,7 @@ def _round_magnitudes(
     return codes.astype(np.uint8)
 
 
+@subnormals()
 def quantize_like(
     x: ArrayLike,
     profile: str | Profile | NVFP4Profile,
@@ -682,6 +684,7 @@ def _reasons(
     return chosen
 
 
+@subnormals()
 def divergence(
     x: ArrayLike,
     profile: str | Profile,

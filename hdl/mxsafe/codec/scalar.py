@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import e8m0
 from mxsafe.codec._inputs import to_codes, to_float64
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_bits, random_of
 from mxsafe.formats import E8M0, FloatFormat, ScaleFormat, scalar_format
 from mxsafe.validation import settled
@@ -74,6 +75,7 @@ def _finite_magnitudes(
     return codes + up
 
 
+@subnormals()
 def encode(
     x: ArrayLike,
     format: str | FloatFormat | ScaleFormat,
@@ -147,6 +149,7 @@ def encode(
     return (codes.astype(np.uint64) | signs).astype(_code_dtype(fmt.width))[()]
 
 
+@subnormals()
 def decode(codes: ArrayLike, format: str | FloatFormat | ScaleFormat) -> NDArray[np.float64]:
     """Convert codes of a scalar format to float64.
 

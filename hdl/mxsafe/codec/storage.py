@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from mxsafe.atomic import write_atomically
 from mxsafe.codec._scales import require_tensor_scale
-from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.codec.blocks import QuantizedTensor, is_tensor, tensor_of
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.validation import checked, settled, shown
+from mxsafe.validation import checked, other_than, settled, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -78,17 +78,19 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         If safetensors is not installed.
     """
     path = _with_known_suffix(path)
-    named = {"tensor": tensors} if isinstance(tensors, QuantizedTensor) else tensors
+    named = {"tensor": tensors} if is_tensor(tensors) else tensors
     if not isinstance(named, Mapping):
-        raise TypeError(
-            f"tensors must be a QuantizedTensor or a mapping of them, not {type(tensors).__name__}"
-        )
+        words = "a QuantizedTensor or a mapping of them"
+        raise TypeError(f"tensors must be {words}, not {other_than(words, tensors)}")
     arrays: Arrays = {}
     about: dict[str, dict[str, Any]] = {}
-    for name, q in named.items():
+    for name, given in named.items():
         _require_name(name)
-        if not isinstance(q, QuantizedTensor):
-            raise TypeError(f"tensors must be QuantizedTensors, not {type(q).__name__} for {name}")
+        if not is_tensor(given):
+            raise TypeError(
+                f"tensors must be QuantizedTensors, not {type(given).__name__} for {name}"
+            )
+        q = tensor_of(name, given)
         if BLOCK_FORMATS.get(q.format.name) != q.format:
             raise ValueError(f"format must be in the catalogue to be saved, not {q.format.name}")
         packed = pack_codes(q.codes, q.format.element.width)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec._scales import require_tensor_scale
-from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, require_tensor
+from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, tensor_of
 from mxsafe.formats import BLOCK_FORMATS
 from mxsafe.validation import checked
 
@@ -50,7 +50,7 @@ def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
     ImportError
         If ml_dtypes is not installed.
     """
-    require_tensor(q)
+    q = tensor_of("q", q)
     if BLOCK_FORMATS.get(q.format.name) != q.format or q.format.name not in _DTYPES:
         raise ValueError(f"format must be one of {', '.join(_DTYPES)}, not {q.format.name}")
     scale = _dtype(q.format.scale.name)

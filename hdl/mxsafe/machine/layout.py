@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice, floats, widened
+from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import checked, require_positive_integer, shown
@@ -113,8 +114,7 @@ class OperandLayout:
         TypeError, ValueError
             If the matrix is not one of this layout.
         """
-        if not isinstance(q, QuantizedTensor):
-            raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+        q = tensor_of("q", q)
         if q.shape != (self.rows, self.columns):
             raise ValueError(f"q must have shape {(self.rows, self.columns)}, not {q.shape}")
         if q.block != self.block or (not isinstance(q.block, tuple) and q.axis != -1):

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import choice
-from mxsafe.codec.blocks import QuantizedTensor
+from mxsafe.codec._subnormals import subnormals
+from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Sums, WideExact
 from mxsafe.model.window import Window
@@ -17,6 +18,7 @@ from mxsafe.validation import (
     PositiveInteger,
     about,
     checked,
+    other_than,
     require_power_of_two,
 )
 
@@ -38,7 +40,9 @@ _CHUNK = 512
 def _own_block(q: QuantizedTensor, name: str, inner: int) -> int:
     """Block length of one operand along the inner dimension, or a clear error."""
     if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"{name} must be a QuantizedTensor, not {type(q).__name__}")
+        raise TypeError(
+            f"{name} must be a QuantizedTensor, not {other_than('a QuantizedTensor', q)}"
+        )
     if q.codes.ndim != 2:
         raise ValueError(f"{name} must be a matrix, not a tensor of rank {q.codes.ndim}")
     if isinstance(q.block, tuple):
@@ -78,9 +82,10 @@ def inner_block(
 
 
 @checked
+@subnormals()
 def matmul(
-    a: QuantizedTensor,
-    w: QuantizedTensor,
+    a: Quantized,
+    w: Quantized,
     *,
     arithmetic: ProductArithmetic = "fp12",
     lanes: AlikePower = 4,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import Numbers, choice
-from mxsafe.codec.blocks import blocked_axes, require_tensor
+from mxsafe.codec.blocks import Quantized, blocked_axes
 from mxsafe.formats import E8M0, MXFormat, mx_format
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.gemm import Arithmetic, matmul
@@ -80,8 +80,8 @@ def activate(x: Numbers, activation: ActivationName = "relu") -> NDArray[np.floa
 
 @checked
 def layer_output(
-    weights: QuantizedTensor,
-    samples: QuantizedTensor,
+    weights: Quantized,
+    samples: Quantized,
     *,
     activation: ActivationName = "relu",
     bias: Numbers | None = None,
@@ -204,8 +204,8 @@ class OperandBeats:
 
 @checked
 def layer_beats(
-    weights: QuantizedTensor,
-    samples: QuantizedTensor,
+    weights: Quantized,
+    samples: Quantized,
     *,
     activation: ActivationName = "relu",
     bias: Numbers | None = None,
@@ -236,7 +236,6 @@ def layer_beats(
     """
     columns = require_positive_integer("columns", columns)
     for name, q in (("weights", weights), ("samples", samples)):
-        require_tensor(q)
         require_scale(name, q.format)
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
     operands = _operands(product.shape, bias, residual)
@@ -329,7 +328,7 @@ def _length(block: Block) -> int:
 
 
 @checked
-def operand_beats(q: QuantizedTensor, *, columns: Alike = 16, lanes: Alike = 4) -> OperandBeats:
+def operand_beats(q: Quantized, *, columns: Alike = 16, lanes: Alike = 4) -> OperandBeats:
     """A matrix as beats of `s_axis_w`, each strip once.
 
     Parameters
@@ -348,7 +347,6 @@ def operand_beats(q: QuantizedTensor, *, columns: Alike = 16, lanes: Alike = 4) 
         If `q` is not a matrix with elements or its blocks run along the last axis, or a number is
         not a positive integer.
     """
-    require_tensor(q)
     require_scale("q", q.format)
     columns = require_positive_integer("columns", columns)
     lanes = require_positive_integer("lanes", lanes)

@@ -20,6 +20,7 @@ __all__ = [
     "FLOAT64",
     "Layout",
     "element_codes",
+    "largest_magnitude",
     "powers",
     "rounded",
     "scale_bytes",
@@ -204,48 +205,36 @@ def scale_bytes(amax: torch.Tensor, fmt: MXFormat, scale_mode: str, layout: Layo
     return torch.where(torch.isfinite(amax), byte, E8M0.nan_code)
 
 
-# Scales with a mantissa: everything below is for NVFP4 and the like, and in float64.
+# Scales with a mantissa: everything below is for NVFP4 and the like, and divides in float64.
 
-_SCALE_BITS, _MORE_BITS = 31, 19
-
-
-def _scaled(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """``x * 2^exponent`` for normal results and exponents up to +-2000."""
-    half = exponent >> 1
-    for part in (half, exponent - half):
-        x = x * ((part + FLOAT64.bias) << FLOAT64.mantissa_bits).view(torch.float64)
-    return x
+_SCALE_BITS = 31
 
 
-def _split(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Significands of 53 bits as integers, and exponents, of numbers that are not negative."""
-    bits = FLOAT64.mantissa_bits
-    tiny = x < 2.0 ** (1 - FLOAT64.bias)
-    place = torch.where(tiny, x * 2.0**_SUBNORMALS, x).view(torch.int64)
-    exponent = (place >> bits) - FLOAT64.bias - bits
-    significand = (place & FLOAT64.mantissa_mask) | 1 << bits
-    significand = torch.where(x == 0, 0, significand)
-    return significand, torch.where(tiny, exponent - _SUBNORMALS, exponent)
+def _quotients(numerator: torch.Tensor, divisor: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Quotients as numbers of `layout` that round to a format as the exact ones do.
 
+    They are on the same side of all numbers of 22 bits (float64: 44 bits) or fewer as the exact
+    quotients, and equal such a number only if the exact ones do. Neither operand (float64) is
+    negative; the divisor has at most 31 significant bits, or is Inf, and is not zero.
 
-def _quotients(numerator: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
-    """``numerator / divisor`` to 50 bits or more; the last is 1 if anything is left over.
-
-    As `mxsafe.codec._scales.quotients`: to round such a quotient is to round the exact one. Neither
-    is negative; the divisor is not zero and has at most 31 significant bits.
+    A rounded quotient can only be wrong where it is such a number itself. There the products of the
+    divisor with both its halves, of 22 bits each, are exact, so they tell whether anything is left
+    over, and on which side.
     """
-    dividend, exponent = _split(numerator)
-    by, shift = _split(divisor)
-    by = by >> (FLOAT64.mantissa_bits + 1 - _SCALE_BITS)
-    shift = shift + (FLOAT64.mantissa_bits + 1 - _SCALE_BITS)
-    dividend = dividend << 10
-    whole = torch.div(dividend, by, rounding_mode="floor")
-    rest = (dividend - whole * by) << _MORE_BITS
-    more = torch.div(rest, by, rounding_mode="floor")
-    left = (rest - more * by > 0).to(torch.int64)
-    bits = ((whole << _MORE_BITS) | more) << 1 | left
-    places = (exponent - shift - (10 + _MORE_BITS + 1)).clamp(-1000, 900)
-    return _scaled(bits.to(torch.float64), places)
+    narrow = layout.real == torch.float32
+    # Beyond all formats, and still finite times any scale.
+    far = 2.0**120 if narrow else 2.0**900
+    quotient = (numerator / divisor).clamp_max_(far).to(layout.real)
+    bits = quotient.view(layout.integer)
+    spare = (1 << 2) - 1 if narrow else (1 << 9) - 1
+    if narrow:
+        left = numerator - quotient.double() * divisor
+    else:
+        high = (bits & -(1 << _SCALE_BITS)).view(layout.real)
+        left = (numerator - high * divisor) - (quotient - high) * divisor
+    whole = bits & spare == 0
+    inexact = (whole & (left > 0)).to(layout.integer) - (whole & (left < 0)).to(layout.integer)
+    return (bits + inexact).view(layout.real)
 
 
 def scale_codes(
@@ -264,26 +253,37 @@ def scale_codes(
     """
     assert isinstance(fmt.scale, FloatFormat)
     finite = torch.isfinite(amax)
-    wanted = _quotients(torch.where(finite, amax, 0.0), fmt.element.max_value * tensor_scale)
+    divisor = fmt.element.max_value * tensor_scale
+    wanted = _quotients(torch.where(finite, amax, 0.0), divisor, FLOAT64)
     scales = rounded(wanted, fmt.scale, "rne", None, FLOAT64)
     codes = torch.where(finite, element_codes(scales, fmt.scale, FLOAT64), fmt.nan_scale)
     return codes, torch.where(finite, scales, torch.nan) * tensor_scale
 
 
-def scaled_by_quotient(magnitude: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Magnitudes (float64) over their scales; 0 under a scale of 0 and under one that is NaN."""
-    usable = factors > 0.0
-    relative = _quotients(torch.where(usable, magnitude, 0.0), torch.where(usable, factors, 1.0))
-    return torch.where(usable, relative, 0.0)
+def scaled_by_quotient(
+    magnitude: torch.Tensor, factors: torch.Tensor, layout: Layout
+) -> torch.Tensor:
+    """Magnitudes over their scales (both float64), as numbers of `layout` that round alike.
+
+    0 under a scale of 0, and anything under one that is NaN.
+    """
+    return _quotients(magnitude, torch.where(factors > 0.0, factors, torch.inf), layout)
 
 
-def tensor_scale_of(values: torch.Tensor, fmt: MXFormat) -> torch.Tensor:
-    """Scale of a tensor of floats, see `mxsafe.quantize`, as float32 in a tensor of rank 0."""
+def largest_magnitude(values: torch.Tensor) -> torch.Tensor:
+    """Largest finite magnitude, or 0, as float64 in a tensor of rank 0."""
     magnitude = values.abs()
-    finite = torch.where(torch.isfinite(magnitude), magnitude, 0.0).to(torch.float64)
-    amax = finite.amax() if finite.numel() else finite.new_zeros(())
+    finite = torch.where(torch.isfinite(magnitude), magnitude, 0.0)
+    return (finite.amax() if finite.numel() else finite.new_zeros(())).to(torch.float64)
+
+
+def tensor_scale_of(amax: torch.Tensor, fmt: MXFormat) -> torch.Tensor:
+    """Scale of a tensor from its largest finite magnitude (float64), see `mxsafe.quantize`.
+
+    As float32 in a tensor of rank 0.
+    """
     top = amax.new_tensor(fmt.scale.max_value * fmt.element.max_value)
     limits = torch.finfo(torch.float32)
     smallest = 2.0**-149
-    quotient = _quotients(amax, top).clamp(smallest, limits.max).to(torch.float32)
+    quotient = _quotients(amax, top, FLOAT64).clamp(smallest, limits.max).to(torch.float32)
     return torch.where(amax == 0, 1.0, quotient)

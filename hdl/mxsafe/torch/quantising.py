@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from torch.autograd.forward_ad import unpack_dual
 
 import mxsafe
 from mxsafe.codec import _engines, blocks, elements
-from mxsafe.codec._inputs import choice
+from mxsafe.codec._inputs import BFLOAT16, choice, widened
 from mxsafe.codec._parts import (
     Region,
     block_lengths,
@@ -30,9 +31,11 @@ from mxsafe.codec._parts import (
     three_axes,
 )
 from mxsafe.codec._scales import require_tensor_scale, scale_values
-from mxsafe.formats import IntFormat, MXFormat, ScaleFormat, mx_format
+from mxsafe.codec._subnormals import subnormals
+from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat, mx_format
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
+from mxsafe.validation import other_than
 
 __all__ = ["QuantizedTensor", "dequantize", "fake_quantize", "quantize"]
 
@@ -46,6 +49,9 @@ DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 WORTH_LOADING = 1 << 18
 """Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
+
+_SHARED = 1 << 15
+"""Elements of a tensor from which on PyTorch shares an operation among threads."""
 
 PART = 1 << 17
 """Elements that PyTorch is best given at a time on a CPU: intermediate results stay in a cache."""
@@ -80,7 +86,7 @@ class QuantizedTensor:
         return self.codes.shape
 
     def numpy(self) -> mxsafe.QuantizedTensor:
-        """The same codes and scales as NumPy's arrays, such as `mxsafe.matmul` takes."""
+        """The same codes and scales as NumPy's arrays."""
         scale = self.tensor_scale
         return mxsafe.QuantizedTensor(
             self.codes.cpu().numpy(),
@@ -90,6 +96,8 @@ class QuantizedTensor:
             self.axis,
             None if scale is None else np.float32(scale.item()),
         )
+
+    __quantized_tensor__ = numpy
 
     @property
     def T(self) -> QuantizedTensor:
@@ -111,6 +119,12 @@ class QuantizedTensor:
             f"QuantizedTensor(format={self.format.name!r}, shape={tuple(self.shape)}, "
             f"block={self.block}, axis={self.axis}{device})"
         )
+
+
+# What the pickled form of a tensor names: `torch.load` trusts it without being asked.
+torch.serialization.add_safe_globals(
+    [QuantizedTensor, MXFormat, FloatFormat, FloatFields, IntFormat, ScaleFormat]
+)
 
 
 class Task(NamedTuple):
@@ -170,7 +184,7 @@ def quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    with torch.no_grad():
+    with torch.no_grad(), _subnormals():
         words = random_words(random, t, task.rounding)
         chosen = choose_engine(engine, task.fmt, t)
         if chosen == "torch":
@@ -202,12 +216,20 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> tor
         If `q` is not a QuantizedTensor of this module, or `dtype` is another.
     """
     if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"q must be a QuantizedTensor of mxsafe.torch, not {type(q).__name__}")
+        raise TypeError(
+            f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
+        )
     if dtype not in DTYPES:
         raise TypeError(f"dtype must be {_names(DTYPES)}, not {dtype}")
+    with _subnormals():
+        return _dequantized(q, dtype)
+
+
+def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     wide = dtype == torch.float64
-    fast = _compiled_is_best(q.codes) and q.tensor_scale is None
-    if fast or not _arithmetic.supports(q.format):
+    if _arithmetic.supports(q.format) and _compiled_is_best(q.codes):
+        return _dequantized_compiled(q.numpy(), dtype)
+    if not _torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
         return torch.from_numpy(values).to(q.codes.device).to(dtype)
     layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
@@ -220,6 +242,25 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> tor
         scales = _looked_up(q.format.scale, q.scales, layout) * q.tensor_scale.to(device).double()
     result = tiles.join(tiles.split(relative) * scales.reshape(tiles.scale_shape))
     return result.to(torch.float64 if wide else torch.float32).to(dtype)
+
+
+def _dequantized_compiled(q: mxsafe.QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same by the project's compiled code."""
+    from mxsafe.codec import numba_engine
+
+    values = _empty(q.shape, dtype)
+    out = _as_numpy(values)
+    lengths = block_lengths(q.shape, blocks.blocked_axes(len(q.shape), q.block, q.axis))
+    factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
+
+    def work(here: Region) -> None:
+        where = blocks_of(here, lengths)
+        numba_engine.dequantize_part(
+            q.codes[here], q.scales[where], q.format, lengths, out[here], factor
+        )
+
+    _run_compiled(work, q.shape, lengths)
+    return values
 
 
 def _looked_up(fmt: Any, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -425,8 +466,13 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
         If the engine asked for is not installed.
     """
     choice("engine", name, ENGINES)
-    able = _arithmetic.supports(fmt)
-    if name == "torch" and not able:
+    supported = _arithmetic.supports(fmt)
+    if name == "torch" and not _torch_is_exact(fmt, t):
+        if supported:
+            raise ValueError(
+                "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal "
+                "numbers to zero, not 'torch'"
+            )
         raise ValueError(
             f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
             "here cannot do"
@@ -437,9 +483,28 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
         _engines.choose_engine("numba", fmt, t.numel())
     if name != "auto":
         return name
-    if not able:
-        return "numpy"
-    return "numba" if _compiled_is_best(t) and not fmt.tensor_scale else "torch"
+    if supported and _compiled_is_best(t):
+        return "numba"
+    return "torch" if _torch_is_exact(fmt, t) else "numpy"
+
+
+def _subnormals() -> AbstractContextManager[None]:
+    """As `mxsafe.codec._subnormals`; compiled code follows the flag of the processor."""
+    return nullcontext() if torch.compiler.is_compiling() else subnormals()
+
+
+def _torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
+    """Whether PyTorch's operations do a format, and keep subnormal numbers, in all its threads.
+
+    A thread that PyTorch started while the flag was set flushes them for good.
+    """
+    if not _arithmetic.supports(fmt):
+        return False
+    if torch.compiler.is_compiling() or t.device.type != "cpu" or t.numel() < _SHARED:
+        return True
+    with subnormals():
+        probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
+        return bool((probe * 0.5).view(torch.int32).amin() > 0)
 
 
 def _compiled_is_best(t: torch.Tensor) -> bool:
@@ -502,8 +567,17 @@ def _is_random(random: object) -> bool:
 
 def _as_numpy(t: torch.Tensor) -> np.ndarray:
     """An array of the numbers of a tensor; it shares their memory where it can."""
-    t = t.detach()
-    return (t.float() if t.dtype == torch.bfloat16 else t).cpu().numpy()
+    t = t.detach().cpu()
+    if t.dtype == torch.bfloat16:
+        return t.view(torch.int16).numpy().view(BFLOAT16)
+    return t.numpy()
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor in memory of NumPy's, which has larger pages and so is sooner written to."""
+    if dtype == torch.bfloat16:
+        return torch.from_numpy(np.empty(shape, np.int16)).view(dtype)
+    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch.")))
 
 
 def _reference(
@@ -578,15 +652,16 @@ def _rounded_tiles(
         scales = _arithmetic.powers(codes, 1, layout)
         magnitude = magnitude.mul_(_arithmetic.powers(codes, -1, layout))
     else:
-        codes, scales = _arithmetic.scale_codes(amax, task.fmt, shared.double())
-        magnitude = _arithmetic.scaled_by_quotient(magnitude, scales.expand_as(magnitude))
+        codes, scales = _arithmetic.scale_codes(amax.double(), task.fmt, shared.double())
+        layout = FLOAT64 if task.rounding == "sr" else FLOAT32
+        magnitude = _arithmetic.scaled_by_quotient(magnitude.double(), scales, layout)
     values = _arithmetic.rounded(magnitude, task.fmt.element, task.rounding, words, layout)
     return _Rounded(values, scales, codes, layout)
 
 
 def _working(t: torch.Tensor, task: Task) -> torch.Tensor:
     """The tensor in the dtype of the arithmetic: float64 if need be, else float32."""
-    wide = task.rounding == "sr" or not isinstance(task.fmt.scale, ScaleFormat)
+    wide = task.rounding == "sr"
     return t.to(torch.float64 if wide or t.dtype == torch.float64 else torch.float32)
 
 
@@ -596,7 +671,8 @@ def _shared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tens
         return None
     if given is not None:
         return torch.tensor(float(given), dtype=torch.float32, device=t.device)
-    return _arithmetic.tensor_scale_of(t, task.fmt)
+    largest = [_arithmetic.largest_magnitude(t[region]) for region in _regions(t, task)]
+    return _arithmetic.tensor_scale_of(torch.stack(largest).amax(), task.fmt)
 
 
 def _regions(t: torch.Tensor, task: Task) -> Iterator[Region]:
@@ -648,14 +724,25 @@ def quantized_values(
     t = t.detach()
     if not t.numel():
         return t.clone()
+    with _subnormals():
+        return _quantized_values(t, task, words, given, engine)
+
+
+def _quantized_values(
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    engine: str,
+) -> torch.Tensor:
     if engine == "torch":
         if task.fmt.tensor_scale and torch.compiler.is_compiling():
             from mxsafe.torch import _uncompiled  # which imports the compiler
 
             return _uncompiled.values(t, task, words, given)
         return values_by_operations(t, task, words, given)
-    if engine == "numba" and not task.fmt.tensor_scale:
-        return _values_compiled(t, task, words)
+    if engine == "numba":
+        return _values_compiled(t, task, words, given)
     q = _reference(t, task, words, given)
     wide = np.float64 if t.dtype == torch.float64 else np.float32
     return torch.from_numpy(mxsafe.dequantize(q, dtype=wide)).to(t.device).to(t.dtype)
@@ -681,7 +768,7 @@ def _values_of(
     tiles = _Tiles(tuple(t.shape), task.lengths)
     cut = _working(tiles.split(t), task)
     done = _rounded_tiles(cut, task, None if words is None else tiles.split(words), shared)
-    magnitudes = done.magnitudes.mul_(done.scales)
+    magnitudes = done.magnitudes.to(done.scales.dtype).mul_(done.scales)
     values = magnitudes.copysign_(cut)
     if isinstance(task.fmt.element, IntFormat):  # two's complement has no -0
         values = torch.where(values == 0, 0.0, values)
@@ -691,7 +778,9 @@ def _values_of(
     return values.to(t.dtype)
 
 
-def _values_compiled(t: torch.Tensor, task: Task, words: torch.Tensor | None) -> torch.Tensor:
+def _values_compiled(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+) -> torch.Tensor:
     """The same by the project's compiled code, in the order in which elements lie in memory."""
     from mxsafe.codec import numba_engine
 
@@ -699,7 +788,10 @@ def _values_compiled(t: torch.Tensor, task: Task, words: torch.Tensor | None) ->
     inverse = sorted(range(t.ndim), key=order.__getitem__)
     x = _as_numpy(t.permute(order))
     lengths = tuple(task.lengths[axis] for axis in order)
-    values = np.empty(x.shape, np.float64 if x.dtype == np.float64 else np.float32)
+    values = _empty(x.shape, t.dtype)
+    out = _as_numpy(values)
+    shared = blocks.usual_tensor_scale(x, task.fmt) if given is None else given
+    factor = 1.0 if shared is None else float(shared)
     numbers = None
     if words is not None:
         numbers = np.ascontiguousarray(words.permute(order).numpy().astype(np.uint32))
@@ -712,15 +804,25 @@ def _values_compiled(t: torch.Tensor, task: Task, words: torch.Tensor | None) ->
             task.rounding,
             task.mode,
             None if numbers is None else numbers[here],
-            values[here],
+            out[here],
+            factor,
         )
 
-    regions = list(parts(x.shape, lengths, _part_of_compiled(x.size)))
+    _run_compiled(work, x.shape, lengths)
+    return values.permute(inverse)
+
+
+def _run_compiled(
+    work: Callable[[Region], None], shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> None:
+    """Do the work on all parts of a tensor, and on one without another thread."""
+    from mxsafe.codec import numba_engine
+
+    regions = list(parts(shape, lengths, _part_of_compiled(math.prod(shape))))
     if len(regions) == 1:
         work(regions[0])
     else:
         _engines.run(numba_engine, work, regions)
-    return torch.from_numpy(values).permute(inverse).to(t.dtype)
 
 
 def _part_of_compiled(size: int) -> int:
@@ -731,11 +833,16 @@ def _part_of_compiled(size: int) -> int:
 
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
     """Where magnitudes are at most the largest of their blocks."""
-    if not t.numel() or not _arithmetic.supports(task.fmt):
+    with _subnormals():
+        return _compared(t, task, given)
+
+
+def _compared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
+    if not t.numel() or not _torch_is_exact(task.fmt, t):
         q = _reference(t, task, None, given)
         factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
         limits = scale_values(q.element_scales(), q.format.scale) * factor
-        within = np.abs(_as_numpy(t)) <= limits * q.format.element.max_value
+        within = np.abs(widened(_as_numpy(t), np.float64)) <= limits * q.format.element.max_value
         return torch.from_numpy(within).to(t.device)
     part = _working(t, task)
     tiles = _Tiles(tuple(part.shape), task.lengths)

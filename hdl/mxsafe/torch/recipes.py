@@ -87,6 +87,9 @@ class Quantiser:
         )
 
 
+torch.serialization.add_safe_globals([Quantiser])  # as those of `mxsafe.torch.quantising`
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What is done to the tensors of a product, none of them with a `Quantiser` of None.

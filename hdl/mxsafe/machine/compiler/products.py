@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor
 from mxsafe.codec._inputs import choice
+from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.ordering import Access
@@ -65,8 +66,7 @@ class Matrix:
         TypeError, ValueError
             If its shape, format or blocks are others.
         """
-        if not isinstance(q, QuantizedTensor):
-            raise TypeError(f"q must be a QuantizedTensor, not {type(q).__name__}")
+        q = tensor_of("q", q)
         if q.shape != self.shape or q.format != self.format:
             raise ValueError(
                 f"q must be {self.format.name} of shape {self.shape}, not {q.format.name} of "
