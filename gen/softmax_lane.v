@@ -105,6 +105,8 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   wire [23:0] \$213 ;
   wire [24:0] \$214 ;
   wire [25:0] \$215 ;
+  wire \$216 ;
+  wire \$217 ;
   wire [26:0] \$22 ;
   wire [24:0] \$23 ;
   wire [24:0] \$24 ;
@@ -188,6 +190,7 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   wire [4:0] \$97 ;
   wire [4:0] \$98 ;
   wire [4:0] \$99 ;
+  reg below_one_power;
   input clk;
   wire clk;
   input [23:0] complement;
@@ -205,6 +208,7 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   reg [22:0] exponent_product;
   input invalid;
   wire invalid;
+  wire is_below_one;
   wire is_near;
   input [31:0] key;
   wire [31:0] key;
@@ -560,8 +564,12 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   assign \$214  = \$213  + polynomial_rise_3_row;
   assign \$215  = \$214  + polynomial_rise_4_row;
   assign polynomial_total = \$215  + polynomial_rise_5_row;
-  assign number = { 3'h1, whole_power, mantissa_power, 3'h0 } & { counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power };
-  assign result = invalid ? 32'd2143289344 : number;
+  assign \$216  = & whole_sloped;
+  assign \$217  = ~ \$216 ;
+  assign is_below_one = counts_sloped & \$217 ;
+  assign number[22:3] = mantissa_power & { below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power, below_one_power };
+  assign number[30:23] = { 2'h1, whole_power } & { counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power, counts_power };
+  assign result = invalid ? 32'd2143289344 : { 1'h0, number[30:3], 3'h0 };
   assign is_near = counts_power & whole_power[5];
   assign term_near = { 1'h1, mantissa_power, 11'h000 } & { is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near, is_near };
   assign term_shifted_16 = whole_power[4] ? term_near : { 16'h0000, term_near[31:16] };
@@ -569,6 +577,8 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   assign term_shifted_4 = whole_power[2] ? term_shifted_8 : { 4'h0, term_shifted_8[31:4] };
   assign term_shifted_2 = whole_power[1] ? term_shifted_4 : { 2'h0, term_shifted_4[31:2] };
   assign term = whole_power[0] ? term_shifted_2 : { 1'h0, term_shifted_2[31:1] };
+  always @(posedge clk)
+    if (en) below_one_power <= is_below_one;
   always @(posedge clk)
     if (en) counts_power <= counts_sloped;
   always @(posedge clk)
@@ -604,6 +614,7 @@ module softmax_lane(clk, rst, en, key, threshold, position, complement, digits, 
   assign \$46 [25:0] = sum_2;
   assign \$50 [25:0] = sum_1;
   assign \$54 [25:0] = sum_0;
+  assign { number[31], number[2:0] } = 4'h0;
   assign polynomial_bend_2_row[7] = exponent_product[11];
   assign polynomial_distance[10:0] = exponent_product[10:0];
   assign \$10 [25:0] = sum_11;

@@ -544,7 +544,7 @@ module softmax_logarithm_fpga(clk, rst, en, total, logarithm);
   assign \$169  = \$168  + polynomial_bend_2_row;
   assign \$170  = \$169  + polynomial_bend_3_row;
   assign polynomial_slope_total = \$170  + polynomial_bend_4_row;
-  assign \$171  = polynomial_segment_sloped[0] ? 23'h793802 : 23'h76499b;
+  assign \$171  = polynomial_segment_sloped[0] ? 23'h7937f7 : 23'h76499b;
   assign \$172  = polynomial_segment_sloped[0] ? 23'h734f1a : 23'h704819;
   assign \$173  = polynomial_segment_sloped[1] ? \$171  : \$172 ;
   assign \$174  = polynomial_segment_sloped[0] ? 23'h6d342d : 23'h6a12e6;

@@ -85,17 +85,22 @@ def _softmax_exp2() -> Specification:
 
 
 def _log2() -> Specification:
-    """Logarithm of a significand from 1 to 2, cut off after 19 bits: 32 segments."""
+    """Logarithm of a significand from 1 to 2, cut off after 19 bits: 32 segments.
 
-    def piece(start: float) -> Piece:
-        return Piece(
-            function=lambda place: mpmath.log(1 + start + place / 32, 2),
-            weight=lambda place: mpmath.mpf(1),
-        )
+    Never above the exact one in the last segment, where the sum of a row of one value lies: so what
+    `mxsafe.model.softmax` subtracts from its exponent is no more than that.
+    """
+
+    def piece(index: int) -> Piece:
+        def exact(place: Any) -> Any:
+            return mpmath.log(1 + (index + place) / 32, 2)
+
+        ceiling = exact if index == 31 else None
+        return Piece(function=exact, weight=lambda place: mpmath.mpf(1), ceiling=ceiling)
 
     return Specification(
         name="log2",
-        pieces=[piece(i / 32) for i in range(32)],
+        pieces=[piece(index) for index in range(32)],
         offset_bits=14,
         high_bits=9,
         fraction_bits=23,

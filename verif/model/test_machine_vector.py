@@ -111,6 +111,7 @@ def test_causal_softmax(configuration: MachineConfiguration, keys: int) -> None:
         to_vector=1, x=50, x_stride=60, d=300, d_stride=60, beats=2 * lanes + 3,
         rows=2)  # fmt: skip
     found = vector(machine)
+    alone = 0
     for row in range(2):
         x = values[50 + 60 * row :][: 2 * lanes + 3]
         for lane in range(lanes):
@@ -118,6 +119,10 @@ def test_causal_softmax(configuration: MachineConfiguration, keys: int) -> None:
             result = found[300 + 60 * row :][: len(x), lane]
             assert np.array_equal(result[:count], model.softmax(x[:count, lane]))
             assert not result[count:].view("u4").any()
+            if count == 1:
+                assert result[0] == 1
+                alone += 1
+    assert alone == (keys == 0)
 
 
 @sizes

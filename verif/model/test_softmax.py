@@ -34,10 +34,11 @@ def _exact(x: Floats, scale: float) -> NDArray[np.float64]:
 
 
 def _share(x: Floats, scale: float = 1.0) -> float:
-    """The largest error of a result, as a share of the bound; sums of rows are checked too."""
+    """The largest error of a result, as a share of the bound; sums and range are checked too."""
     x = np.asarray(x, np.float32)
     got, exact = softmax(x, scale=scale).astype(np.float64), _exact(x, scale)
     assert np.abs(got.sum(axis=-1) - 1).max() <= 2.0**-12
+    assert got.max() <= 1
     assert (got[np.isneginf(x)].view(np.int64) == 0).all()
     return float((np.abs(got - exact) / (2.0**-15 * exact + 2.0**-40)).max())
 
@@ -71,11 +72,45 @@ def test_the_derivation() -> None:
         "rows": 2.68,
         "powers": 4.83,
         "terms": 0.73,
-        "logarithm": 0.88,
+        "logarithm": 0.9,
     }
     for name, limit in limits.items():
         assert parts[name] <= limit * Q, name
-    assert 2 ** (sum(limits.values()) * Q) - 1 < 0.948 * 2.0**-15
+    assert 2 ** (sum(limits.values()) * Q) - 1 < 0.949 * 2.0**-15
+
+
+def _largest_exponents() -> dict[int, np.float32]:
+    """All exponents of largest values in a first pass, in units of ``2^-20``: a factor for each.
+
+    Such an exponent is a sum over the radix-4 digits of the factor's significand, of what each row
+    of the product leaves out. Lower digits with the same sum are one case from there on, so that
+    all ``2^23`` significands are looked at.
+    """
+    difference = (1 << widths.WINDOW_BITS) - 1
+    fractions = widths.WINDOW_FRACTION_BITS + widths.FACTOR_FRACTION_BITS
+
+    def left_out(digit: int, place: int) -> int:
+        row = abs(digit) * difference << 2 * place >> fractions - widths.PRODUCT_FRACTION_BITS
+        return (row if digit >= 0 else ~row) - 4 * digit * 4**place
+
+    # By the bit below the next digit, the lowest bit, and the sum so far.
+    significands = {(0, 0, 0): 0}
+    for place in range(11):
+        longer = {}
+        for (below, _, total), lower in significands.items():
+            for two in range(4):
+                digit = below + (two & 1) - (two & 2)
+                found = lower | two << 2 * place
+                longer[two >> 1, found & 1, total + left_out(digit, place)] = found
+        significands = longer
+    exponents = {}
+    for (below, odd, total), lower in significands.items():
+        # From 0.75 to 1.5. From 1 on, the lowest bit is 0.
+        for top in (3,) if odd else (3, 4, 5):
+            digits = below + (top & 1) - (top & 2), (top >> 1 & 1) + (top >> 2)
+            exponent = total + left_out(digits[0], 11) + left_out(digits[1], 12)
+            exponents[exponent] = np.float32((lower | top << 22) * 2.0**-24)
+    return exponents
 
 
 def _classes(rng: np.random.Generator) -> Iterator[tuple[str, NDArray[np.floating], float]]:
@@ -155,6 +190,59 @@ def test_some_rows_in_high_precision() -> None:
                 abs(float(power / total) - value) <= 2.0**-44 * value
                 for power, value in zip(powers, got, strict=True)
             )
+
+
+def _every_size(rng: np.random.Generator) -> Floats:
+    """Finite numbers of both signs and all exponents, zeros, and the extremes of each exponent."""
+    fields = np.arange(2 * 256, dtype=np.uint32) << 23
+    mantissas = np.array([0, 1, 0x7FFFFF, rng.integers(1 << 23)], np.uint32)
+    values = (fields[:, None] | mantissas).ravel().view(np.float32)
+    return values[np.isfinite(values)]
+
+
+def test_a_row_of_one_value_is_1() -> None:
+    """Whatever the value and the factor, and where it is the only one that counts."""
+    factors = _largest_exponents()
+    assert sorted(factors) == list(range(-15, -3))
+    values = _every_size(np.random.default_rng(11))
+    others = np.full((len(values), 3), -np.inf, np.float32)
+    others[:, 0] = np.finfo(np.float32).max
+    others[:, 1] = np.nan
+    row = np.insert(others, 2, values, axis=1)
+    mask = np.array([False, False, True, True])
+    compared = 0
+    for exponent, factor in factors.items():
+        for moved in (factor, np.ldexp(factor, -119), np.ldexp(factor, 120)):
+            got = softmax_by_factor(values[:, None], moved)
+            assert (got == 1).all(), (exponent, moved)
+            compared += got.size
+        got = softmax_by_factor(row, factor, mask=mask)
+        assert (got == [0, 0, 1, 0]).all(), exponent
+        compared += got.size
+    assert compared == 12 * 7 * 2040
+
+
+def test_no_result_is_above_1() -> None:
+    """Rows of any length, and one value with a little beside it, for all exponents of the first."""
+    rng = np.random.default_rng(12)
+    ones = compared = 0
+    for count in range(1, 65):
+        for spread in (0.1, 1.0, 3.0, 10.0, 30.0, 1000.0):
+            x = (rng.normal(size=(8, count)) * spread).astype(np.float32)
+            got = softmax(x)
+            assert _share(x) < 0.9
+            ones += int(np.count_nonzero(got == 1))
+            compared += got.size
+    below = np.arange(0, 45, 1 / 64, dtype=np.float32)
+    for count in (1, 2, 9):
+        rows = np.concatenate([np.zeros((len(below), 1)), -np.tile(below[:, None], count)], axis=1)
+        for exponent, factor in _largest_exponents().items():
+            got = softmax_by_factor(rows.astype(np.float32), factor)
+            assert got.max() == 1, (count, exponent)
+            assert (got.sum(axis=-1, dtype=np.float64) >= 1 - 2.0**-15).all()
+            ones += int(np.count_nonzero(got == 1))
+            compared += got.size
+    assert 0 < ones < compared
 
 
 def _words(values: list[list[float]], **options: object) -> list[list[int]]:
@@ -301,6 +389,13 @@ def test_gradients_are_within_their_bound(count: int, lanes: int, partials: int)
             assert (np.abs(got - exact) <= room).all()
             compared += got.size
     assert compared == 81 * count
+
+
+def test_gradients_of_a_row_of_one_value_are_0() -> None:
+    rng = np.random.default_rng(11)
+    result = softmax(rng.normal(size=(100, 1)).astype(np.float32))
+    gradient = rng.normal(size=(100, 1)).astype(np.float32)
+    assert (softmax_backward(result, gradient, scale=0.3) == 0).all()
 
 
 def test_gradients_of_nothing() -> None:

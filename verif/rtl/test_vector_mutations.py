@@ -328,6 +328,13 @@ SOFTMAXES = {
         "| place_distance[10:7]",
         WRONG,
     ),
+    "result above 1": (
+        "lanes",
+        "softmax_lane",
+        "is_below_one = counts_sloped &",
+        "is_below_one = counts_sloped | 0 &",
+        WRONG,
+    ),
     "lowest bit of the power lost": (
         "beats",
         "softmax_lane",

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 Words = NDArray[np.uint32]
+_ONE, _NAN = 0x3F800000, 0x7FC00000
 RESETS = (1, 14, *range(20, 28), *range(21, 29))
 """Clocks to reset after: about the first results of `small_softmax`, of one clock and of more."""
 
@@ -136,6 +137,8 @@ def check_softmax(
     got = module.ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"]).astype(np.uint32)
     results[unknown] = got[unknown]
     assert_equal("results", got, results, beat=index)
+    above = (got > _ONE) & (got != _NAN)
+    assert not above.any(), f"results above 1: {got[above].view(np.float32)[:4]}"
     assert_equal("m_axis_tlast", streamed.words["m_axis_tlast"][:, 0], lasts, beat=index)
     return streamed
 
@@ -151,7 +154,7 @@ def check_overlong_row(
         for beats in (2, depth + 2)
     )
     results, lasts = expected_of(module, [usual])
-    cut = np.full((depth + 2, results.shape[1]), 0x7FC00000, np.uint32)
+    cut = np.full((depth + 2, results.shape[1]), _NAN, np.uint32)
     ends = np.isin(np.arange(len(cut)), [depth - 1, depth + 1]).astype(np.uint8)
     return check_softmax(
         simulator,
@@ -225,7 +228,8 @@ def corner_rows(module: Module) -> list[Rows]:
     for scale in (2.0**-120, 2.0**120, 1e-30, 1e30):
         made += [Rows(values=rows.values, scale=scale) for rows in made[: len(pools)]]
     made += [Rows(values=usual, length=length) for length in range(4)]
-    return made + list(_near_the_threshold(module, rng))
+    made += [Rows(values=size * usual, length=1, scale=0.3) for size in (1e-40, -1e38)]
+    return made + list(_near_one(module, rng)) + list(_near_the_threshold(module, rng))
 
 
 def edge_rows(module: Module, seed: int, packets: int, beats: int) -> Iterator[Rows]:
@@ -261,6 +265,14 @@ def edge_rows(module: Module, seed: int, packets: int, beats: int) -> Iterator[R
     for packet in range(packets):
         for side in pair:
             yield Rows(values=side[packet * rows : (packet + 1) * rows])
+
+
+def _near_one(module: Module, rng: np.random.Generator) -> Iterator[Rows]:
+    """One value and others below it, from what changes its result of 1 a little to nothing."""
+    for below in (8.0, 11.5, 12.0, 12.5, 20.0):
+        values = -rng.uniform(below, below + 0.5, shape_of(module, 2)).astype(np.float32)
+        values[:, 1] = 0
+        yield Rows(values=values, scale=float(rng.uniform(0.9, 1.1)))
 
 
 def _near_the_threshold(module: Module, rng: np.random.Generator) -> Iterator[Rows]:

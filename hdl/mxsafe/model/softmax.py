@@ -26,12 +26,24 @@ each error counts:
 2.68 q    11 rows of the product that are cut after 20 bits
 4.83 q    two powers, each 6.38e-6 relative, cutting the exponent to 17 fraction bits included
 0.73 q    4,095 terms of the sum, each cut by less than ``2^-31``
-0.88 q    the logarithm, 2.39e-6, cut after 20 bits
+0.90 q    the logarithm, 2.48e-6, cut after 20 bits
 ========  ==========================================================================================
 
-Together 10.92 q, or ``0.947 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
+Together 10.94 q, or ``0.948 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
 each result is within ``2^-15`` relative plus ``2^-40`` of the exact one, and the sum of a row's
 results within ``2^-15 + 4096 * 2^-40`` of 1.
+
+Results up to 1
+---------------
+In the second pass an exponent of 0 or more gives 1, whatever its fraction: no result is above 1. No
+exact one is either, so that errors only become smaller.
+
+A row of one value gives exactly 1. Its sum is one term, the power of the largest value's exponent
+``E``. That is a little below 0, since a difference is one unit of the window too low, and depends
+on the factor's significand alone: over all ``2^23`` of them it is from -15 to -4 in units of
+``2^-20``. Without its last three bits, which powers do not take, it is -16 or -8, so that only two
+sums occur. The table's logarithm, never above the exact one in the last segment, is -16.875 and
+-8.25 for them, rounded down -17 and -9. So ``E`` less the logarithm is at least 1.
 """
 
 import math
@@ -55,6 +67,8 @@ _LOG2_E = 0x171547652B82FE1777D0FFDA0D23A7D11D6AEF551BAD2B4B1164A2CD9A342648
 _LEAST_SCALE, _LARGEST_SCALE = 2.0**-120, 2.0**120
 _NAN, _MINUS_INFINITY = 0x7FC00000, -0x7F800001
 _LEAST_FINITE = -0x7F800000
+_PLACE_OF_ONE = 63
+"""Upper bits of an exponent of 0 or more: the largest there are."""
 
 Integers = NDArray[np.int64]
 
@@ -104,9 +118,9 @@ def softmax(
     Returns
     -------
     ndarray of float32, shape of `x`
-        Each within ``2^-15`` relative plus ``2^-40`` of the exact value: see above. +0 where a
-        value is -Inf or does not count, and in rows where nothing else is. ``0x7fc00000`` all over
-        a row with NaN or +Inf.
+        Each within ``2^-15`` relative plus ``2^-40`` of the exact value, and not above 1: see
+        above. 1 where nothing else in the row counts. +0 where a value is -Inf or does not count,
+        and in rows where nothing else is. ``0x7fc00000`` all over a row with NaN or +Inf.
 
     Raises
     ------
@@ -185,7 +199,8 @@ def _results(keys: Integers, factor: np.float32) -> Integers:
     logarithm = _logarithm(terms.sum(axis=-1, keepdims=True))
     power, place = _powers(product + start - logarithm)
     bits = tables.load("softmax_exp2").fraction_bits
-    words = (place + 64 << 23) + (power - (1 << bits) << 23 - bits)
+    fraction = np.where(place == _PLACE_OF_ONE, 0, power - (1 << bits))
+    words = (place + 64 << 23) + (fraction << 23 - bits)
     invalid = maximum >= 0x7F800000
     return np.where(invalid, _NAN, np.where(flushed, 0, words))
 

@@ -55,3 +55,41 @@ def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
     exact = np.floor(np.where(counts, results, 0) * 2.0**widths.TERM_FRACTION_BITS).astype(np.int64)
     compared = assert_equal("term", terms[~nan], exact[~nan])
     tally("icarus", "softmax lane", compared)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_result_is_above_1(target: Target, tmp_path: Path, tally: Tally) -> None:
+    """The largest value of a row, lowered by logarithms that take it to about 1."""
+    lane = SoftmaxLane(target=target)
+    module = generated(lane, tmp_path)
+    ports = module.ports
+    # In units of 2^-20. With a factor of 1 the product lacks 4.
+    exponents = np.concatenate([np.arange(-300, 300), 1 << np.arange(9, 20)])
+    offsets = (exponents + 4 - 65 * 2**20) % (1 << widths.PRODUCT_BITS)
+    constants = {
+        "rst": 0,
+        "en": 1,
+        "key": 0,
+        "threshold": 0,
+        "position": (127 - 236) % 1024,
+        "complement": (1 << 24) - 1,  # that of 0
+        "invalid": 0,
+    }
+    # The value stands at the inputs until it comes to where the offsets are added.
+    still = lane.config.stages.index("difference") + 1
+    behind = module.latency - still
+    rows = still + len(exponents) + behind
+    stimulus = {name: ports[name].words(np.full(rows, value)) for name, value in constants.items()}
+    stimulus["digits"] = ports["digits"].join(np.zeros((rows, 3), np.int64))
+    stimulus["offset"] = ports["offset"].words(np.pad(offsets, (still, behind), "edge"))
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=module.latency)
+    words = ports["result"].numbers(log["result"])[module.latency :].astype(np.uint32)
+    results = words.view(np.float32).astype(np.float64)
+    below = exponents < 0
+    assert (results[~below] == 1).all()
+    assert (results[below] < 1).all()
+    # A power is off by 6.38e-6, and its exponent by 7 units that are cut off.
+    away = np.log2(results[below]) - exponents[below] * 2.0**-20
+    assert np.abs(away).max() < 2.0**-16
+    assert np.count_nonzero(below) == 300
+    tally("icarus", "softmax lane", len(results))

@@ -142,7 +142,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     term : Out(32)
         The power in units of ``2^-31``, rounded down.
     result : Out(32)
-        The power as a binary32 number.
+        The power as a binary32 number; 1 if it is more.
     """
 
     synthesised_once = True
@@ -190,10 +190,11 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         power: Value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
         whole, counts = pipe.cross_all("sloped", whole=whole, counts=counts)
         mantissa = power[: table.fraction_bits]  # below the leading one
-        mantissa, whole, counts = pipe.cross_all(
-            "power", mantissa=mantissa, whole=whole, counts=counts
+        below_one = named(m, "is_below_one", 1, counts & ~whole.all())
+        mantissa, whole, counts, below_one = pipe.cross_all(
+            "power", mantissa=mantissa, whole=whole, counts=counts, below_one=below_one
         )
-        self._give(m, mantissa, whole, counts)
+        self._give(m, mantissa, whole, counts, below_one)
         return m
 
     def _exponent(self, m: Module, pipe: Pipeline, difference: Value) -> Value:
@@ -214,13 +215,16 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
             total = named(m, f"sum_{place}", width, total[:width] + row[digit_shift(place) :])
         return total
 
-    def _give(self, m: Module, mantissa: Value, whole: Value, counts: Value) -> None:
+    def _give(
+        self, m: Module, mantissa: Value, whole: Value, counts: Value, below_one: Value
+    ) -> None:
         """The power in both forms. Its exponent is that of a number up to 2, 63 for one from 1."""
         bits = len(mantissa)
         padding = Const(0, MANTISSA_BITS - bits)
-        # The exponent field is 64 more than `whole`.
-        word = Cat(padding, mantissa, whole, 1, 0)
-        number = named(m, "number", 32, word & counts.replicate(32))
+        # The exponent field is 64 more than `whole`. A number from 1 is 1, which has no fraction.
+        fraction = mantissa & below_one.replicate(bits)
+        exponent = Cat(whole, 1, 0) & counts.replicate(len(whole) + 2)
+        number = named(m, "number", 32, Cat(padding, fraction, exponent))
         nan = Const(CANONICAL_NAN, 32)
         m.d.comb += self.result.eq(Mux(self.invalid, nan, number))
         # Shifted right by 63 less `whole`, its inverted bits.
