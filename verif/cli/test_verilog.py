@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.machine.header import HEADER_FILE, c_header
 from verif.support.command import run, run_in
-from verif.support.manifest import GEN
+from verif.support.manifest import GEN, load
 
 
 def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,6 +49,50 @@ def test_formats_at_run_time(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     formats = modules["mxsf_multi_sta_exact_1x1x2x2x4"]["parameters"]["formats"]
     names = [member["name"] for member in formats["w"]["members"]]
     assert names == ["mxsf", "mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"]
+
+
+WARNED = (
+    "mxsafe verilog: warning: {} takes 16 cycles for a block of {} beats, {}% of its full rate, "
+)
+WARNED += "which it has with --accumulators {}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "module", "block", "warning"),
+    [
+        (["--format=mxfp8_e4m3"], "mxfp8_e4m3_pu_exact_block32", 32, (8, 50, 2)),
+        (["--format=mxfp4_e2m1"], "mxfp4_e2m1_pu_exact_block32", 32, (8, 50, 2)),
+        (
+            ["--format=mxfp8_e4m3", "--accumulators=2"],
+            "mxfp8_e4m3_pu_exact_block32_accumulators2",
+            32,
+            None,
+        ),
+        (["--format=mxfp8_e4m3", "--block=64"], "mxfp8_e4m3_pu_exact", 64, None),
+        (["--format=mxfp8_e4m3", "--format-w=mxsf"], "mxfp8_e4m3_mxsf_pu_exact", 64, None),
+        (["--format=mxsf", "--block=16"], "mxsf_pu_exact_block16", 16, (4, 25, 4)),
+        ([], "mxsf_pu_exact", 64, None),
+    ],
+)
+def test_blocks_are_as_long_as_the_format_has_them(
+    options: list[str],
+    module: str,
+    block: int,
+    warning: tuple[int, ...] | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And where the array is slower than its beats then, that is said, with what makes it fast."""
+    assert run("verilog", "pu_exact", *options, "--out", tmp_path) == 0
+    assert load(tmp_path)[module].parameters["block"] == block
+    assert capsys.readouterr().err == (WARNED.format(module, *warning) if warning else "")
+
+
+def test_a_layer_that_is_slow_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--format=mxfp8_e4m3", "--size=1x1x4x4"]
+    assert run("verilog", "layer_exact", *options, "--out", tmp_path) == 0
+    (name,) = (name for name in load(tmp_path) if "_layer_" in name)
+    assert capsys.readouterr().err == WARNED.format(name, 8, 50, 2)
 
 
 def test_verilog_of_a_converter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ BRIDGES = {
 }
 MEMORIES = {
     "writes beyond its end": ("assign write_is_outside = ", "assign write_is_outside = 0 & "),
-    "a word while a beat waits": ("assign read_moves = ", "assign read_moves = 1 | "),
+    "a word while a beat waits": ("assign lane_0_read_en = ", "assign lane_0_read_en = 1 | "),
     "a beat while a word is written": (
         "assign s_axi_wready = ",
         "assign s_axi_wready = is_writing | ",

@@ -65,11 +65,15 @@ MUTATIONS = {
     "mac: reset ignored": ("safe_mac", "if (rst) partial_sum", "if (0) partial_sum"),
     "exact multiplier: shift off by one": (
         "mxsf_operand_multiplier",
-        "a[10:8] + w[15:13]",
-        "a[10:8] + w[15:13] + (&product[3:0])",
+        "{ 1'h0, a[10:8] } + { 1'h0, w[15:13] }",
+        "{ 1'h0, a[10:8] } + { 1'h0, w[15:13] } + (&product[3:0])",
     ),
     "exact mac: enable ignored": ("safe_mac_exact", "else if (en) dot", "else dot"),
-    "exact mac: a carry lost": ("mxsf_operand_dot_reset", "{ 1'h0, level4_1_differ }", "1'b0"),
+    "exact mac: a carry lost": (
+        "mxsf_operand_dot_reset",
+        "{ 25'h0000000, level4_1_differ }",
+        "26'h0000000",
+    ),
 }
 
 
@@ -242,8 +246,8 @@ ARRAY_MUTATIONS: dict[str, tuple[ProductArithmetic, str, str, str, Callable[...,
     "blocks cut instead of rounded": (
         "window",
         "window_accumulator",
-        "$signed({ 1'h0, aligned_0_0[0] })",
-        "$signed(2'h0)",
+        "{ 31'h00000000, aligned_0_0[0] }",
+        "32'h00000000",
         check_short_tiles,
         "product: .* differ",
     ),
@@ -266,8 +270,8 @@ ARRAY_MUTATIONS: dict[str, tuple[ProductArithmetic, str, str, str, Callable[...,
     "the distances of both sides wrap": (
         "window",
         "mxsf_pu_window",
-        "distance_a_1[4:0] + distance_w_1[4:0];",
-        "6'h1f & (distance_a_1[4:0] + distance_w_1[4:0]);",
+        "= { 1'h0, distance_a_1[4:0] } + { 1'h0, distance_w_1[4:0] };",
+        "= 6'h1f & ({ 1'h0, distance_a_1[4:0] } + { 1'h0, distance_w_1[4:0] });",
         check_distances,
         "product: .* differ",
     ),
@@ -435,8 +439,8 @@ FPGA_MAC_MUTATIONS: dict[str, tuple[str, bool, str, str, str]] = {
         "safe_mac_exact",
         False,
         "mxsf_operand_dot",
-        "negate_1_products })",
-        "1'h0 })",
+        "value_1_products, negate_1_products }",
+        "value_1_products, 1'h0 }",
     ),
 }
 

@@ -22,8 +22,8 @@ FOUND = "differ|changed what it offered|withdrew what it offered|was not done af
 ENGINES = {
     "results of a lane too many": (
         "mxsf_vector_engine",
-        "= queue_descriptor[214:209] > 3'h5",
-        "= queue_descriptor[214:209] >= 3'h5",
+        "= queue_descriptor[214:209] > 6'h05",
+        "= queue_descriptor[214:209] >= 6'h05",
         DIFFERS,
     ),
     "done before codes are written": (
@@ -53,8 +53,8 @@ ENGINES = {
     ),
     "a row begins with the lane after": (
         "second_operand",
-        "assign lane_after = ends_row ? 3'h0 : next_lane[2:0]",
-        "assign lane_after = next_lane[2:0]",
+        "assign lane_after = ends_row ? 3'h0 : next_lane",
+        "assign lane_after = next_lane",
         FOUND,
     ),
     "nobody waits for scales": (
@@ -91,8 +91,8 @@ ENGINES = {
 MASKS = {
     "the same mask in all rows": (
         "vector_chain",
-        "assign length_grown = length + 4'h8",
-        "assign length_grown = length + 4'h0",
+        "assign length_grown = { 1'h0, length } + 14'h0008",
+        "assign length_grown = { 1'h0, length } + 14'h0000",
         DIFFERS,
     ),
 }
@@ -105,8 +105,8 @@ MEANS = {
     ),
     "the window of a mean without one": (
         "normalise_lane_",
-        "assign place = lower_value +",
-        "assign place = 0 & lower_value +",
+        "assign place = { 1'h0, lower_value } +",
+        "assign place = 0 & { 1'h0, lower_value } +",
         DIFFERS,
     ),
 }

@@ -40,6 +40,7 @@ from mxsafe.host.verilator import (
     verilator_bin,
 )
 from verif.support import coverage, recording
+from verif.support.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 from verif.support.manifest import Module, Words
 from verif.support.rows import read_arrays, write_arrays
 
@@ -51,8 +52,7 @@ SCRATCH = Path(__file__).parents[2] / "sim_build"
 _QUICK = Path(__file__).parents[1] / "bench" / "quick"
 _TIMESCALE = ("1ns", "1ps")
 # Lint is a test of its own; a build is not where its warnings belong.
-_WARNINGS = ("-Wno-fatal", "-Wno-WIDTHEXPAND", "-Wno-UNUSEDSIGNAL", "-Wno-DECLFILENAME")
-_VERILATOR_ARGS = (*POWER_UP, *_WARNINGS)
+_VERILATOR_ARGS = (*POWER_UP, "-Wno-fatal")
 _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 """C++ files of Verilator's run-time library that designs under cocotb need."""
 _INCLUDED = ("verilated", "verilated_dpi", "svdpi")
@@ -112,8 +112,10 @@ void design_final(void* design) {
 
 
 def missing_tools(simulator: str) -> list[str]:
-    """System programs that a simulator needs and that are not there."""
-    needed = {"icarus": ["iverilog", "vvp"], "verilator": list(PROGRAMS)}[simulator]
+    """System programs that a simulator or a linter needs and that are not there."""
+    if simulator == DISTRIBUTED:
+        return [] if distributed_verilator() else ["verilator"]
+    needed = {"icarus": ["iverilog", "vvp"], "verilator": list(PROGRAMS), "slang": []}[simulator]
     return [program for program in needed if shutil.which(program) is None]
 
 
@@ -307,23 +309,18 @@ def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> 
     return folder
 
 
-def lint(module: Module, *, strict: bool = True, elsewhere: Sequence[str] = ()) -> str:
-    """What Verilator finds in a module and those inside it; empty if it finds nothing.
+def lint(module: Module, *, elsewhere: Sequence[str] = ()) -> str:
+    """What Verilator finds with all its warnings in a module and those inside it; or nothing.
 
     Parameters
     ----------
     module : Module
-    strict : bool
-        With all its warnings, apart from those that ``lint.vlt`` names; else as users call it, with
-        its default options and nothing waived. Verilator looks at every instance of a module anew:
-        a module with many is linted by itself, and is nothing but its ports elsewhere.
+        Verilator looks at every instance of a module anew: one that has many is linted by itself,
+        and is nothing but its ports elsewhere.
     elsewhere : sequence of str
         Modules that are linted elsewhere, and are nothing but their ports here.
     """
-    if not strict:
-        return _lint(module.name, module.sources)
     repeated = repeated_modules(module.name, module.sources)
-    waived = Path(__file__).parent / "lint.vlt"
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lint-") as folder:
         ports = _ports_alone([*repeated, *elsewhere], module.sources, Path(folder))
         found = []
@@ -332,8 +329,8 @@ def lint(module: Module, *, strict: bool = True, elsewhere: Sequence[str] = ()) 
                 source if source.stem == design else ports.get(source.stem, source)
                 for source in module.sources
             ]
-            found.append(_lint(design, [waived, *files], "-Wall"))
-    return "".join(found)
+            found += said_by_verilator(files, "-Wall", "--top-module", design)
+    return "\n".join(found)
 
 
 def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) -> dict[str, Path]:
@@ -348,18 +345,6 @@ def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) ->
         files[name] = folder / f"{name}.v"
         files[name].write_text("".join([*off, head[0], *declared, "endmodule\n"]))
     return files
-
-
-def _lint(top: str, files: Sequence[Path], *options: str) -> str:
-    program = str(verilator_bin() / "verilator_bin")
-    run = subprocess.run(
-        [program, "--lint-only", "--top-module", top, *options, *map(str, files)],
-        env=os.environ | _verilator_root(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
 
 
 def simulate(

@@ -26,7 +26,7 @@ class Volume(Protocol):
 
 
 def available(name: str) -> str:
-    """The name of a simulator, if its programs are there."""
+    """The name of a simulator or a linter, if its programs are there."""
     if missing := missing_tools(name):
         message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
         if os.environ.get("CI"):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+from verif.support.linters import DISTRIBUTED
 from verif.support.simulators import SIMULATORS, missing_tools
 
 _PACKAGES = {
@@ -18,11 +19,12 @@ _PACKAGES = {
     "make": "make",
     "perl": "perl",
     "sta": "opensta",
+    "verilator": "verilator",
 }
 
 
 def _missing_for_tests() -> dict[str, list[str]]:
-    missing = {f"tests on {name}": missing_tools(name) for name in SIMULATORS}
+    missing = {f"tests on {name}": missing_tools(name) for name in (*SIMULATORS, DISTRIBUTED)}
     return {what: programs for what, programs in missing.items() if programs}
 
 

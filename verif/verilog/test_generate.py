@@ -1,4 +1,4 @@
-"""Generation: fresh, reproducible, lint-clean, complete or not at all."""
+"""Generation: fresh, reproducible, complete or not at all."""
 
 import json
 import os
@@ -21,10 +21,6 @@ from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, Module
-from verif.support.mutation import mutated
-from verif.support.published import made_by
-from verif.support.simulators import lint
-from verif.support.tests import available
 
 MXSF = MX_FORMATS["mxsf"]
 NAMESAKE = replace(MXSF, element=MX_FORMATS["mxfp8_e2m5"].element)
@@ -205,21 +201,6 @@ def test_the_streams_of_layers_are_as_documented(name: str, modules: dict[str, M
     assert (ports["s_axis_a_tuser"].width, ports["m_axis_tuser"].width) == (7, 3)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mxsf_decoder",
-        "safe_mac",
-        "mxsf_pu_exact",
-        pytest.param("mxsf_sta_exact", marks=pytest.mark.full),
-    ],
-)
-def test_verilator_takes_files_as_they_are(name: str, modules: dict[str, Module]) -> None:
-    """With its default options, as users call it."""
-    available("verilator")
-    assert lint(modules[name], strict=False) == ""
-
-
 def test_ports_come_in_the_order_of_the_manifest(modules: dict[str, Module]) -> None:
     for module in modules.values():
         text = module.sources[0].read_text()
@@ -239,47 +220,6 @@ def test_headers_name_the_configuration(modules: dict[str, Module]) -> None:
         "columns 4, arithmetic exact, formats mxsf, block 64, accumulators 1, pipeline 1, "
         "scale_stages 2, add_stages 3, no dsp, block_cycles 16, row_interval 4. Latency: "
     )
-
-
-def test_verilator_lints_clean(modules: dict[str, Module]) -> None:
-    """Of all that one Python module makes, the one with the least Verilog.
-
-    Each by itself: what is in it is nothing but its ports.
-    """
-    available("verilator")
-
-    def size(name: str) -> int:
-        return sum(source.stat().st_size for source in modules[name].sources)
-
-    for names in made_by().values():
-        module = modules[min(names, key=size)]
-        inside = [source.stem for source in module.sources[1:]]
-        assert lint(module, elsewhere=inside) == "", module.name
-
-
-@pytest.mark.full
-def test_verilator_lints_all_clean(modules: dict[str, Module]) -> None:
-    """Every module, as a top or inside one."""
-    available("verilator")
-    inside = {source.stem for module in modules.values() for source in module.sources[1:]}
-    tops = [module for module in modules.values() if module.name not in inside]
-    linted = {source.stem for module in tops for source in module.sources}
-    assert linted == set(modules)
-    for module in tops:
-        assert lint(module) == "", module.name
-
-
-@pytest.mark.parametrize("wrong", ["mxsf_sta", "mxsf_pu", "safe_mac", "fp12_packer"])
-def test_lint_finds_what_is_wrong_at_any_depth(
-    wrong: str, modules: dict[str, Module], tmp_path: Path
-) -> None:
-    """In modules with many instances, in what they are in, and in what is in them."""
-    available("verilator")
-    module = modules["mxsf_sta"]
-    sources = mutated(module, wrong, "endmodule\n", "  wire forgotten;\nendmodule\n", tmp_path)
-    found = lint(replace(module, sources=tuple(sources)))
-    assert f"{wrong}.v" in found
-    assert "'forgotten'" in found
 
 
 def test_headers_name_no_machine() -> None:

@@ -46,8 +46,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "block": {
         "type": int,
         "metavar": "N",
-        "help": "longest block of an exact array, or one with windows (default: 64); block of a "
-        "converter, or of a layer along its features (default: the format's, 64 or 32)",
+        "help": "longest block of an exact array, or one with windows; block of a converter, or "
+        "of a layer along its features (default: the format's, 64 or 32)",
     },
     "window": {
         "type": int,

@@ -1,6 +1,7 @@
 """``mxsafe verilog``: hardware units as Verilog."""
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -50,10 +51,23 @@ def _run(args: Namespace) -> None:
     format = args.format or MX_FORMATS["mxsf"]
     with unit_errors(args.unit):
         names = args.unit or units_of(format)  # without a UNIT a single format, not a set
-        units = [presets.build(name, format, **options) for name in names]
+        targets: list[tuple[str, dict[str, str]]] = [(name, {}) for name in names]
         if not args.unit:
-            fpga = [name for name in FPGA_UNITS if name in names]
-            units += [presets.build(name, format, target="fpga") for name in fpga]
+            targets += [(name, {"target": "fpga"}) for name in FPGA_UNITS if name in names]
+        units = []
+        for name, target in targets:
+            block = presets.usual_block(name, format, options.get("format_w"))
+            given = options | target if block is None else {"block": block, **options, **target}
+            units.append(presets.build(name, format, **given))
+    for unit in units:
+        if rate := presets.rate_of_blocks(unit):
+            beats, cycles, enough = rate
+            print(
+                f"mxsafe verilog: warning: {unit.module_name} takes {cycles} cycles for a block of "
+                f"{beats} beats, {beats / cycles:.0%} of its full rate, which it has with "
+                f"--accumulators {enough}",
+                file=sys.stderr,
+            )
     try:
         with writing_to(args.out):
             generate(

@@ -35,6 +35,8 @@ opt_clean -purge
 write_verilog -noattr -norename
 """
 """Those before `attrmap` are what `proc` does where no register or latch is in a process."""
+_CHOICE_IN_CHOICE = re.compile(r"^    (if \(.*\))\n((?:      (?:if|else) .*\n)+)", re.MULTILINE)
+"""An ``if`` with another one alone inside: whose the ``else`` is shows in its indentation alone."""
 _KEPT = 512
 """Modules of earlier calls that are not made again: units often have parts in common."""
 
@@ -178,7 +180,7 @@ def _to_rtlil(unit: Unit[Any], library: ModuleLibrary) -> str:
         fragment.add_domains(domain)
         ports |= {"clk": (domain.clk, None), "rst": (domain.rst, None)}
     ports |= {name: (signal, None) for name, _, signal in unit.port_signals()}
-    text = convert(fragment, name=unit.module_name, ports=ports)
+    text = convert(fragment, name=unit.module_name, ports=ports, linted=True)
     # Amaranth numbers inputs before outputs, and from 0, which Yosys takes for the last.
     places = {name: str(place) for place, name in enumerate(ports, start=1)}
     return _PORT.sub(lambda wire: wire[1] + places[wire[3]] + wire[2], text)
@@ -211,4 +213,5 @@ def to_verilog(rtlil_text: str) -> str:
     printed = run_yosys(f"read_rtlil <<rtlil\n{rtlil_text}\nrtlil\n{_PASSES}")
     lines = [line.rstrip() for line in printed.splitlines()]
     (start,) = (place for place, line in enumerate(lines) if line.startswith("module "))
-    return "\n".join(lines[start:]) + "\n"
+    text = "\n".join(lines[start:]) + "\n"
+    return _CHOICE_IN_CHOICE.sub(r"    \1 begin\n\2    end\n", text)

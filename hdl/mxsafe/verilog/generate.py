@@ -16,13 +16,12 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, checked
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.manifest import MANIFEST, manifest_entry, read_manifest
+from mxsafe.verilog.unread import without_unread
 
 __all__ = ["generate"]
 
-_LINT = """
-// Operands keep their own widths; Verilog extends the narrower one, as intended.
-/* verilator lint_off WIDTHEXPAND */
-"""
+_BEGIN, _END = "\n`default_nettype none\n", "`default_nettype wire\n"
+"""Every net is declared; files that are read after this one are free to leave it to Verilog."""
 _WIDTH = 96
 """Most characters of a line of a header's text."""
 
@@ -44,7 +43,7 @@ def _header(unit: Unit[Any]) -> str:
         f"Ports and layouts are in {MANIFEST}. SPDX-License-Identifier: Apache-2.0",
     ]
     lines = [line for text in paragraphs for line in textwrap.wrap(text, _WIDTH)]
-    return "".join(f"// {line}\n" for line in lines) + _LINT
+    return "".join(f"// {line}\n" for line in lines) + _BEGIN
 
 
 def _numbers(values: Mapping[str, Any]) -> list[str]:
@@ -131,9 +130,11 @@ def generate(
         "tops": sorted(wanted),
         "modules": dict(sorted(entries.items())),
     }
+    outputs = {name: _outputs(entry) for name, entry in entries.items()}
     files = {}
     for name, module in modules.items():
-        files[f"{name}.v"] = (_header(module.unit) + texts[name]).encode()
+        text = without_unread(texts[name], {part: outputs[part] for part in module.inside})
+        files[f"{name}.v"] = (_header(module.unit) + text + _END).encode()
         progress(f"{name}.v")
     for name, text in beside.items():
         files[name] = text.encode()
@@ -142,6 +143,11 @@ def generate(
     stale = [name for name in earlier.get("modules", {}) if name not in entries]
     write_together(out, files, remove=[f"{name}.v" for name in stale if name.isidentifier()])
     return manifest
+
+
+def _outputs(entry: Mapping[str, Any]) -> set[str]:
+    """Names of a module's outputs, from what the manifest says of it."""
+    return {port["name"] for port in entry["ports"] if port["direction"] == "output"}
 
 
 def _converted(

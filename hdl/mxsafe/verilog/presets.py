@@ -42,7 +42,7 @@ from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, checked, shown
 from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["PRESETS", "Preset", "build"]
+__all__ = ["PRESETS", "Preset", "build", "rate_of_blocks", "usual_block"]
 
 
 _STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format", "machine"})
@@ -260,3 +260,64 @@ def build(
         if not part and own in preset.fixed:
             raise ValueError(f"{option} is {preset.fixed[own]} in {name}, but {value} was given")
     return preset.build(formats, given)
+
+
+def usual_block(
+    name: str, format: MXFormat | FormatSet, format_w: MXFormat | FormatSet | None = None
+) -> int | None:
+    """The longest block that the usual blocks of the formats need of a unit's sums.
+
+    Parameters
+    ----------
+    name : str
+        One of `PRESETS`.
+    format, format_w : MXFormat or FormatSet
+        As of `build`.
+
+    Returns
+    -------
+    int or None
+        The usual length of a block of the formats, the longer one of two; None of a unit whose sums
+        hold any block, or that has no such parameter.
+    """
+    if PRESETS[name].options.get("block", ("", ""))[0] != "arithmetic":
+        return None
+    return max(_block(each) for each in (format, format_w or format))
+
+
+def _block(format: MXFormat | FormatSet) -> int:
+    """The usual length of a block, of a set that of the longest ones."""
+    members = format.members if isinstance(format, FormatSet) else (format,)
+    return max(member.block for member in members)
+
+
+def rate_of_blocks(unit: Unit[Any]) -> tuple[int, int, int] | None:
+    """How fast a unit takes its blocks, where they are too short for its full rate.
+
+    Parameters
+    ----------
+    unit : Unit
+        One with an array or a sub-matrix unit inside; others are never too slow.
+
+    Returns
+    -------
+    tuple of int or None
+        Beats of a block, cycles that it takes, and the number of accumulators with which it takes
+        no more cycles than beats; None if that is so already.
+    """
+    arithmetic = getattr(unit.config, "arithmetic", None)
+    if not isinstance(arithmetic, Exact):
+        return None
+    whole = unit.config.shape
+    shape = whole.unit if isinstance(whole, ArrayShape) else whole
+    block = arithmetic.block
+    if isinstance(unit, Layer):  # whose sums hold more than they are given
+        block = min(block, max(map(_block, (arithmetic.formats.a, arithmetic.formats.w))))
+    beats = -(-block // shape.lanes)
+    cycles = arithmetic.block_cycles(shape)
+    if cycles <= beats:
+        return None
+    enough = (
+        n for n in range(1, shape.macs + 1) if not shape.macs % n and shape.macs // n <= beats
+    )
+    return beats, cycles, next(enough)

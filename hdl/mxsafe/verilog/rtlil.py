@@ -1,7 +1,8 @@
 """RTLIL of Amaranth: the same text in a fraction of the time.
 
 Amaranth looks for the wire of every bit by itself. And it writes the contents of each memory at
-power-up, a megabyte for a large one; ours have none.
+power-up, a megabyte for a large one; ours have none. Where linters are to read the text, no bit is
+left that nothing reads, and both operands of an operator are equally wide.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment, _nir
 
+from mxsafe.verilog.narrow import narrow
 from mxsafe.verilog.netlist import build_netlist, cell_value, quick_values
 
 __all__ = ["convert"]
@@ -19,7 +21,9 @@ _WITH_WIDTH = (_nir.Operator, _nir.Part, _nir.SyncReadPort, _nir.AsyncReadPort)
 _WITHOUT_WIRES = (_nir.Top, _nir.PriorityMatch, _nir.Matches, _nir.Memory, _nir.SyncWritePort)
 
 
-def convert(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> str:
+def convert(
+    fragment: Fragment, *, name: str, ports: Mapping[str, Any], linted: bool = False
+) -> str:
     """RTLIL of a fragment; memories have no contents at power-up.
 
     Parameters
@@ -30,6 +34,8 @@ def convert(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> str:
         Of the module.
     ports : Mapping
         Its ports, as `amaranth.back.rtlil.convert` takes them.
+    linted : bool
+        Whether linters are to read it; else it is Amaranth's text.
 
     Raises
     ------
@@ -42,6 +48,8 @@ def convert(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> str:
     """
     with quick_values():
         netlist = build_netlist(fragment, name=name, ports=ports)
+        if linted:
+            narrow(netlist)
         design = rtlil.Design(emit_src=False)
         empty = rtlil.EmptyModuleChecker(netlist)
         for number, module in enumerate(netlist.modules):
@@ -49,7 +57,8 @@ def convert(fragment: Fragment, *, name: str, ports: Mapping[str, Any]) -> str:
                 written = design.module(".".join(module.name))
                 if number == 0:
                     written.attribute("top", 1)
-                _ModuleEmitter(written, netlist, module, _NoNames(), empty).emit()
+                emitter = _LintedEmitter if linted else _ModuleEmitter
+                emitter(written, netlist, module, _NoNames(), empty).emit()
         return str(design)
 
 
@@ -159,6 +168,51 @@ class _ModuleEmitter(rtlil.ModuleEmitter):
         for match, chosen in zip(matches, cell_value(number, len(matches)), strict=True):
             inner = switch.default() if match is None else switch.case(match.patterns)
             self._emit_assignments(inner, chosen, wire, left)
+
+
+class _LintedEmitter(_ModuleEmitter):
+    """What writes a module whose operators have operands of one width."""
+
+    _whole: tuple[Any, ...] = ()
+    """Operands that are not shortened."""
+
+    def emit_operator(self, cell_idx: int, cell: Any) -> None:
+        if cell.operator == "*":
+            self._emit_product(cell_idx, cell)
+            return
+        is_shift = cell.operator in ("<<", "u>>", "s>>")
+        self._whole = cell.inputs[:1] if is_shift else cell.inputs
+        super().emit_operator(cell_idx, cell)
+
+    def shorten_operand(self, value: Any, *, signed: bool) -> Any:
+        if any(value is whole for whole in self._whole):
+            return value
+        return super().shorten_operand(value, signed=signed)
+
+    def _emit_product(self, cell_idx: int, cell: Any) -> None:
+        """Both factors get the width that the longer one needs, that of a multiplier."""
+        self._whole = ()
+        widths = {
+            signed: max(len(self.shorten_operand(each, signed=signed)) for each in cell.inputs)
+            for signed in (False, True)
+        }
+        signed = widths[True] < widths[False]
+        left, right = (value[: widths[signed]] for value in cell.inputs)
+        self.builder.cell(
+            "$mul",
+            ports={
+                "A": self.sigspec(left),
+                "B": self.sigspec(right),
+                "Y": self.cell_wires[cell_idx].name,
+            },
+            parameters={
+                "A_SIGNED": signed,
+                "B_SIGNED": signed,
+                "A_WIDTH": len(left),
+                "B_WIDTH": len(right),
+                "Y_WIDTH": cell.width,
+            },
+        )
 
 
 def _part(wire: Any, low: int, high: int) -> str:

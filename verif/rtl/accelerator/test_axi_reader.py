@@ -41,7 +41,10 @@ WRONG = {
         "assign window_is_open = ~ tags_full",
     ),
     "clients forgotten": ("assign \\$4  = ~ tags_full", "assign \\$4  = ~ stop"),
-    "a beat for a burst": ("beats_under_way + \\$14", "beats_under_way + burst_asked"),
+    "a beat for a burst": (
+        "beats_under_way + { 2'h0, \\$13  }",
+        "beats_under_way + { 1'h0, burst_asked }",
+    ),
     "asks though stopped": ("assign \\$6  = ~ stop", "assign \\$6  = 1'h1"),
 }
 

@@ -66,17 +66,17 @@ MACHINES = {
 }
 WRONG = {
     "less room than asked for": (
-        "assign has_room = descriptors_ahead <= 4'h8",
+        "assign has_room = descriptors_ahead <= 5'h08",
         "assign has_room = descriptors_ahead < 10",
     ),
     "read twice": (
         "if (memory_0_read_en) memory_0_read_address",
         "if (shows) memory_0_read_address",
     ),
-    "too many at a time": ("? descriptors_left : 32'd8", "? descriptors_left : 32'd9"),
+    "too many at a time": ("? descriptors_left[4:0] : 5'h08", "? descriptors_left[4:0] : 5'h09"),
     "a bit of a long program is lost": (
-        "descriptors_left - descriptors_asked",
-        "(descriptors_left - descriptors_asked) & 32'h7fffffff",
+        "descriptors_left - { 27'h0000000, descriptors_asked }",
+        "(descriptors_left - { 27'h0000000, descriptors_asked }) & 32'h7fffffff",
     ),
 }
 

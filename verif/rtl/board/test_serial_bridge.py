@@ -27,7 +27,6 @@ def test_bridge(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) ->
 def test_lint(tmp_path: Path) -> None:
     module = bridge(tmp_path)
     assert lint(module) == ""
-    assert lint(module, strict=False) == ""
 
 
 @pytest.mark.parametrize(
