@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from verif.bench import rows
+from verif.support import simulators
 from verif.support.manifest import Module
 from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SIMULATORS, run_lockstep, simulate
+from verif.support.simulators import SIMULATORS, run_lockstep, runtime_library, simulate
 from verif.support.tests import available, on_one_simulator
 
 _ROOT = Path(__file__).parents[1]
@@ -161,3 +162,29 @@ def test_cases_take_turns_on_simulators() -> None:
     misspelt = [_Item("test_it[icarus]", pytest.mark.one_simulator("verilater"))]
     with pytest.raises(AssertionError, match=r"^test_it\[icarus\] is for verilater alone"):
         on_one_simulator(cast("list[pytest.Item]", misspelt))
+
+
+def test_the_library_of_verilator_is_compiled_once_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the folder of the builds; another compiler has one of its own."""
+    compiled: list[str] = []
+
+    def compile_nothing(folder: Path, source: Path, made: Path, *options: object) -> None:
+        compiled.append(source.name)
+        made.touch()
+
+    monkeypatch.setattr(simulators, "_compile", compile_nothing)
+    monkeypatch.setattr(simulators, "_compiler", lambda: b"12.2.0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folders = []
+    for name in ("here", "there"):
+        monkeypatch.setattr(simulators, "SCRATCH", tmp_path / name)
+        folders.append(runtime_library(covered=False))
+        assert len(compiled) == len(set(compiled)) + 1 > 5  # the header for two levels
+    assert folders[0] == folders[1]
+    assert (tmp_path / "cache") in folders[0].parents
+    first = len(compiled)
+    monkeypatch.setattr(simulators, "_compiler", lambda: b"13.1.0")
+    assert runtime_library(covered=False) != folders[0]
+    assert len(compiled) == 2 * first

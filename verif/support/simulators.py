@@ -2,10 +2,10 @@
 
 A build is kept under ``sim_build/`` in a folder named after a hash of everything that goes into it,
 so an unchanged design is compiled once. Four things keep the builds of Verilator short: its
-run-time library, its headers and cocotb's main program are compiled once for all designs, a module
-with many instances is compiled once (Verilator's hierarchical mode), the C++ of a design is one
-file, and only the ports of the top module can be reached from the bench, so that everything below
-is optimised.
+run-time library, its headers and cocotb's main program are compiled once on a machine, and kept in
+the user's cache, a module with many instances is compiled once (Verilator's hierarchical mode), the
+C++ of a design is one file, and only the ports of the top module can be reached from the bench, so
+that everything below is optimised.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
@@ -37,6 +37,7 @@ from mxsafe.host.verilator import (
     number_from_zero,
     repeated_modules,
     tool_environment,
+    user_cache,
     verilator_bin,
 )
 from verif.support import coverage, recording
@@ -44,7 +45,7 @@ from verif.support.linters import DISTRIBUTED, distributed_verilator, said_by_ve
 from verif.support.manifest import Module, Words
 from verif.support.rows import read_arrays, write_arrays
 
-__all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "simulate"]
+__all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "runtime_library", "simulate"]
 
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
@@ -137,14 +138,14 @@ def _verilator_root() -> dict[str, str]:
     return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 
-def _folder(kind: str, *parts: bytes) -> Path:
+def _folder(kind: str, *parts: bytes, place: Path = SCRATCH) -> Path:
     """Where a build of these parts, with these versions of the tools, is kept."""
     digest = hashlib.sha256()
     texts = (*_VERILATOR_ARGS, _ANY_DESIGN, _THIS_DESIGN, coverage.HEADER, coverage.LEFT_OUT)
     versions = (version("cocotb"), version("verilator"), _FAST, _SLOW, *_DEFINED, *texts)
     for part in (*map(str.encode, versions), *parts):
         digest.update(part + b"\0")
-    return SCRATCH / f"{kind}-{digest.hexdigest()[:16]}"
+    return place / f"{kind}-{digest.hexdigest()[:16]}"
 
 
 def _call(folder: Path, *command: str | Path) -> None:
@@ -172,13 +173,22 @@ def _side_by_side(calls: Iterable[Callable[[], None]]) -> None:
             done.result()
 
 
-def _runtime(covered: bool) -> Path:
+@cache
+def _compiler() -> bytes:
+    """Version and machine of the compiler of C++."""
+    command = ["g++", "-dumpfullversion", "-dumpmachine"]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def runtime_library(covered: bool) -> Path:
     """Folder of Verilator's run-time library and cocotb's main program, the same for all designs.
 
+    It is compiled once on a machine, for every version of the tools, and kept in the user's cache.
     Beside their objects there is a header, compiled for both levels of optimisation, of all that
     Verilator's headers take in, and of the counters of what is reached.
     """
-    folder = _folder("verilator-runtime", _counting(covered).encode())
+    parts = (_counting(covered).encode(), _compiler())
+    folder = _folder("verilator-runtime", *parts, place=user_cache())
     done = folder / "built"
     with locked(folder):
         if not done.exists():
@@ -227,7 +237,7 @@ def _objects(folder: Path, covered: bool, place: Path) -> list[Path]:
                 slow = []
             fast = [name for name in sizes if name not in slow]
             parts = [(level, names) for level, names in ((_FAST, fast), (_SLOW, slow)) if names]
-            options = (counting, "-include", _runtime(covered) / _HEADER, "-c")
+            options = (counting, "-include", runtime_library(covered) / _HEADER, "-c")
             calls = []
             for level, names in parts:
                 part, made = place / f"all{level}.cxx", kept / f"all{level}.o"
@@ -269,7 +279,7 @@ def _verilate(folder: Path, top: str, sources: Sequence[Path], covered: bool) ->
     _call(
         folder,
         *("g++", *(made for place in places for made in _objects(folder, covered, place))),
-        *sorted(_runtime(covered).glob("*.o")),
+        *sorted(runtime_library(covered).glob("*.o")),
         *(f"-Wl,-rpath,{libraries}", f"-L{libraries}", "-lcocotbvpi_verilator", "-o", top),
         *(["-fuse-ld=gold"] if shutil.which("ld.gold") else []),  # it links four times as fast
     )

@@ -105,7 +105,8 @@ def test_no_net_is_declared_by_its_use() -> None:
     texts = [path.read_text() for path in GEN.glob("*.v")]
     assert texts
     for text in texts:
-        assert text.count("`default_nettype none\nmodule ") == 1
+        assert text.count("`default_nettype none\n") == 1
+        assert text.index("`default_nettype none\n") < text.index("\nmodule ")
         assert text.endswith("endmodule\n`default_nettype wire\n")
 
 

@@ -170,3 +170,18 @@ def test_two_drivers_are_found() -> None:
         _ir.DriverConflict, match=r"^Bit 1 of signal \(sig y\) has multiple drivers"
     ):
         convert(Fragment.get(m, None), name="unit", ports=_ports(x, y))
+
+
+def test_linted_operands_are_as_wide_as_what_is_read() -> None:
+    """Of a sum and its register the bits that nothing reads are not there."""
+    m = Module()
+    a, b, y = Signal(8), Signal(3), Signal(4)
+    kept = Signal(9, name="kept")
+    m.d.sync += kept.eq(a + b)
+    m.d.comb += y.eq(kept)
+    fragment = Fragment.get(m, None)
+    text = convert(fragment, name="unit", ports=_clock(fragment) | _ports(a, b, y), linted=True)
+    widths = dict.fromkeys(("A_WIDTH", "B_WIDTH", "Y_WIDTH"), 4)
+    (added,) = (part for part in text.split("  cell ") if part.startswith("$add "))
+    assert all(f"parameter \\{name} {width}\n" in added for name, width in widths.items())
+    assert "width 9" not in text

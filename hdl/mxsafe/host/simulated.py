@@ -2,7 +2,6 @@
 
 import ctypes
 import hashlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.host import verilator
 from mxsafe.host.host import PROGRAM_ADDRESS, Memory
-from mxsafe.host.verilator import LIBRARY, build_library, locked
+from mxsafe.host.verilator import LIBRARY, build_library, locked, user_cache
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import checked, require_integer
 
@@ -62,8 +61,7 @@ def cache_folder() -> Path:
     """Where compiled machines are kept: ``sim_build`` if that is there, else the user's cache."""
     if Path("sim_build").is_dir():
         return Path("sim_build").resolve()
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "mxsafe"
+    return user_cache()
 
 
 @checked

@@ -26,6 +26,7 @@ __all__ = [
     "number_from_zero",
     "repeated_modules",
     "tool_environment",
+    "user_cache",
     "verilator_bin",
 ]
 
@@ -87,6 +88,11 @@ def tool_environment() -> dict[str, str]:
         "PATH": os.pathsep.join(map(str, folders)),
         **({"OBJCACHE": "ccache"} if shutil.which("ccache") else {}),
     }
+
+
+def user_cache() -> Path:
+    """Where things are kept for all that a user does on a machine."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mxsafe"
 
 
 @contextmanager

@@ -145,7 +145,8 @@ class Machine:
             self.reset()
         return outcome
 
-    def misaligned(self, name: str, address: int) -> Outcome | None:
+    @checked
+    def misaligned(self, name: str, address: Wide) -> Outcome | None:
         """How a program ends at once because an address is no multiple of a word; None if it is."""
         size = self.configuration.word_bytes
         if address % size == 0:

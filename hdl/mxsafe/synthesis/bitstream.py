@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
-from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
+from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
 

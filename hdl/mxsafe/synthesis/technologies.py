@@ -51,7 +51,7 @@ from typing import Any, Protocol
 
 from mxsafe.rtl.arithmetic.full_adders import FULL_ADDERS
 from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
-from mxsafe.synthesis.ecp5 import FLATTEN, dsp_sources
+from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 
 __all__ = [
     "DRIVER",

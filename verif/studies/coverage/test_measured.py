@@ -48,7 +48,7 @@ def _kept(folder: Path, points: dict[coverage.Point, int]) -> None:
 
 
 def test_points_are_joined_and_named(tmp_path: Path) -> None:
-    packed, sign = _at("  wire [12:0] \\packed ;"), _at("  wire \\code.sign ;")
+    packed, sign = _at("  wire [10:0] \\packed ;"), _at("  wire \\code.sign ;")
     places = {
         **{(MODULE, "toggle", packed, 1, f"x[{bit}]:0->1"): bit > 5 for bit in range(8)},
         **{(MODULE, "toggle", packed, 1, f"x[{bit}]:1->0"): bit not in (2, 4) for bit in range(8)},
@@ -76,7 +76,7 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
         "proved": 1,
         "elsewhere": 0,
         "left": {
-            f"{packed}: then of wire [12:0] \\packed ;": 1,
+            f"{packed}: then of wire [10:0] \\packed ;": 1,
             f"{packed}: packed[1,3,5] ^": 3,
             f"{packed}: packed[2] ^v": 2,
             f"{sign}: code.sign v": 1,
@@ -112,7 +112,7 @@ def test_what_another_configuration_reaches(tmp_path: Path) -> None:
 
 
 def test_a_constant_that_changes_is_told(tmp_path: Path) -> None:
-    line = _at("  wire [12:0] \\packed ;")
+    line = _at("  wire [10:0] \\packed ;")
     ways = [(MODULE, "toggle", line, 1, f"x[0]:{way}") for way in ("0->1", "1->0")]
     known = {MODULE: {(line, 0)}}
     _kept(tmp_path, {ways[0]: 1, ways[1]: 0})

@@ -46,7 +46,7 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
 
     It is a module of its own without anything else in it: where tools do not find the registers of
     a DSP block by themselves, a module of that name which instantiates the block takes its place
-    (see `mxsafe.synthesis.ecp5`).
+    (see `mxsafe.verilog.ecp5`).
 
     Attributes
     ----------

@@ -2,8 +2,8 @@
 
 Yosys maps a multiplication to a MULT18X18D and leaves the registers around it outside, where the
 block alone takes 3.9 ns. `dsp_sources` writes modules that instantiate the block with its input,
-pipeline and output registers, under the names of the `DspMultiplier` units that they replace;
-``python -m mxsafe.synthesis.ecp5`` prints them all.
+pipeline and output registers, under the names of the `DspMultiplier` units that they replace.
+Generated files hold both, see `either`.
 """
 
 from collections.abc import Iterable
@@ -14,16 +14,12 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DspMultiplierConfiguration,
 )
 
-__all__ = ["FLATTEN", "dsp_source", "dsp_sources", "dsp_units", "multipliers"]
+__all__ = ["DEFINE", "FLATTEN", "dsp_source", "dsp_sources", "dsp_units", "either"]
 
-
+DEFINE = "MXSAFE_ECP5"
+"""What generated multipliers look for."""
 FLATTEN = ("setattr -mod -unset keep_hierarchy *", "flatten", "opt_clean -purge")
 """What Yosys runs behind its synthesis: ABC9 fails on a block with registers among its logic."""
-
-
-def multipliers() -> str:
-    """Verilog of all multipliers that can be replaced."""
-    return "\n".join(dsp_source(unit) for unit in dsp_units())
 
 
 def dsp_units() -> list[DspMultiplier]:
@@ -45,6 +41,47 @@ def dsp_source(unit: DspMultiplier) -> str:
     """Verilog of a multiplier made of one MULT18X18D."""
     number = "signed " if unit.config.signed else ""
     last = DSP_BITS - 1
+    return f"""\
+// {unit.module_name}: a MULT18X18D of Lattice ECP5 with all its registers.
+(* keep_hierarchy *)
+module {unit.module_name} (
+  input clk, input rst, input en,
+  input {number}[{last}:0] a, input {number}[{last}:0] b,
+  output {number}[{2 * DSP_BITS - 1}:0] product
+);
+{_block(unit)}endmodule
+"""
+
+
+def either(unit: DspMultiplier, text: str) -> str:
+    """Verilog of a multiplier that is a MULT18X18D where `DEFINE` is defined.
+
+    Parameters
+    ----------
+    unit : DspMultiplier
+    text : str
+        Its module, as it is generated.
+    """
+    head, _, body = text.removesuffix("endmodule\n").partition(";\n")
+    number = "signed " if unit.config.signed else ""
+    last = DSP_BITS - 1
+    return f"""\
+`ifdef {DEFINE}
+(* keep_hierarchy *)
+`endif
+{head};
+`ifdef {DEFINE}
+    input clk, rst, en;
+    input {number}[{last}:0] a, b;
+    output {number}[{2 * DSP_BITS - 1}:0] product;
+{_block(unit)}`else
+{body}`endif
+endmodule
+"""
+
+
+def _block(unit: DspMultiplier) -> str:
+    """A MULT18X18D between the ports of a multiplier."""
     clocked = ",\n    ".join(
         f'.{register}_CLK("CLK0"), .{register}_CE("CE0"), .{register}_RST("RST0")'
         for register in ("REG_INPUTA", "REG_INPUTB", "REG_PIPELINE", "REG_OUTPUT")
@@ -61,13 +98,6 @@ def dsp_source(unit: DspMultiplier) -> str:
     signs = f"1'b{int(unit.config.signed)}"
     reset = "rst" if unit.config.reset else "1'b0"
     return f"""\
-// {unit.module_name}: a MULT18X18D of Lattice ECP5 with all its registers.
-(* keep_hierarchy *)
-module {unit.module_name} (
-  input clk, input rst, input en,
-  input {number}[{last}:0] a, input {number}[{last}:0] b,
-  output {number}[{2 * DSP_BITS - 1}:0] product
-);
   MULT18X18D #(
     {clocked},
     .SOURCEB_MODE("B_SHIFT"), .RESETMODE("SYNC")
@@ -75,9 +105,4 @@ module {unit.module_name} (
     .CLK0(clk), .CE0(en), .RST0({reset}), .SIGNEDA({signs}), .SIGNEDB({signs}),
     .SOURCEA(1'b0), .SOURCEB(1'b0), {pins}
   );
-endmodule
 """
-
-
-if __name__ == "__main__":
-    print(multipliers(), end="")

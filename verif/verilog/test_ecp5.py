@@ -1,14 +1,18 @@
 """Modules with DSP blocks of ECP5 in them do what those do whose place they take."""
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mxsafe.rtl.arithmetic.dsp_multiplier import DspMultiplier
-from mxsafe.synthesis.ecp5 import dsp_sources, dsp_units
+from mxsafe.verilog.ecp5 import DEFINE, FLATTEN, dsp_sources, dsp_units
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
+from verif.support.manifest import GEN, Module
+from verif.support.proof import run_yosys
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available, some
 
@@ -47,3 +51,31 @@ def test_block_is_the_multiplier(unit: DspMultiplier, tmp_path: Path) -> None:
 
 def test_other_modules_stay() -> None:
     assert dsp_sources(["safe_mac.v", "multiplier_18x18.v"]).keys() == {"multiplier_18x18.v"}
+
+
+def synthesised(module: Module, folder: Path, *options: str) -> dict[str, int]:
+    """Cells by kind of committed files through plain `synth_ecp5`."""
+    for source in module.sources:
+        shutil.copy(source, folder)
+    names = " ".join(source.name for source in module.sources)
+    read = f"read_verilog {' '.join(options)} {names}"
+    steps = [read, f"synth_ecp5 -top {module.name}", *FLATTEN, "tee -o cells stat"]
+    run_yosys(folder, "; ".join(steps))
+    said = (folder / "cells").read_text()
+    counts = re.findall(r"^ +(\d+) +(?:[\d.]+ +)?(\w+)$", said, re.MULTILINE)
+    return {kind: int(count) for count, kind in counts}
+
+
+@pytest.mark.yosys
+def test_generated_files_have_the_registers_of_the_blocks(
+    modules: dict[str, Module], tmp_path: Path
+) -> None:
+    """As their heads say, and without it the registers of factors and products are outside."""
+    module = modules["safe_mac_exact_fpga"]
+    head = (GEN / "safe_mac_exact_fpga.v").read_text().partition("\nmodule ")[0]
+    assert f"For Lattice ECP5 define {DEFINE}" in head
+    inside = synthesised(module, tmp_path, f"-D{DEFINE}")
+    outside = synthesised(module, tmp_path)
+    assert inside["MULT18X18D"] == outside["MULT18X18D"] == module.parameters["lanes"]
+    assert inside["TRELLIS_FF"] == 283, inside
+    assert outside["TRELLIS_FF"] == 583, outside
