@@ -299,7 +299,8 @@ BOUNDS: tuple[tuple[str, str, str], ...] = (
     (
         "`softmax`, up to 4,096 values",
         "2^-15 of each result, and 2^-40",
-        "masked or -Inf: +0; a row with nothing unmasked: all +0; NaN or +Inf: all NaN",
+        "never above 1; one value unmasked: 1; masked or -Inf: +0; a row with nothing unmasked: "
+        "all +0; NaN or +Inf: all NaN",
     ),
     (
         "`layer_norm`, `rms_norm`, up to 8,192 values",
