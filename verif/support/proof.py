@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import command
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 
 __all__ = [
@@ -111,6 +112,7 @@ def prove(
     """
     folder.mkdir(exist_ok=True)
     names = []
+    require_fresh(sources or module.sources)
     for source in sources or module.sources:
         if not source.stem.startswith(free):
             (folder / source.name).write_text(source.read_text())

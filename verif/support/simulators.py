@@ -39,6 +39,7 @@ from mxsafe.host.verilator import (
     verilator_bin,
 )
 from verif.support import coverage, recording
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Words
 from verif.support.rows import read_arrays, write_arrays
 
@@ -389,6 +390,7 @@ def simulate(
         The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
         such writes back, so that the design sees them after the edge, which is slower.
     """
+    require_fresh(sources)
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
         pytest.skip("it counts nothing")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Port
 from verif.support.proof import first_clock, never
 
@@ -152,7 +153,9 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
             if "clk" in modules[name].ports:
                 looked_at.add(name)
             continue
-        texts[name] = (module.folder / f"{name}.v").read_text()
+        file = module.folder / f"{name}.v"
+        require_fresh([file])
+        texts[name] = file.read_text()
         pending += [inside for inside in _INSTANCE.findall(texts[name]) if inside in modules]
     return "\n".join(texts.values()), looked_at
 
