@@ -8,6 +8,7 @@ file, and only the ports of the top module can be reached from the bench, so tha
 is optimised.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
+from xml.etree import ElementTree
 
 import cocotb_tools.config
 import pytest
@@ -300,8 +302,13 @@ def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> 
                 build(folder, top, sources, covered)
             except (subprocess.CalledProcessError, RuntimeError, SystemExit) as error:
                 log = folder / "build.log"
-                text = log.read_text() if log.exists() else ""
-                raise AssertionError(f"{simulator} did not build {top}:\n{text[-4000:]}") from error
+                lines = log.read_text().splitlines() if log.exists() else []
+                wrong = [line for line in lines if "error" in line.lower()] or lines[-1:]
+                said = wrong[0] if wrong else error
+                where = os.path.relpath(log)
+                raise AssertionError(
+                    f"{simulator} did not build {top}: {said}; the log is {where}"
+                ) from error
             done.touch()
     return folder
 
@@ -361,6 +368,23 @@ def _lint(top: str, files: Sequence[Path], *options: str) -> str:
     return run.stderr or (f"exit code {run.returncode}" if run.returncode else "")
 
 
+def _reason(results: Path, log: Path) -> str:
+    """What the first failure in the results of a bench says, or the end of the log without any."""
+    found = None
+    with contextlib.suppress(OSError, ElementTree.ParseError):
+        found = ElementTree.parse(results).find(".//failure")
+    if found is None:
+        return "it ended without a result: " + " ".join(log.read_text()[-300:].split())
+    if message := found.get("message"):
+        return (
+            message if found.get("type") == "AssertionError" else f"{found.get('type')}: {message}"
+        )
+    # An assertion without a message: where it stands, and its text.
+    frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)\n +(.+)', found.text or "")
+    where = [f"{Path(file).name}:{line} in {name}: {text}" for file, line, name, text in frames]
+    return where[-1] if where else str(found.get("type"))
+
+
 def simulate(
     simulator: str,
     top: str,
@@ -371,7 +395,7 @@ def simulate(
     watched: Sequence[str] = (),
     writes_at_edges: bool = False,
 ) -> None:
-    """Run a cocotb module on a design; AssertionError with the end of the log if it fails.
+    """Run a cocotb module on a design; AssertionError with what it said in a line if it fails.
 
     Parameters
     ----------
@@ -390,6 +414,7 @@ def simulate(
         The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
         such writes back, so that the design sees them after the edge, which is slower.
     """
+    __tracebackhide__ = True
     require_fresh(sources)
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
@@ -429,8 +454,12 @@ def simulate(
             if covered and not failed:
                 coverage.keep(top, sources, Path(run))
             if failed:
-                text = log.read_text() if log.exists() else ""
-                raise AssertionError(f"{bench} failed on {simulator}:\n{text[-6000:]}")
+                kept = folder / f"failed-{os.getpid()}.log"
+                kept.write_text(log.read_text() if log.exists() else "")
+                what = f"{bench} failed on {simulator} with {top}"
+                raise AssertionError(
+                    f"{what}: {_reason(results, kept)}; the log is {os.path.relpath(kept)}"
+                )
 
 
 def run_lockstep(
