@@ -70,6 +70,7 @@ def test_the_first_difference_of_lists_is_a_line() -> None:
     assert difference({"a": b"\x01"}, {"a": b"\x02"}) == "['a'][0] is 1, expected 2"
     assert difference({"a": 1}, {"b": 1}, "pins") == "pins has ['a'], expected ['b']"
     assert len(difference(["x" * 999], ["y" * 999])) < 200
+    assert difference(["0" * 40], ["0" * 39 + "1"]).endswith(f"from {'0' * 31}1 to {'0' * 32}")
     with pytest.raises(AssertionError, match=r"^words differ: words\[1\] is 2, expected 3$"):
         assert_same("words", [1, 2], [1, 3])
     assert_same("words", [1, 2], (1, 2))

@@ -35,12 +35,12 @@ def difference(got: Any, expected: Any, place: str = "") -> str:
     elif all(isinstance(one, Sequence) and not isinstance(one, str) for one in (got, expected)):
         both = zip(got, expected, strict=False)
         pairs = ((f"[{at}]", one, right) for at, (one, right) in enumerate(both))
+    elif got == expected:
+        return ""
+    elif isinstance(got, str) and isinstance(expected, str) and len(got) == len(expected) > 32:
+        return f"{place} differs, expected and then got: {changed_bits('bits', expected, got)}"
     else:
-        return (
-            ""
-            if got == expected
-            else f"{place} is {shown(got)}, expected {shown(expected)}".strip()
-        )
+        return f"{place} is {shown(got)}, expected {shown(expected)}".strip()
     for key, one, right in pairs:
         if one != right and (found := difference(one, right, place + key)):
             return found

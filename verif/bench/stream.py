@@ -198,7 +198,8 @@ class Sink:
             try:
                 logged[name] = -(-len(pin) // 8), [int(text, 2) for text in texts]
             except ValueError:
-                raise AssertionError(f"{name} is unknown") from None
+                beat = next(at for at, text in enumerate(texts) if set(text) - {"0", "1"})
+                raise AssertionError(f"{name} is unknown in beat {beat}: {texts[beat]}") from None
         return logged
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from mxsafe.machine.description import DESCRIPTOR_BYTES
 from verif.support.manifest import Module, made_from
+from verif.support.proof import INDUCTION, INTERPOLATION, REACHABILITY
 from verif.support.stream_rules import Claims, streams
 
 __all__ = ["ALSO", "CLAIMS", "LEFT_OUT", "claims_for", "kind_of"]
@@ -216,9 +218,9 @@ def _pairs(first: str, *others: str) -> Callable[[Module], Claims]:
     )
 
 
-def _given(*assumed: str) -> Callable[[Module], Claims]:
+def _given(*assumed: str, first: str = REACHABILITY) -> Callable[[Module], Claims]:
     """No more than the rules, of units that get no more than this."""
-    return lambda module: Claims(summary="", never={}, assumed=assumed)
+    return lambda module: Claims(summary="", never={}, assumed=assumed, first=first)
 
 
 def _fetch(module: Module) -> Claims:
@@ -230,11 +232,28 @@ def _fetch(module: Module) -> Claims:
   wire [{width - 1}:0] wanted = run_payload[{low + width - 1}:{low}];
   always @($global_clock) coming <= rst ? 0 : coming + (run_takes ? wanted : 0) - word_valid;
 """
+    ahead = module.parameters["ahead"]
+    words = 8 * DESCRIPTOR_BYTES // {n: w for n, _, w in module.ports["word"].fields}["data"]
+    bits = ahead.bit_length()
+    nets = {"descriptors_ahead": bits, "waiting": bits, "shows": 1, "judged": 1}
+    which = "0"
+    if words > 1:
+        nets["which_word"] = (words - 1).bit_length()
+        which = "inside_which_word"
+    held = f"{words} * (inside_waiting + inside_shows)"
     return Claims(
         summary="",
         declarations=declarations,
-        never={},
+        # What is handed over was asked for: without this no proof comes to an end.
+        never={
+            "words_miscounted": (
+                f"{words} * inside_descriptors_ahead != coming + {which} + {held}"
+            ),
+            "judged_without_descriptor": "inside_judged & ~inside_shows",
+        },
         assumed=["(~word_valid | coming != 0)", "(~start | ended)"],
+        nets=nets,
+        first=INDUCTION,
     )
 
 
@@ -290,6 +309,7 @@ CLAIMS: Mapping[str, Callable[[Module], Claims]] = {
     # All that was wanted before has been taken when they start.
     "beat_reader": _given("~(start & read_valid)"),
     "mxsf_operand_writer": _given(f"~(start & {_S}valid)"),
+    "mxsf_converter": _given(first=INTERPOLATION),
     "mxsf_sta": _pairs("s_axis_a_t", "s_axis_w_t"),
     "softmax_backward": _pairs(_S, "s_axis_gradient_t"),
 }
