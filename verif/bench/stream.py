@@ -376,6 +376,6 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
         lengths = f"{len(came)} beats came out for {len(expected)}"
         assert len(came) == len(expected), f"{lengths} after reset {reset}"
         assert came == expected, difference(
-            came, expected, f"after reset {reset} of the beats, item "
+            came, expected, f"beats differ after reset {reset}: item "
         )
     bench.write_log(os.environ["MXSAFE_LOG"])

@@ -88,10 +88,11 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
     }
     units = {name: NormaliseLane(**parameters) for name, parameters in chosen.items()}
     farm = farm_of(tmp_path, "normalise_lanes", units)
-    rng, length = np.random.default_rng(13), 8
+    rng, length = np.random.default_rng(13), 12
     words = np.concatenate([*kinds_of_rows(rng, 2, length).values(), np.zeros((1, length), int)])
     words = words.astype(np.uint32)
     gain = any_factors(rng, (length,))
+    gain[::2] = [0x7FFFFF, 0x80000001, 0, 0xFF800000, 0x7FC00001, 0x00800000]
     found = normalise(words.view(np.float32), epsilon=0, centre=centred)
     deviation = found.reciprocal_deviation[:, 0]
     # Of one that is subnormal bits are missing.
