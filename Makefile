@@ -17,6 +17,7 @@ test test-yosys test-full mutate coverage: export OPENBLAS_NUM_THREADS = 1
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
 	$(RUN) mxsafe.verilog.fusesoc
+	$(RUN) mxsafe.verilog.sources
 
 waves: $(VENV)/installed-dev
 	$(RUN) verif.support.tools

@@ -16,6 +16,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ from verif.support.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
 from verif.support.stream_rules import (
     Claims,
     clocks_until_taken,
+    cut,
     enable_lemma,
     prove_rules,
     streams,
 )
 
-__all__ = ["digest", "main", "stream_units"]
+__all__ = ["PROOFS", "all_proofs", "digest", "main", "stream_units"]
 
 _SUPPORT = Path(manifest.__file__).parent
 _PROVERS = tuple(
@@ -42,6 +44,8 @@ _PROVERS = tuple(
 )
 """What says what is proved of a module, and how: a proof holds for these, too."""
 
+PROOFS = ("streams", "enables", "pipelines")
+"""Kinds of proofs."""
 _CLOCKS = 20
 """That are enough where no proof for all time comes to an end."""
 
@@ -106,12 +110,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.proofs", description=as_help(__doc__))
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
     parser.add_argument("--all", action="store_true", help="modules of a kind, not the smallest")
-    parser.add_argument("--seconds", type=int, default=60, help="that a method may take (60)")
+    parser.add_argument("--seconds", type=int, default=300, help="that a method may take (300)")
     parsed = parser.parse_args(arguments)
     names = parsed.names
     modules = manifest.generated()
     proofs = json.loads(trust_page.DATA.read_text()).get("proofs", {})
-    proofs = {kind: proofs.get(kind, {}) for kind in ("streams", "enables", "pipelines")}
+    proofs = {kind: proofs.get(kind, {}) for kind in PROOFS}
     kinds = stream_units(modules)
     known = {unit.name for units in kinds.values() for unit in units}
     for pattern in names:
@@ -133,18 +137,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name}: {said}, {time.monotonic() - began:.0f} s", flush=True)
 
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
-    for units in kinds.values():
+    found = all_proofs(modules, seconds=parsed.seconds, every=parsed.all or bool(names))
+    proofs["enables"] = {n: one for n, one in proofs["enables"].items() if ("enables", n) in found}
+    for (kind, name), (about, proof) in found.items():
+        put(kind, name, digest(*about), proof)
+    _write(proofs)
+
+
+def all_proofs(
+    modules: Mapping[str, Module], *, seconds: int = 300, every: bool = False
+) -> dict[tuple[str, str], tuple[tuple[Module, ...], Callable[[Path], Any]]]:
+    """By kind and name of a module what a proof is about, and what does it in a folder.
+
+    Parameters
+    ----------
+    modules : Mapping of str to Module
+        Those of ``gen/``.
+    seconds : int
+        That a method may take.
+    every : bool
+        Of all modules of a kind, not of the smallest alone.
+    """
+    proofs: dict[tuple[str, str], tuple[tuple[Module, ...], Callable[[Path], Any]]] = {}
+    inside: set[str] = set()
+    for units in stream_units(modules).values():
         first = [unit for unit in units if unit is units[0] or unit.name in ALSO]
-        for unit in units if parsed.all or names else first:
-            put("streams", unit.name, digest(unit), _rules(unit, modules, parsed.seconds))
-    inside = {name for found in proofs["streams"].values() for name in found.get("inside", ())}
-    proofs["enables"] = {n: found for n, found in proofs["enables"].items() if n in inside}
+        for unit in units if every else first:
+            proofs["streams", unit.name] = (unit,), _rules(unit, modules, seconds)
+            inside |= cut(unit, modules)[1]
     for name in sorted(inside):
-        put("enables", name, digest(modules[name]), _lemma(modules[name], modules))
+        proofs["enables", name] = (modules[name],), _lemma(modules[name], modules)
     for name, right in PIPELINES.items():
         pair = modules[name], modules[right]
-        put("pipelines", name, digest(*pair), _pipeline(*pair))
-    _write(proofs)
+        proofs["pipelines", name] = pair, _pipeline(*pair)
+    return proofs
 
 
 def _rules(module: Module, modules: Mapping[str, Module], seconds: int) -> Callable[[Path], Any]:
@@ -166,14 +192,15 @@ def _rules(module: Module, modules: Mapping[str, Module], seconds: int) -> Calla
             )
             return {part: reached, "inside": sorted(inside)}
 
-        if claims is None or not claims.never:
+        if claims is None or not claims.summary:
             return prove("rules", claims, _CLOCKS)
         try:
             found = prove("beats", claims, 0)
         except AssertionError as error:
             if "no proof did end" not in str(error):
                 raise
-            found = prove("rules", None, _CLOCKS) | prove("beats", claims, _CLOCKS)
+            rules = replace(claims, never={})
+            found = prove("rules", rules, _CLOCKS) | prove("beats", claims, _CLOCKS)
             return found | {"claim": claims.summary}
         return found | {"rules": None, "claim": claims.summary}
 

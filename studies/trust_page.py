@@ -139,8 +139,10 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
     ]
     reasons = [f"- `{name}`: {reason}." for name, reason in LEFT_OUT.items()]
     rule = (
-        "`python -m studies.proofs` proves the rules of AXI4-Stream of modules in `gen/` that have "
-        "results which wait until they are taken, of each kind the smallest at least. They hold "
+        "`make test-yosys` proves all that this section counts, and `python -m studies.proofs` "
+        "writes down how long it takes. First the rules of AXI4-Stream of modules in `gen/` that "
+        "have results which wait until they are taken, of each kind the smallest at least. They "
+        "hold "
         "for all inputs and all times, whatever registers hold before the first reset: what waits "
         "stays as it is, and after a reset "
         "nothing is valid. What a module gets is assumed to keep the same rules, and its other "
@@ -152,7 +154,9 @@ def _proofs(proofs: Mapping[str, Any]) -> list[str]:
         "results, and pipelines and memories with an enable may give anything, as long as it stays "
         "while the enable is low; the latter is proved of each of them. Yosys makes the netlist, "
         "and ABC within it joins equal registers by induction and proves the rest by "
-        "property-directed reachability or interpolation."
+        "property-directed reachability or interpolation, or Yosys proves all of it by temporal "
+        "induction. A proof that fails names the claim, and the inputs in the clock in which it is "
+        "broken."
     )
     kinds = len({found["kind"] for found in proofs["streams"].values()})
     reading = (

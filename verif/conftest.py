@@ -140,3 +140,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for text in texts:
         terminalreporter.section("real data")
         terminalreporter.write_line(text)
+    failed = [one for kind in ("error", "failed") for one in terminalreporter.stats.get(kind, [])]
+    if failed:  # pytest's own lines end with the terminal's
+        terminalreporter.section("what failed, in a line each")
+        for one in failed:
+            crash = getattr(one.longrepr, "reprcrash", None)
+            said = str(one.longrepr if crash is None else crash.message).strip().splitlines()
+            line = said[-1 if crash is None else 0] if said else ""
+            terminalreporter.write_line(f"{one.nodeid}: {line}")

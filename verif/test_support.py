@@ -1,5 +1,6 @@
 """Simulations that fail, and what tests and benches exchange."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from verif.bench import rows
+from verif.bench.difference import changed_bits, difference
 from verif.support import simulators
+from verif.support.checkers import assert_equal, assert_same
 from verif.support.manifest import Module
 from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SIMULATORS, run_lockstep, runtime_library, simulate
@@ -33,10 +36,70 @@ def test_a_failed_bench_is_an_error(
             patch.delenv("PYTEST_CURRENT_TEST")
         with pytest.raises(AssertionError) as error:
             simulate(simulator, module.name, module.sources, "verif.bench.lockstep", {})
-    lines = str(error.value).splitlines()
-    seed = ", powered up by seed 1" if simulator == "verilator" else ""
-    assert lines[0] == f"verif.bench.lockstep failed on {simulator}{seed}:"
-    assert any("KeyError: 'MXSAFE_STIMULUS'" in line for line in lines)
+    said, _, log = str(error.value).partition("; the log is ")
+    seed = ", powered up by seed 1," if simulator == "verilator" else ""
+    assert said == (
+        f"verif.bench.lockstep failed on {simulator}{seed} with mxsf_decoder: "
+        "KeyError: 'MXSAFE_STIMULUS'"
+    )
+    assert "KeyError: 'MXSAFE_STIMULUS'" in (_ROOT / log).read_text()
+
+
+def test_the_first_difference_is_a_line() -> None:
+    got = np.array([[1, 2], [3, 4], [5, 0x800]])
+    with pytest.raises(AssertionError) as error:
+        assert_equal(
+            "unit.out",
+            got,
+            np.array([[1, 2], [3, 4], [5, 0]]),
+            fields=("code.0", "code.1"),
+            a=got + 1,
+            beat=np.arange(3),
+            row=np.arange(12).reshape(3, 4),
+        )
+    assert str(error.value) == (
+        "unit.out: 1 of 3 differ; the first is item 2.code.1: got 2048 (0x800), expected 0, for "
+        "a = 2049 (0x801), beat = 2, row = [ 8 9 10 11]"
+    )
+    with pytest.raises(AssertionError) as error:
+        assert_equal("sum", np.array([7, 8]), np.array([7, 9]))
+    assert str(error.value) == "sum: 1 of 2 differ; the first is item 1: got 8, expected 9"
+
+
+def test_the_first_difference_of_lists_is_a_line() -> None:
+    assert difference([1, (2, 3)], [1, [2, 3]]) == ""
+    assert difference([[1, 2], [3, 4]], [[1, 2], [3, 40]]) == "[1][1] is 4, expected 40 (0x28)"
+    assert difference([1], [1, 2], "beats") == "beats has 1 items, expected 2, equal up to there"
+    assert difference({"a": b"\x01"}, {"a": b"\x02"}) == "['a'][0] is 1, expected 2"
+    assert difference({"a": 1}, {"b": 1}, "pins") == "pins has ['a'], expected ['b']"
+    assert len(difference(["x" * 999], ["y" * 999])) < 200
+    assert difference(["0" * 40], ["0" * 39 + "1"]).endswith(f"from {'0' * 31}1 to {'0' * 32}")
+    with pytest.raises(AssertionError, match=r"^words differ: words\[1\] is 2, expected 3$"):
+        assert_same("words", [1, 2], [1, 3])
+    assert_same("words", [1, 2], (1, 2))
+    wide = "0" * 100
+    assert changed_bits("tdata", f"{wide}1010", f"{wide}0110") == (
+        f"tdata[33:2] from {'0' * 30}10 to {'0' * 30}01"
+    )
+
+
+def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
+    """At the end, whatever the width of the terminal; of a failed bench it is what this said."""
+    (tmp_path / "conftest.py").write_text("from verif.conftest import *\n")
+    (tmp_path / "test_it.py").write_text(
+        "def test_it():\n    raise AssertionError('unit: ' + 'x' * 200 + '\\nmore')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    run = subprocess.run(
+        [*command, "--rootdir", tmp_path, tmp_path],
+        cwd=_ROOT,
+        env={**os.environ, "COLUMNS": "80", "CI": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = run.stdout.partition(" what failed, in a line each ")[2].splitlines()
+    assert told[1] == f"test_it.py::test_it: AssertionError: unit: {'x' * 200}"
 
 
 def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module]) -> None:

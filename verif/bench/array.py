@@ -22,6 +22,7 @@ from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
 from verif.bench import rows
+from verif.bench.difference import changed_bits
 from verif.bench.pacing import RESET_CLOCKS, pauses
 
 PERIOD_NS = 2
@@ -142,14 +143,18 @@ class Array:
 
     async def _stays_while_stalled(self) -> None:
         """Fail when a result goes away or changes before it is taken."""
-        pins = [self._pins[f"m_axis_c_{name}"] for name in ("tvalid", "tdata", "tlast", "tuser")]
+        names = [f"m_axis_c_{name}" for name in ("tvalid", "tdata", "tlast", "tuser")]
+        pins = [self._pins[name] for name in names]
         ready = self._pins["m_axis_c_tready"]
         offered = None
         while True:
             await RisingEdge(self._dut.clk)
             if offered is not None:
                 now = [str(pin.value) for pin in pins]
-                assert now == offered, f"a stalled result changed from {offered} to {now}"
+                for name, was, value in zip(names, offered, now, strict=True):
+                    if value != was:
+                        told = changed_bits(name, was, value)
+                        raise AssertionError(f"a stalled result changed: {told}")
             stalled = pins[0].value == 1 and ready.value == 0 and self._dut.rst.value == 0
             offered = [str(pin.value) for pin in pins] if stalled else None
 

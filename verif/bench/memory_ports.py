@@ -178,7 +178,10 @@ class Writing(Bench):
         for at in range(0, len(right), size):
             now = self.memory.content[at : at + size].hex()
             before = self.untouched[at : at + size].hex()
-            assert now in (before, right[at : at + size].hex()), f"byte {at} was written wrongly"
+            wanted = right[at : at + size].hex()
+            assert now in (before, wanted), (
+                f"the beat at byte {at} was written wrongly: {now}, not {wanted} or still {before}"
+            )
         self.memory.content[:] = self.untouched
         self.port.answered = self.answered = 0
 

@@ -13,6 +13,9 @@ import cocotb
 from verif.bench.clocked import Stepper, job, write_log
 from verif.bench.pacing import Shyness
 
+_LATER = 6
+"""Clocks after an error in which there are others."""
+
 
 class Engine:
     """An engine as the queue sees it.
@@ -67,6 +70,11 @@ class Engine:
         self._pins["done"].value = int(self._is_done and not code)
         self._pins["error"].value = code
         self._failed = bool(code)
+
+    def fail(self, code: int) -> None:
+        """Have an error, or none if it is 0, and nothing else."""
+        self._pins["ready"].value = self._pins["done"].value = 0
+        self._pins["error"].value = code
 
     def settle(self, clock: int) -> None:
         """See what the queue shows in this clock."""
@@ -168,7 +176,24 @@ class Bench:
         }
         # The clock in which it ended passes like all others.
         await self.stepper.edge()
+        if ended[1]:
+            await self._fail_again()
         return log
+
+    async def _fail_again(self) -> None:
+        """Errors that come later, of engines and of fetching, change nothing."""
+        dut, rng = self._dut, self._random
+        told = int(dut.error.value), int(dut.error_number.value)
+        dut.number.value = rng.getrandbits(len(dut.number))
+        for _ in range(_LATER):
+            for engine in self.engines:
+                engine.fail(rng.getrandbits(4))
+            dut.fetch_error.value = rng.getrandbits(4)
+            await self.stepper.settle()
+            now = int(dut.error.value), int(dut.error_number.value)
+            assert dut.stopped.value == 1, "it goes on after an error"
+            assert now == told, f"error and number are {now} after a later error, not {told}"
+            await self.stepper.edge()
 
 
 @cocotb.test()

@@ -9,6 +9,7 @@ from typing import Any
 import cocotb
 
 from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.lite_traffic import LiteTraffic
 
 _BYTES = 4
 _OKAY = 0
@@ -174,6 +175,27 @@ class Bench:
         for name, value in kept.items():
             await self.expect(name, value)
 
+    async def reads_beside_writes(self) -> None:
+        """Accesses in flight together, of registers that are held and of others."""
+        mapped = {address: name for name, address in self._addresses.items()}
+        last = max(self._addresses.values())
+        free = [a for a in range(0, 1 << last.bit_length(), _BYTES) if a not in mapped]
+        known = {self._addresses[name]: value for name, value in self._constants.items()}
+        known |= {self._addresses["status"]: 0, self._addresses["error"]: 0}
+        known |= dict.fromkeys(free[:2], 0)
+        held = {self._addresses[name]: mask for name, mask in self._held.items()}
+        values = {}
+        for name in self._held:
+            values[self._addresses[name]] = await self.bus.read(self._addresses[name])
+        traffic = LiteTraffic(
+            self._dut, self.step, self._random.getrandbits(32), held, known, values
+        )
+        values = await traffic.run(150)
+        self.compared += traffic.compared
+        self.bus.idle()
+        for address, value in values.items():
+            await self.expect(mapped[address], value)
+
     async def _while_idle(self, clocks: int, **values: float) -> dict[str, int]:
         """Let clocks pass in which ports are set with these probabilities; how often they were."""
         counts = dict.fromkeys(values, 0)
@@ -314,6 +336,7 @@ async def registers(dut: cocotb.handle.HierarchyObject) -> None:
     bench = Bench(dut, job())
     await bench.begin()
     await bench.memory_like()
+    await bench.reads_beside_writes()
     await bench.program_that_ends()
     await bench.program_that_fails(3, 0x12345678)
     await bench.program_that_fails(12, 0xEDCBA987)

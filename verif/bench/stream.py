@@ -16,6 +16,7 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench import rows
+from verif.bench.difference import changed_bits, difference
 from verif.bench.pacing import RESET_CLOCKS, SHY, pauses
 from verif.bench.pins import number
 
@@ -121,6 +122,7 @@ class Sink:
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, name: str, seed: int, stall: float
     ) -> None:
+        self.name = name
         self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
         names = [f"{name}_{pin}" for pin in OUTPUTS]
         self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
@@ -165,13 +167,23 @@ class Sink:
         there = number(self._valid) == 1
         now = [str(pin.value) for pin in self._pins.values()] if there else None
         if self.stalled is not None:
-            assert now == self.stalled, f"a stalled result changed from {self.stalled} to {now}"
+            assert now == self.stalled, self._told(clock, self.stalled, now)
         if now is not None and self._takes:
             self.results.append(now)
             self.left.append(clock)
             self.packets += now[self._last] == "1"
             self._choose()
         self.stalled = now if not self._takes else None
+
+    def _told(self, clock: int, before: list[str], now: list[str] | None) -> str:
+        """Which pin of a beat that waits has changed, and how."""
+        beat = f"a stalled result changed in clock {clock}: beat {len(self.results)}"
+        if now is None:
+            return f"{beat} of {self.name} was withdrawn"
+        for name, was, value in zip(self._pins, before, now, strict=True):
+            if was != value:
+                return f"{beat}, {changed_bits(name, was, value)}"
+        raise AssertionError(f"{beat} did not change")
 
     def first(self, packets: int) -> list[list[str]]:
         """Results of the first packets."""
@@ -186,7 +198,8 @@ class Sink:
             try:
                 logged[name] = -(-len(pin) // 8), [int(text, 2) for text in texts]
             except ValueError:
-                raise AssertionError(f"{name} is unknown") from None
+                beat = next(at for at, text in enumerate(texts) if set(text) - {"0", "1"})
+                raise AssertionError(f"{name} is unknown in beat {beat}: {texts[beat]}") from None
         return logged
 
 
@@ -362,5 +375,7 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
     for reset, came in enumerate(probes, start=1):
         lengths = f"{len(came)} beats came out for {len(expected)}"
         assert len(came) == len(expected), f"{lengths} after reset {reset}"
-        assert came == expected, f"beats differ after reset {reset}"
+        assert came == expected, difference(
+            came, expected, f"beats differ after reset {reset}: item "
+        )
     bench.write_log(os.environ["MXSAFE_LOG"])

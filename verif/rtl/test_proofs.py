@@ -1,15 +1,18 @@
 """Streams keep their rules and lose no beat, and pipelines compute what their model does: proved.
 
-`python -m studies.proofs` proves all of them; here are small ones, and that wrong ones are not.
+Here are all that `python -m studies.proofs` writes to the page, and wrong ones that are not.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from studies.proofs import all_proofs
+from studies.trust_page import DATA
 from verif.support import proof
-from verif.support.manifest import Module
+from verif.support.manifest import Module, generated
 from verif.support.pipelines import PIPELINES, prove_pipeline
 from verif.support.stream_claims import claims_for
 from verif.support.stream_rules import (
@@ -23,12 +26,7 @@ from verif.support.tests import Tally, some
 
 Modules = dict[str, Module]
 
-UNITS = [
-    "register_slice_bits2_halved",
-    "mxsf_operand_packer_width8",
-    "transposer",
-    "beat_joiner_columns8_parts8_depth128",
-]
+ALL = all_proofs(generated())
 WRONG = {
     "payload moves while it waits": (
         "mxsf_operand_packer_width8",
@@ -83,18 +81,31 @@ WRONG = {
 
 def test_units_and_what_is_changed_are_there(modules: Modules) -> None:
     """Of those, too, that only the full run proves."""
-    assert set(UNITS) | set(PIPELINES) <= set(modules)
     for name, right, *_ in WRONG.values():
         texts = [source.read_text() for source in modules[name].sources]
         assert sum(text.count(right) for text in texts) == 1, f"{name}: {right}"
 
 
 @pytest.mark.yosys
-@pytest.mark.parametrize("name", some(UNITS, every=2))
-def test_rules_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
-    module = modules[name]
-    prove_rules(module, modules, tmp_path, claims_for(module))
-    tally("abc", name, 1)
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_all_of_the_page_is_proved(kind: str, name: str, tmp_path: Path, tally: Tally) -> None:
+    """For all time, and that each result of a stream may wait and be taken."""
+    _, proof = ALL[kind, name]
+    found = proof(tmp_path) or {}
+    reached = {part: clocks for part, clocks in found.items() if part in ("rules", "beats")}
+    assert bool(reached) == (kind == "streams")
+    assert not any(reached.values()), f"{name} is proved for some clocks alone: {reached}"
+    tally("abc", kind, 1)
+
+
+def test_the_page_counts_what_is_proved() -> None:
+    counted = json.loads(DATA.read_text())["proofs"]
+    names = [(kind, name) for kind, found in counted.items() for name in found]
+    assert sorted(names) == sorted(ALL)
+    for found in counted.values():
+        for name, one in found.items():
+            assert one["proved"], name
+            assert not one.get("rules"), f"{name} is proved for some clocks alone"
 
 
 @pytest.mark.yosys
@@ -120,14 +131,6 @@ def test_a_method_without_an_answer_is_no_proof(
 
 
 @pytest.mark.yosys
-@pytest.mark.parametrize("name", some(UNITS, every=len(UNITS)))
-def test_results_may_wait_and_be_taken(name: str, modules: Modules, tmp_path: Path) -> None:
-    """Or else what is proved of them would say nothing."""
-    module = modules[name]
-    assert clocks_until_taken(module, modules, tmp_path, claims_for(module)) > 2
-
-
-@pytest.mark.yosys
 @pytest.mark.parametrize("load", ["q <= q", "if (d & ~d) q <= d", "if (1'b0) q <= d"])
 def test_a_register_that_is_never_loaded_may_hold_anything(load: str, tmp_path: Path) -> None:
     text = f"module top(input clk, d, output y); reg q; always @(posedge clk) {load};"
@@ -142,6 +145,30 @@ def test_a_proof_about_nothing_is_found(modules: Modules, tmp_path: Path) -> Non
     prove_rules(module, modules, tmp_path / "proved", claims)
     with pytest.raises(AssertionError, match="was not found to be 1"):
         clocks_until_taken(module, modules, tmp_path / "empty", claims)
+
+
+_COUNTER = """
+module counter(input clk, rst, step, output reg [3:0] count);
+  always @(posedge clk) if (rst) count <= 0; else count <= count + step;
+  always @* begin
+    assume (step || !step);
+    assert (count <= 15);
+    if (!rst) assert (count <= 1);
+  end
+endmodule
+"""
+
+
+@pytest.mark.yosys
+def test_a_broken_claim_is_named_with_what_it_is_about(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as error:
+        proof.prove_text(tmp_path, _COUNTER, "counter", after_reset={"count": 0})
+    assert str(error.value) == (
+        "proof did fail: counter: assert (count <= 1) is broken in clock 3 from the start, where "
+        "count = 0x2"
+    )
+    right = _COUNTER.replace("count + step", "step")
+    proof.prove_text(tmp_path, right, "counter", after_reset={"count": 0})
 
 
 def test_handshakes_are_found(modules: Modules) -> None:
@@ -163,13 +190,6 @@ def test_an_enable_holds_what_leaves(modules: Modules, tmp_path: Path) -> None:
     assert wrong.read_text() != text
     with pytest.raises(AssertionError, match="proof did fail: changes"):
         enable_lemma(replace(module, folder=tmp_path), modules, tmp_path / "wrong")
-
-
-@pytest.mark.yosys
-@pytest.mark.parametrize("name", some(PIPELINES, every=len(PIPELINES)))
-def test_pipelines_are_proved(name: str, modules: Modules, tmp_path: Path, tally: Tally) -> None:
-    prove_pipeline(modules[name], modules[PIPELINES[name]], tmp_path)
-    tally("abc", name, 1)
 
 
 WRONG_PIPELINES = {

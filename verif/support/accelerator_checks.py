@@ -290,4 +290,9 @@ def require_memory(found: NDArray[np.uint8], expected: NDArray[np.uint8]) -> Non
     """Every byte must be as it should be."""
     assert len(expected) == len(found) > 0
     wrong = np.flatnonzero(found != expected)
-    assert not len(wrong), f"{len(wrong)} bytes of memory differ, the first at {wrong[0]}"
+    if len(wrong):
+        at = int(wrong[0])
+        raise AssertionError(
+            f"{len(wrong)} bytes of memory differ, the first at {at:#x}: "
+            f"got {int(found[at]):#04x}, expected {int(expected[at]):#04x}"
+        )

@@ -66,6 +66,8 @@ def _kinds(rng: np.random.Generator, shape: tuple[int, int]) -> Iterator[PairedR
     special.flat[rng.integers(weights.size)] = rng.choice([np.nan, np.inf, -np.inf])
     yield weights, special
     yield special, gradient
+    yield weights, np.full(shape, np.float32(-0.0))  # sums are 0, and results have their signs
+    yield np.full(shape, np.float32(-0.0)), rng.choice(np.float32([-0.0, 0.0]), shape)
 
 
 def _lengths(rng: np.random.Generator, depth: int) -> Iterator[int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from verif.support.bench_job import run_bench
+from verif.support.checkers import assert_same
 from verif.support.manifest import Module
 
 __all__ = ["check_block_memory"]
@@ -112,7 +113,7 @@ def check_block_memory(
     for got, wanted in zip(log["read"], model.read, strict=True):
         if wanted[0] < 0:
             got[0] = -1  # beyond the end any data will do
-    assert log["read"] == model.read, "beats that were read differ"
-    assert log["answers"] == model.answers, "answers to writes differ"
-    assert log["found"] == model.found, "words of the bridge differ"
+    assert_same("beats that were read", log["read"], model.read)
+    assert_same("answers to writes", log["answers"], model.answers)
+    assert_same("words of the bridge", log["found"], model.found)
     return len(log["read"]) + len(log["answers"]) + len(log["found"])

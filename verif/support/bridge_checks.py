@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from verif.support.bench_job import run_bench
+from verif.support.checkers import assert_same
 from verif.support.manifest import Module
 
 __all__ = ["BUS_ERRORS", "check_bridge"]
@@ -227,8 +228,8 @@ def check_bridge(
         )
         if wanted:
             statuses[wanted[1] & 0x7F] += 1
-    assert [tuple(one) for one in log["written"]] == model.written, "writes of registers differ"
-    assert log["registers"] == model.registers, "registers differ"
-    assert log["memory"] == model.memory, "memory differs"
+    assert_same("writes of registers", log["written"], model.written)
+    assert_same("registers", log["registers"], model.registers)
+    assert_same("words of memory", log["memory"], model.memory)
     assert log["status"] == model.registers[_STATUS_ADDRESS // 4] & 7, "the status differs"
     return statuses

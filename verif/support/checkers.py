@@ -1,34 +1,77 @@
 """Comparing what a simulator logged with what the model says, item by item."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from verif.bench.difference import difference, shown
 from verif.support.manifest import Module, Words
 
-__all__ = ["assert_equal", "check_mac"]
+__all__ = ["assert_equal", "assert_same", "check_mac"]
 
 
 def assert_equal(
     what: str,
     got: NDArray[np.integer[Any]],
     expected: NDArray[np.integer[Any]],
-    **context: NDArray[np.integer[Any]],
+    *,
+    fields: Sequence[str] = (),
+    **context: NDArray[Any],
 ) -> int:
-    """Every item equal, and more than zero of them; returns how many."""
+    """Every item equal, and more than zero of them; returns how many.
+
+    The error is a line about the first that is not.
+
+    Parameters
+    ----------
+    what : str
+        The unit or its port.
+    got, expected : ndarray
+        A row for each item.
+    fields : sequence of str
+        Names of what stands in a row.
+    **context : ndarray
+        What belongs to items, such as operands: a row each. Of what has the shape of a result the
+        place that differs is shown.
+    """
+    __tracebackhide__ = True
     assert got.shape == expected.shape, f"{what}: {got.shape} results for {expected.shape}"
     assert got.size > 0, f"{what}: nothing was compared"
     wrong = np.flatnonzero((got != expected).reshape(len(got), -1).any(axis=1))
     if len(wrong):
-        first = wrong[0]
-        inputs = ", ".join(f"{name} = {values[first]}" for name, values in context.items())
+        first = int(wrong[0])
+        place: tuple[int, ...] = ()
+        if got.ndim > 1:
+            place = tuple(int(at[0]) for at in np.nonzero(got[first] != expected[first]))
+        name = f".{fields[place[0]]}" if fields and place else "".join(f"[{at}]" for at in place)
+        inputs = [
+            f"{key} = {_shown(values[first][place] if _suits(values, got) else values[first])}"
+            for key, values in context.items()
+        ]
         raise AssertionError(
-            f"{what}: {len(wrong)} of {len(got)} differ; the first is item {first}: "
-            f"got {got[first]}, expected {expected[first]}, for {inputs}"
+            f"{what}: {len(wrong)} of {len(got)} differ; the first is item {first}{name}: "
+            f"got {_shown(got[first][place])}, expected {_shown(expected[first][place])}"
+            + (f", for {', '.join(inputs)}" if inputs else "")
         )
     return int(got.size)
+
+
+def _suits(values: NDArray[Any], got: NDArray[Any]) -> bool:
+    return np.shape(values)[1:] == got.shape[1:]
+
+
+def _shown(value: Any) -> str:
+    return shown(value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value)
+
+
+def assert_same(what: str, got: Any, expected: Any) -> None:
+    """Lists or mappings are the same; the error is a line about the first difference."""
+    __tracebackhide__ = True
+    found = difference(got, expected, what)
+    if found:
+        raise AssertionError(f"{what} differ: {found}")
 
 
 def _integers(values: NDArray[Any]) -> NDArray[Any]:

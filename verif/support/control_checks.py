@@ -19,7 +19,7 @@ from mxsafe.machine.description import (
 )
 from mxsafe.rtl.accelerator.registers import RegistersConfiguration
 from verif.support.bench_job import run_bench
-from verif.support.checkers import assert_equal
+from verif.support.checkers import assert_equal, assert_same
 from verif.support.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -146,14 +146,14 @@ def check_fetch(
             if error:
                 break
         expected = [[place, int.from_bytes(one, "little")] for place, one in enumerate(split[:end])]
-        assert log["descriptors"] == expected, f"descriptors of program {number} differ"
+        assert_same(f"descriptors of program {number}", log["descriptors"], expected)
         assert log["error"] == error, f"program {number} ended with {log['error']}, not {error}"
         below = min(len(program["words"]), (1 << fields["first"]) - program["address"])
         assert len(log["asked"]) <= below // each * each, f"words of {number} past the top"
         if error:
             assert log["number"] == end, f"error of {log['number']}, not {end}, in {number}"
         else:
-            assert log["asked"] == list(range(len(program["words"]))), f"words of {number} differ"
+            assert_same(f"words of program {number}", log["asked"], [*range(len(program["words"]))])
         came, failed = came + end, failed + bool(error)
         if len(program["words"]) == each and not error:
             assert log["latency"] == module.latency, f"program {number}: {log['latency']} clocks"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from verif.support.checkers import assert_same
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 
@@ -69,7 +70,7 @@ def check_receiver(
     found = {name: ports[name].numbers(log[name]) for name in ("valid", "data", "error")}
     events = np.flatnonzero(found["valid"] | found["error"])
     got = [int(found["data"][at]) if found["valid"][at] else BROKEN for at in events]
-    assert got == expected, f"bytes differ: {_first_difference(got, expected)}"
+    assert_same("bytes", got, expected)
     assert not (found["valid"] & found["error"]).any(), "a byte is valid and broken"
     assert events[0] - 3 * divisor == module.latency, f"latency is {events[0] - 3 * divisor}"
     return len(got)
@@ -105,10 +106,3 @@ def check_transmitter(
     wrong = np.flatnonzero(line[3:] != expected[3:clocks])
     assert not len(wrong), f"the line is wrong in clock {3 + int(wrong[0])}"
     return taken
-
-
-def _first_difference(got: list[int | str], expected: list[int | str]) -> str:
-    for number, (one, other) in enumerate(zip(got, expected, strict=False)):
-        if one != other:
-            return f"number {number} is {one}, not {other}"
-    return f"there are {len(got)}, not {len(expected)}"

@@ -1,6 +1,7 @@
 """The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 from verif.support.recording import proved
 
-__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus"]
+__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from"]
 
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
@@ -171,6 +172,13 @@ def load(folder: Path) -> dict[str, Module]:
 def generated() -> dict[str, Module]:
     """Every module of ``gen/`` by name, read once: most files of tests ask for some."""
     return load(GEN)
+
+
+def made_from(file: Path) -> str:
+    """Full name of the Python module that generated a file, as its head says."""
+    origin = re.search(r" from ([\w.]+); do not edit", file.read_text())
+    assert origin is not None, f"{file.name} does not say what made it"
+    return origin[1]
 
 
 def mac_stimulus(

@@ -15,7 +15,14 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 
-__all__ = ["check_rows", "edge_rows", "kinds_of_rows", "normalise_unit", "random_rows"]
+__all__ = [
+    "any_factors",
+    "check_rows",
+    "edge_rows",
+    "kinds_of_rows",
+    "normalise_unit",
+    "random_rows",
+]
 
 Words = NDArray[np.uint32]
 SPECIAL = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001], np.uint32)
@@ -161,7 +168,7 @@ def _pieces(rows: Sequence[Words], depth: int) -> list[tuple[Words, bool]]:
     ]
 
 
-def _factors(rng: np.random.Generator, shape: tuple[int, int]) -> Words:
+def any_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Gains or biases: most of them usual ones, and some of all others."""
     usual = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
     any_bits = rng.integers(0, 1 << 32, shape, np.uint32)
@@ -198,7 +205,7 @@ def check_rows(
     streams = {"s_axis": values}
     for name in ("gain", "bias"):
         if parameters[name]:
-            streams[f"s_axis_{name}"] = _factors(rng, (len(values), span))
+            streams[f"s_axis_{name}"] = any_factors(rng, (len(values), span))
     job = {"s_axis_tlast": ports["s_axis_tlast"].words(last)}
     for name, words in streams.items():
         job[f"{name}_tdata"] = words.astype("<u4").view(np.uint8).reshape(len(words), -1)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 from verif.support.proof import never, never_at, run_yosys
 from verif.support.stream_rules import ENABLES
@@ -27,6 +28,7 @@ _REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\\\S+ |\w+);$", re.MULTILINE)
 def _texts(*modules: Module) -> str:
     """Verilog of modules, each once."""
     files = {source.name: source for module in modules for source in module.sources}
+    require_fresh(files.values())
     return "\n".join(source.read_text() for source in files.values())
 
 

@@ -1,5 +1,6 @@
 """Proofs about generated Verilog by Yosys' own solver: temporal induction over assertions."""
 
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,9 +8,13 @@ from pathlib import Path
 
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import command
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 
 __all__ = [
+    "INDUCTION",
+    "INTERPOLATION",
+    "REACHABILITY",
     "NoAnswerError",
     "compared",
     "first_clock",
@@ -22,8 +27,13 @@ __all__ = [
     "yosys",
 ]
 
-_METHODS = ("pdr,-a", "int")
-"""Of model checking: property-directed reachability, interpolation."""
+REACHABILITY, INTERPOLATION, INDUCTION = "pdr,-a", "int", "induction"
+_METHODS = (REACHABILITY, INTERPOLATION, INDUCTION)
+"""Of proving: property-directed reachability and interpolation by ABC, induction by Yosys."""
+_SHOWN = 24
+"""Values that an error shows."""
+_STEPS = 2
+"""Of temporal induction, for claims that are strong enough."""
 # ABC runs within a design of Yosys, whichever it is.
 _HOST = "module host(input a, input b, output y); assign y = a & b; endmodule\n"
 
@@ -111,6 +121,7 @@ def prove(
     """
     folder.mkdir(exist_ok=True)
     names = []
+    require_fresh(sources or module.sources)
     for source in sources or module.sources:
         if not source.stem.startswith(free):
             (folder / source.name).write_text(source.read_text())
@@ -121,17 +132,12 @@ def prove(
         "proc; flatten; write_verilog -noattr flat.v",
     )
     text = (folder / "flat.v").read_text()
-    body = declarations + "".join(f"  always @* {statement}\n" for statement in statements)
+    body = declarations + "".join(
+        f"  always @* begin\n{statement}\n  end\n" for statement in statements
+    )
     # A net that is called otherwise must not become a new one.
     text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
-    (folder / "flat.v").write_text(text)
-    output = run_yosys(
-        folder,
-        "read_verilog -formal flat.v; proc; opt; async2sync; opt_clean; "
-        f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes "
-        f"-set-init-zero {module.name}",
-    )
-    assert "SUCCESS!" in output, output[-2000:]
+    _induce(folder, text, module.name, "-set-init-zero", "proc; opt; async2sync; opt_clean", steps)
 
 
 def prove_text(
@@ -152,23 +158,99 @@ def prove_text(
     steps : int
         Longest induction that is tried.
     """
-    (folder / "claims.sv").write_text(text)
     start = " ".join(f"-set-init {name} {value}" for name, value in after_reset.items())
+    passes = f"hierarchy -top {top}; proc; flatten; async2sync; chformal -lower; opt"
+    _induce(folder, text, top, start, passes, steps)
+
+
+def _induce(folder: Path, text: str, top: str, start: str, passes: str, steps: int) -> None:
+    """Prove a module's assertions by temporal induction; the error names one, and what it is of."""
+    text, claims = _with_names(text)
+    assert claims, f"{top} claims nothing"
+    (folder / "claims.sv").write_text(text)
     output = run_yosys(
         folder,
-        f"read_verilog -sv -formal claims.sv; hierarchy -top {top}; proc; flatten; "
-        "async2sync; chformal -lower; opt; "
-        f"sat -verify -tempinduct -maxsteps {steps} -prove-asserts -set-assumes {start}",
+        f"read_verilog -sv -formal claims.sv; {passes}; "
+        f"sat -tempinduct -maxsteps {steps} -prove-asserts -set-assumes -show-public {start} {top}",
     )
-    assert "SUCCESS!" in output, output[-2000:]
+    if "SUCCESS!" not in output:
+        raise AssertionError(f"proof did fail: {top}: {_broken(output, claims)}")
 
 
-def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -> int | None:
+def _with_names(text: str) -> tuple[str, dict[str, str]]:
+    """Verilog whose assertions are nets with names, and what each asserts.
+
+    Assertions stand in blocks ``always @* begin``.
+    """
+    head, *blocks = re.split(r"(?<=always @\* begin\n)", text)
+    claims: dict[str, str] = {}
+    made = [head]
+    for block in blocks:
+        parts, names = [], []
+        rest = block
+        while (found := re.search(r"\bassert \(", rest)) is not None:
+            end = _closed(rest, found.end())
+            name = f"claim_{len(claims)}"
+            claims[name] = " ".join(rest[found.end() : end].split())
+            names.append(name)
+            parts.append(f"{rest[: found.start()]}{name} = ({rest[found.end() : end]})")
+            rest = rest[end + 1 :]
+        made += ["".join(f"    {name} = 1;\n" for name in names), *parts, rest]
+    declared = "".join(f"  (* keep *) reg {name};\n" for name in claims)
+    proved = "".join(f"  always @* assert ({name});\n" for name in claims)
+    whole = "".join(made)
+    end = whole.rindex("endmodule")
+    first = whole.index(";\n", whole.index("module ")) + 2
+    return whole[:first] + declared + whole[first:end] + proved + whole[end:], claims
+
+
+def _closed(text: str, start: int) -> int:
+    """Where the bracket is closed that was opened before `start`."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if not depth:
+            return place
+    raise AssertionError(f"a bracket is not closed in {text[start : start + 80]!r}")
+
+
+def _broken(output: str, claims: Mapping[str, str]) -> str:
+    """What a trace of Yosys shows in its last clock: a claim that is 0, and what it is about."""
+    rows = re.findall(r"^ +(\d+) \\(\S+) +(?:\d+|--) +([0-9a-f]+) +[01]+ *$", output, re.MULTILINE)
+    if not rows:
+        return "no trace: " + " ".join(output[-300:].split())
+    last = max(int(clock) for clock, _, _ in rows)
+    values = {name: int(value, 16) for clock, name, value in rows if int(clock) == last}
+    broken = next((claim for name, claim in claims.items() if values.get(name) == 0), "?")
+    about = {name.strip() for name in re.findall(r"\\?[A-Za-z_][\w.$]*", broken)}
+    about = {name.removeprefix("\\") for name in about}
+    # Then what else is not 0, as far as there is room.
+    own = [name for name in values if name not in claims]
+    names = [name for name in own if name in about]
+    names += [name for name in own if name not in about and values[name]][: _SHOWN - len(names)]
+    is_start = "model found for base case" in output
+    when = (
+        f"in clock {last} from the start" if is_start else f"after {last - 1} clocks of any state"
+    )
+    shown = ", ".join(f"{name} = {values[name]:#x}" for name in names)
+    return f"assert ({broken}) is broken {when}, where {shown}"
+
+
+def never(
+    folder: Path,
+    text: str,
+    top: str,
+    *,
+    seconds: int,
+    clocks: int = 0,
+    first: str = REACHABILITY,
+) -> int | None:
     """Prove that no output of a module is 1 in any clock, whatever it gets.
 
     Registers may hold anything at first, unless they are initialised. Memories are not looked at:
     what is read from them may be anything. ABC within Yosys joins registers that are always equal,
-    by induction, and proves the rest by property-directed reachability, or else by interpolation.
+    by induction, and proves the rest by property-directed reachability or interpolation; or Yosys
+    proves all of it by temporal induction.
 
     Parameters
     ----------
@@ -179,9 +261,11 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
     top : str
         Its name.
     seconds : int
-        That each of the two methods may take.
+        That each method may take.
     clocks : int
-        Where both methods come to no end, so many clocks are enough.
+        Where all methods come to no end, so many clocks are enough.
+    first : str
+        The method that is tried first, since it ends soonest.
 
     Returns
     -------
@@ -189,7 +273,11 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
         For how many clocks from the first on it is proved; None for all time.
     """
     _write(folder, text, top)
-    for method in _METHODS:
+    for method in sorted(_METHODS, key=lambda method: method != first):
+        if method == INDUCTION:
+            if _is_inductive(folder, seconds):
+                return None
+            continue
         try:
             status = _status(folder, f"scorr;orpos;{method},-T,{seconds}")
         except NoAnswerError:
@@ -197,17 +285,51 @@ def never(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 0) -
         if status.startswith("snl_UNSAT"):
             return None
         if status.startswith("snl_SAT"):
-            found = _status(folder, f"scorr;pdr,-T,{seconds}").split()
-            lines = (line.split() for line in (folder / "map.txt").read_text().splitlines())
-            names = {words[1]: words[3] for words in lines if words[0] == "output"}
-            what = names.get(found[3], "") if found[0] == "snl_SAT" else ""
-            raise AssertionError(f"proof did fail: {what}")
+            raise AssertionError(f"proof did fail: {_counterexample(folder, seconds)}")
     if clocks:
         status = _status(folder, f"scorr;orpos;bmc3,-F,{clocks},-T,{seconds}")
         assert not status.startswith("snl_SAT"), "proof did fail"
         if (reached := int(status.split()[1])) > 0:
             return reached + 1
     raise AssertionError(f"no proof did end within {seconds} seconds")
+
+
+def _outputs(folder: Path) -> dict[int, str]:
+    """By number the outputs of a design that has been written, but for constants."""
+    lines = (line.split() for line in (folder / "map.txt").read_text().splitlines())
+    return {int(words[1]): words[3] for words in lines if words[0] == "output"}
+
+
+def _is_inductive(folder: Path, seconds: int) -> bool:
+    """Whether temporal induction by Yosys proves that all outputs of a design are always 0."""
+    claims = " ".join(f"-prove {name} 0" for name in _outputs(folder).values())
+    output = run_yosys(
+        folder,
+        f"read_rtlil design.il; sat -tempinduct -maxsteps {_STEPS} -timeout {seconds} {claims}",
+    )
+    return "Induction step proven: SUCCESS!" in output
+
+
+def _counterexample(folder: Path, seconds: int) -> str:
+    """Which output of a design can be 1, soonest if that is found, and its inputs in that clock."""
+    for method in ("bmc3,-F,200", "pdr"):
+        status, *bits = _status(folder, f"scorr;{method},-T,{seconds}").splitlines()
+        words = status.split()
+        if words[0] == "snl_SAT":
+            break
+    else:
+        return "no trace was found"
+    output, clock = int(words[3]), int(words[4])
+    lines = (line.split() for line in (folder / "map.txt").read_text().splitlines())
+    inputs = [(int(words[1]), int(words[2]), words[3]) for words in lines if words[0] == "input"]
+    every = len(bits[1]) // (clock + 1)
+    given = bits[1][clock * every :]
+    values: dict[str, int] = {}
+    for place, bit, name in inputs:
+        values[name] = values.get(name, 0) | (given[place] == "1") << bit
+    shown = ", ".join(f"{name} = {value:#x}" for name, value in values.items() if value)
+    name = _outputs(folder).get(output, f"output {output}")
+    return f"{name} in clock {clock + 1}, where {shown or 'all inputs are 0'}"
 
 
 def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 200) -> int:
@@ -248,7 +370,8 @@ def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
     """
     _write(folder, text, top)
     status = _status(folder, f"frames,-F,{clock + 1},-i;orpos;fraig;iprove")
-    assert status.startswith("snl_UNSAT"), f"proof did fail: {status}"
+    named = ", ".join(_outputs(folder).values())
+    assert status.startswith("snl_UNSAT"), f"proof did fail: {named} may be 1 in clock {clock}"
 
 
 def _write(folder: Path, text: str, top: str) -> None:
@@ -265,6 +388,7 @@ def _write(folder: Path, text: str, top: str) -> None:
         "flatten -noscopeinfo",
         "setundef -anyseq",
         f"opt_clean; async2sync; {gates}",
+        "write_rtlil design.il",
         f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
         "aigmap; opt_clean",
         "write_aiger -map map.txt design.aig",

@@ -1,6 +1,5 @@
 """All configurations of a unit that stand in ``gen/``, and words for their ports."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
@@ -31,10 +30,7 @@ def made_by() -> dict[str, list[str]]:
     """Names of modules of ``gen/`` by the Python module that made them, which their heads name."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, module in manifest.generated().items():
-        text = (module.folder / f"{name}.v").read_text()
-        origin = re.search(r" from ([\w.]+); do not edit", text)
-        assert origin is not None, f"{name}.v does not say what made it"
-        names[origin[1]].append(name)
+        names[manifest.made_from(module.folder / f"{name}.v")].append(name)
     return dict(names)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.accelerator.descriptor_queue import PAYLOAD_BITS
 from mxsafe.rtl.accelerator.queues import Queues
+from verif.bench.difference import difference
 from verif.support.bench_job import run_bench
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -258,8 +259,9 @@ def check_programs(
             words = [word for _, word in started]
             payloads = [program.payload[n] for n in order]
             if not program.errors and not program.fetch_error:
-                assert words == payloads, f"{what}: {name} ran something else"
-            assert words == payloads[: len(words)], f"{what}: {name} ran something else"
+                assert len(words) == len(payloads), f"{what}: {name} ran {len(words)} descriptors"
+            found = difference(words, payloads[: len(words)], "descriptor ")
+            assert not found, f"{what}: {name} ran something else: {found}"
             counts["descriptors"] += len(words)
         counts["tokens"] += _check_tokens(program, log, most_tokens)
         counts["deadlocks"] += model.error == ERRORS["deadlock"]

@@ -56,6 +56,9 @@ def check_row_sums(
                 np.where(abs(np.nan_to_num(row)) < 1e6, row, 1).astype(np.float32) for row in rows
             ]
             rows = [np.nan_to_num(row) for row in rows]
+        if len(expected) % 6 in (3, 4):  # sums of zeros are -0 only where all are; some are short
+            signs = np.float32([-0.0] if len(expected) % 6 == 3 else [-0.0, 0.0])
+            rows = [rng.choice(signs, length), *(np.ones_like(row) for row in rows[1:])]
         order = {"lanes": lanes, "partials": p["partials"]}
         expected.append(row_dot(*rows, **order) if p["multiply"] else row_sum(*rows, **order))
         for name, row in zip(names, rows, strict=True):

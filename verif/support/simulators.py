@@ -8,6 +8,7 @@ C++ of a design is one file, and only the ports of the top module can be reached
 that everything below is optimised.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from unittest import mock
+from xml.etree import ElementTree
 
 import cocotb_tools.config
 import pytest
@@ -41,6 +43,7 @@ from mxsafe.host.verilator import (
     verilator_bin,
 )
 from verif.support import coverage, recording
+from verif.support.fresh import require_fresh
 from verif.support.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 from verif.support.manifest import Module, Words
 from verif.support.rows import read_arrays, write_arrays
@@ -313,8 +316,13 @@ def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> 
                 build(folder, top, sources, covered)
             except (subprocess.CalledProcessError, RuntimeError, SystemExit) as error:
                 log = folder / "build.log"
-                text = log.read_text() if log.exists() else ""
-                raise AssertionError(f"{simulator} did not build {top}:\n{text[-4000:]}") from error
+                lines = log.read_text().splitlines() if log.exists() else []
+                wrong = [line for line in lines if "error" in line.lower()] or lines[-1:]
+                said = wrong[0] if wrong else error
+                where = os.path.relpath(log)
+                raise AssertionError(
+                    f"{simulator} did not build {top}: {said}; the log is {where}"
+                ) from error
             done.touch()
     return folder
 
@@ -357,6 +365,23 @@ def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) ->
     return files
 
 
+def _reason(results: Path, log: Path) -> str:
+    """What the first failure in the results of a bench says, or the end of the log without any."""
+    found = None
+    with contextlib.suppress(OSError, ElementTree.ParseError):
+        found = ElementTree.parse(results).find(".//failure")
+    if found is None:
+        return "it ended without a result: " + " ".join(log.read_text()[-300:].split())
+    if message := found.get("message"):
+        return (
+            message if found.get("type") == "AssertionError" else f"{found.get('type')}: {message}"
+        )
+    # An assertion without a message: where it stands, and its text.
+    frames = re.findall(r'File "([^"]+)", line (\d+), in (\S+)\n +(.+)', found.text or "")
+    where = [f"{Path(file).name}:{line} in {name}: {text}" for file, line, name, text in frames]
+    return where[-1] if where else str(found.get("type"))
+
+
 def simulate(
     simulator: str,
     top: str,
@@ -368,7 +393,7 @@ def simulate(
     writes_at_edges: bool = False,
     power_up: int = 1,
 ) -> None:
-    """Run a cocotb module on a design; AssertionError with the end of the log if it fails.
+    """Run a cocotb module on a design; AssertionError with what it said in a line if it fails.
 
     Parameters
     ----------
@@ -390,6 +415,8 @@ def simulate(
         Seed, from 1, of what registers and memories hold at first on Verilator; on Icarus that is
         unknown.
     """
+    __tracebackhide__ = True
+    require_fresh(sources)
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):
         pytest.skip("it counts nothing")
@@ -431,9 +458,13 @@ def simulate(
             if covered and not failed:
                 coverage.keep(top, sources, Path(run))
             if failed:
-                text = log.read_text() if log.exists() else ""
-                how = f"{simulator}, powered up by seed {power_up}" if begins else simulator
-                raise AssertionError(f"{bench} failed on {how}:\n{text[-6000:]}")
+                kept = folder / f"failed-{os.getpid()}.log"
+                kept.write_text(log.read_text() if log.exists() else "")
+                how = f"{simulator}, powered up by seed {power_up}," if begins else simulator
+                what = f"{bench} failed on {how} with {top}"
+                raise AssertionError(
+                    f"{what}: {_reason(results, kept)}; the log is {os.path.relpath(kept)}"
+                )
 
 
 def run_lockstep(

@@ -7,11 +7,12 @@ while its enable is low. `enable_lemma` is the proof of the latter.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Port
-from verif.support.proof import first_clock, never
+from verif.support.proof import REACHABILITY, first_clock, never, never_at
 
 __all__ = [
     "Claims",
@@ -72,12 +73,18 @@ class Claims:
         Registers of the claims' own.
     assumed : sequence of str
         What is always 1.
+    first : str
+        The method that ends soonest, of `verif.support.proof.never`.
+    nets : Mapping of str to int
+        Nets inside the module and their bits; claims know them as ``inside_NAME``.
     """
 
     summary: str
     never: Mapping[str, str]
     declarations: str = ""
     assumed: Sequence[str] = ()
+    first: str = REACHABILITY
+    nets: Mapping[str, int] = field(default_factory=dict)
 
 
 def streams(module: Module) -> list[Stream]:
@@ -152,9 +159,22 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
             if "clk" in modules[name].ports:
                 looked_at.add(name)
             continue
-        texts[name] = (module.folder / f"{name}.v").read_text()
+        file = module.folder / f"{name}.v"
+        require_fresh([file])
+        texts[name] = file.read_text()
         pending += [inside for inside in _INSTANCE.findall(texts[name]) if inside in modules]
     return "\n".join(texts.values()), looked_at
+
+
+def _shown(text: str, module: Module, nets: Mapping[str, int]) -> str:
+    """Verilog in which a module has more outputs: nets inside it."""
+    head = f"module {module.name}("
+    before, after = text.split(head)
+    own, end, others = after.partition("endmodule")
+    more = "".join(f"inside_{name}, " for name in nets)
+    for name, bits in nets.items():
+        own += f"  output [{bits - 1}:0] inside_{name};\n  assign inside_{name} = {name};\n"
+    return "".join([before, head, more, own, end, others])
 
 
 def _monitor(module: Module, claims: Claims, *, taken: bool = False) -> str:
@@ -174,6 +194,7 @@ def _monitor(module: Module, claims: Claims, *, taken: bool = False) -> str:
         for port in module.ports.values()
         if port.direction == "output"
     ]
+    lines += [f"  wire [{bits - 1}:0] inside_{name};" for name, bits in claims.nets.items()]
     clocked = ["started <= 1", f"was_reset <= {reset}", "broken <= broken | ~obeys"]
     # The first clock is one of reset; registers may hold anything before it.
     rules = [f"(started | {reset})", *claims.assumed]
@@ -215,7 +236,8 @@ def _monitor(module: Module, claims: Claims, *, taken: bool = False) -> str:
         f"  always @($global_clock) begin {'; '.join(clocked)}; end",
         *(f"  assign {name} = holds & ({bad});" for name, bad in shown.items()),
     ]
-    connections = ", ".join(f".{name}({name})" for name in module.ports)
+    named = [*module.ports, *(f"inside_{name}" for name in claims.nets)]
+    connections = ", ".join(f".{name}({name})" for name in named)
     heads = [_declared(inputs), *(f"output {name}" for name in shown)]
     text = "\n".join(lines)
     return (
@@ -263,8 +285,10 @@ def prove_rules(
         right, wrong = change
         assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
         text = text.replace(right, wrong)
-    text += _monitor(module, claims or Claims(summary="", never={}))
-    return never(folder, text, "monitor", seconds=seconds, clocks=clocks), looked_at
+    claims = claims or Claims(summary="", never={})
+    text = _shown(text, module, claims.nets) + _monitor(module, claims)
+    options = {"seconds": seconds, "clocks": clocks, "first": claims.first}
+    return never(folder, text, "monitor", **options), looked_at
 
 
 def clocks_until_taken(
@@ -293,7 +317,8 @@ def clocks_until_taken(
         That the search may take.
     """
     text, _ = cut(module, modules)
-    text += _monitor(module, claims or Claims(summary="", never={}), taken=True)
+    claims = claims or Claims(summary="", never={})
+    text = _shown(text, module, claims.nets) + _monitor(module, claims, taken=True)
     return first_clock(folder, text, "monitor", seconds=seconds) - 1
 
 
@@ -315,4 +340,5 @@ def enable_lemma(module: Module, modules: Mapping[str, Module], folder: Path) ->
         f"  assign changes = was_still & was != {value};\n"
         f"  {module.name} unit ({connections});\nendmodule\n"
     )
-    never(folder, text, "monitor", seconds=60)
+    # Whatever registers hold in a clock: so it is true of all clocks.
+    never_at(folder, text, "monitor", clock=1)

@@ -19,6 +19,7 @@ from mxsafe.verilog import presets
 from mxsafe.verilog.convert import to_verilog
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
+from mxsafe.verilog.sources import SOURCES, record
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, Module
 
@@ -36,6 +37,7 @@ def test_committed_verilog_is_fresh(tmp_path: Path) -> None:
     units = [presets.build(name, MXSF) for name in units_of(MXSF)]
     units += [presets.build(name, MXSF, target="fpga") for name in FPGA_UNITS]
     generate(units, tmp_path, beside={HEADER_FILE: c_header()})
+    (tmp_path / SOURCES).write_text(record())
     fresh, committed = contents(tmp_path), contents(GEN)
     assert fresh.keys() == committed.keys()
     stale = [name for name in fresh if fresh[name] != committed[name]]

@@ -9,6 +9,7 @@ import pytest
 from mxsafe.machine.description import ERRORS, QUEUES
 from mxsafe.rtl.accelerator.descriptor_queue import DescriptorQueue
 from mxsafe.rtl.accelerator.queues import Queues
+from verif.support.manifest import Module
 from verif.support.proof import prove
 from verif.support.published import published
 from verif.support.queue_checks import (
@@ -111,7 +112,14 @@ def test_errors_of_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.parametrize("name", published(Queues))
 def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
     """As many tokens as there is room for, and one more; a token that nobody gives."""
-    module = published(Queues)[name]
+    counts = check_programs(
+        available("verilator"), published(Queues)[name], _token_programs(published(Queues)[name])
+    )
+    tally("verilator", "descriptors through queues", counts["descriptors"])
+
+
+def _token_programs(module: Module) -> list[Program]:
+    """As many tokens as a module has room for, and one more; and one that nobody gives."""
     most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
     programs = []
     for queue in range(len(QUEUES)):
@@ -127,7 +135,13 @@ def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
         programs += [_many_tokens(queue, [other], more, more) for other in others]
     # The last one waits for a token that nobody gives.
     programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
-    counts = check_programs(available("verilator"), module, programs)
+    return programs
+
+
+def test_many_tokens(tmp_path: Path, tally: Tally) -> None:
+    """Where there is room for few: counters that are full, and descriptors that wait for room."""
+    module = queues(tmp_path)
+    counts = check_programs(available("verilator"), module, _token_programs(module))
     tally("verilator", "descriptors through queues", counts["descriptors"])
 
 

@@ -226,12 +226,22 @@ def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
 
 
 WRONG = {
+    "an event is lost where it is cleared": (
+        "else happened <= ",
+        "else happened <= ~{ interrupt_error_written, interrupt_done_written } & ",
+    ),
     "a bit of a counter stays": (
         "wait_load_counter <= wait_load_next;",
         "wait_load_counter <= wait_load_next & ~ (64'd1 << 60);",
     ),
     "another half": ("cycles_counter[63:32]", "{ 1'h0, cycles_counter[62:32] }"),
 }
+NAMED = {
+    "a bit of a counter stays": "wait_load_counter == expected_wait_load",
+    "another half": "s_axi_rdata == expected_data",
+    "an event is lost where it is cleared": r"happened\[\d\] == expected_happened_\w+",
+}
+"""The claim that each of them breaks."""
 
 
 @pytest.mark.yosys
@@ -242,7 +252,8 @@ def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
     module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
     (tmp_path / "wrong").mkdir()
     sources = mutated(module, "registers", right, wrong, tmp_path / "wrong")
-    with pytest.raises(AssertionError, match="proof did fail"):
+    named = rf"proof did fail: registers: assert \({NAMED[mutation]}\) is broken .* where "
+    with pytest.raises(AssertionError, match=named):
         _prove_values(module, machine, tmp_path / "proof", sources=sources)
 
 

@@ -38,7 +38,7 @@ def test_adder_on_all_pairs(modules: dict[str, Module], tally: Tally, volume: Vo
     b = high[:, None] * COPIES + np.arange(COPIES)
     expected = encode_float(add(values[a][:, None], values[b])).astype(np.int64)
     got = farm.ports["results"].split(log["results"])
-    compared = assert_equal("fp12_adder", got, expected, a=a, high=high)
+    compared = assert_equal("fp12_adder", got, expected, a=a, b=b)
     pairs = CODES * CODES
     assert compared == (pairs if with_both_orders else (pairs + CODES * COPIES) // 2)
     tally(simulator, "fp12_adder", compared)

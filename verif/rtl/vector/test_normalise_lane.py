@@ -1,14 +1,21 @@
-"""A lane of normalisation on its own: values and squares, against exact integers."""
+"""A lane of normalisation on its own: values and squares, against exact integers, and results."""
 
+import math
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
 from verif.support.checkers import assert_equal
+from verif.support.farm import farm_of, run_farm
 from verif.support.generated import generated
+from verif.support.normalise_checks import any_factors, kinds_of_rows
 from verif.support.published import published_farm, random_words
 from verif.support.simulators import lint, run_lockstep
 from verif.support.stall_checks import check_stalls
@@ -57,6 +64,104 @@ def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> Non
     error = np.abs(squares - exact[:-late])
     assert (error <= 1 + exact[:-late] * 2.0**-15).all()
     tally("icarus", "squares", len(squares))
+
+
+LANES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "gain": {"gain": True},
+    "no mean": {"centre": False, "gain": True},
+    "mean": {"optional": True, "gain": True},
+    "fpga": {"optional": True, "gain": True, "target": "fpga"},
+}
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
+    """Rows of every kind, constant ones and those with NaN and Inf among them, and any gains.
+
+    All lanes side by side; what a row's values share is made from the model's statistics.
+    """
+    chosen = {
+        name: parameters
+        for name, parameters in LANES.items()
+        if parameters.get("optional") or centred == parameters.get("centre", True)
+    }
+    units = {name: NormaliseLane(**parameters) for name, parameters in chosen.items()}
+    farm = farm_of(tmp_path, "normalise_lanes", units)
+    rng, length = np.random.default_rng(13), 12
+    words = np.concatenate([*kinds_of_rows(rng, 2, length).values(), np.zeros((1, length), int)])
+    words = words.astype(np.uint32)
+    gain = any_factors(rng, (length,))
+    gain[::2] = [0x7FFFFF, 0x80000001, 0, 0xFF800000, 0x7FC00001, 0x00800000]
+    found = normalise(words.view(np.float32), epsilon=0, centre=centred)
+    deviation = found.reciprocal_deviation[:, 0]
+    # Of one that is subnormal bits are missing.
+    known = ~((deviation > 0) & (deviation < 2.0**-126))
+    words, deviation = words[known], deviation[known]
+    largest = np.maximum(words >> 23 & 255, 1).max(axis=1).astype(np.int64)
+    numbers = np.isfinite(deviation)
+    significand, power = np.frexp(np.where(numbers, deviation, 1).astype(np.float64))
+    # Of rows without one it may be any.
+    reciprocal = np.where(numbers, significand, rng.uniform(0.5, 1, len(words))) * (1 << 18)
+    flags = {"constant": np.isinf(deviation), "not_finite": largest == 255}
+    assert all(flag.any() and not flag.all() for flag in flags.values())
+    pause = max(unit.latency for unit in units.values())
+    starts = np.arange(len(words)) * (length + pause)
+    row = np.repeat(np.arange(len(words)), length + pause)
+    inputs = {}
+    for name, unit in units.items():
+        word, gains = rng.integers(0, 1 << 32, (2, len(row)))
+        for start, own in zip(starts, words, strict=True):
+            word[start : start + length] = own
+            late = start + getattr(unit.config, "square_latency", 0)
+            gains[late : late + length] = gain[: len(gains) - late]
+        base = largest + power + unit.config.base_offset
+        values = {
+            "word": word,
+            "gain": gains,
+            "largest": largest[row],
+            "mean": (_means(words, largest) if centred else 0 * largest)[row],
+            "centred": np.full(len(row), centred),
+            "squares": 0 * row,
+            "reciprocal": reciprocal.astype(np.int64)[row],
+            "base": base[row],
+            **{flag: each[row] for flag, each in flags.items()},
+        }
+        for port in farm.modules[name].ports.values():
+            if port.name in values and port.direction == "input":
+                inputs[f"{name}.{port.name}"] = port.words(np.asarray(values[port.name]))
+    ones = np.ones(len(row), np.int64)
+    simulator = available("icarus")
+    logs = run_farm(simulator, farm, inputs, ones, 0 * ones, unsettled=pause)
+    compared = 0
+    for name, unit in units.items():
+        factors = gain.view(np.float32) if unit.config.gain else None
+        right = normalise(words.view(np.float32), factors, epsilon=0, centre=centred).result
+        at = starts[:, None] + unit.latency + np.arange(length)
+        got = farm.modules[name].ports["result"].numbers(logs[name]["result"])[at]
+        expected = np.ascontiguousarray(right).view(np.uint32).astype(np.int64)
+        shown = {"value": words, "gain": np.broadcast_to(gain, words.shape)}
+        compared += assert_equal(f"{name}: result", got[1:], expected[1:], **_cut(shown))
+    tally(simulator, "results of normalise lanes", compared)
+
+
+def _cut(shown: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Of all rows but the first, in which pins were unknown."""
+    return {name: values[1:] for name, values in shown.items()}
+
+
+def _means(words: NDArray[np.uint32], largest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Means of rows in the window, rounded down, with half the range added; of any without one."""
+    means = []
+    for row, top in zip(words.view(np.float32), largest, strict=True):
+        if top == 255:
+            means.append(1 << 26)
+            continue
+        unit = Fraction(2) ** (int(top) - 152)
+        steps = [math.floor(abs(Fraction(float(value))) / unit) for value in row]
+        placed = [~step if value < 0 else step for step, value in zip(steps, row, strict=True)]
+        means.append(math.floor(Fraction(sum(placed), len(row))) + (1 << 26))
+    return np.array(means)
 
 
 def test_clocks_without_enable_change_nothing(tmp_path: Path, tally: Tally) -> None:

@@ -16,6 +16,8 @@ from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 
+_NOWHERE = -10_000
+"""A power of 4 far below all others."""
 _EPSILONS = 12
 """Rows with an epsilon, one after the other or side by side."""
 
@@ -24,7 +26,8 @@ _EPSILONS = 12
 def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally) -> None:
     module = generated(NormaliseRow(rows=rows, span=span, depth=4), tmp_path)
     assert lint(module) == ""
-    tally("icarus", "means and deviations of rows", _check(module, [3, 3, 3, 3]))
+    compared = _check(module, [3] * 8, epsilons=5, zeros=3)
+    tally("icarus", "means and deviations of rows", compared)
 
 
 @pytest.mark.variant
@@ -38,7 +41,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     depth = module.parameters["depth"]
     epsilons = max(_EPSILONS // module.parameters["rows"], 2)
     lengths = [depth - 1, depth - 3, 2, depth // 2 + 1, depth] + [2] * epsilons
-    compared = _check(module, lengths, epsilons, edges=2)
+    compared = _check(module, [*lengths, 2], epsilons, edges=2, zeros=2)
     tally("icarus", "means and deviations of rows", compared)
 
 
@@ -51,7 +54,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
     rng = np.random.default_rng(12)
     lengths = rng.integers(2, depth + 1, count) >> rng.integers(0, 6, count)
     few = count // 4
-    compared = _check(module, [*lengths.clip(2)], few, edges=count - few, simulator="verilator")
+    compared = _check(module, [*lengths.clip(2)], few, count - few, few // 2, simulator="verilator")
     tally("verilator", "means and deviations of rows", compared)
 
 
@@ -60,6 +63,7 @@ def _check(
     lengths: list[int],
     epsilons: int = 0,
     edges: int = 0,
+    zeros: int = 0,
     simulator: str = "icarus",
 ) -> int:
     """A pass of values, if there is a mean, and one of squares for each row.
@@ -70,10 +74,14 @@ def _check(
     lengths : list of int
         Beats of each row.
     epsilons : int
-        How many of the rows have one, of about the size of the variance of one of those beside it.
+        How many of the last rows have one, of about the size of the variance of one of those beside
+        it; the very last one is subnormal.
     edges : int
         How many of the first rows have the least sums with their reciprocal deviations, or the
         largest: with less or more these are other ones.
+    zeros : int
+        How many of the last rows have no variance, nor has one before all with an epsilon; side by
+        side not all of them.
     simulator : {"icarus", "verilator"}
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
@@ -97,18 +105,26 @@ def _check(
                 total = _edge(total, int(length) * span, largest=is_largest)
                 addends[start : start + length, row] = total // length
                 addends[start : start + total % length, row] += 1
-    largest = rng.integers(1, 255, rows)
+        from_end = len(lengths) - number // kinds
+        if zeros and squares[number] and (from_end <= zeros or from_end == epsilons + 1):
+            addends[start : start + length, 0 if rows == 1 else number % rows] = 0
+    # Some rows have something that is no number.
+    largest = rng.integers(1, 255, (len(lengths), rows))
+    largest = np.where(rng.random(largest.shape) < 0.2, 255, largest)
     sums = np.stack([addends[s : s + n].sum(axis=0) for s, n in zip(starts, beats, strict=True)])
     counts = beats * span
     variances = [
-        [_variance(int(each), int(count), int(top)) for each, top in zip(row, largest, strict=True)]
-        for row, count in zip(sums[squares], counts[squares], strict=True)
+        [_variance(int(each), int(count), int(top)) for each, top in zip(row, tops, strict=True)]
+        for row, tops, count in zip(sums[squares], largest, counts[squares], strict=True)
     ]
     given = np.zeros(len(variances), np.int64)
     for number in range(len(variances) - epsilons, len(variances)):
-        _, power = variances[number][int(rng.integers(rows))]
+        variance, power = variances[number][int(rng.integers(rows))]
+        power = power if variance else int(rng.integers(-64, 64))
         field = 2 * (power + 64 + int(rng.integers(-9, 3))) - int(rng.integers(2))
-        given[number] = min(max(field, 1), 254) << 23 | int(rng.integers(1 << 23))
+        is_last = number == len(variances) - 1
+        field = 0 if is_last else min(max(field, 1), 254)
+        given[number] = int(rng.integers(2)) << 31 | field << 23 | int(rng.integers(1 << 23))
     epsilon = np.repeat(np.repeat(given, kinds), beats + pause)
     overlong = rng.random(len(variances)) < 0.3
     ends = starts + beats + pause - 1
@@ -131,7 +147,14 @@ def _check(
         module,
         {
             "addends": ports["addends"].join(words),
-            "largest": ports["largest"].join(np.tile(largest, (clocks, 1))),
+            "largest": ports["largest"].join(
+                np.concatenate(
+                    [
+                        largest[:1],
+                        np.repeat(np.repeat(largest, kinds, axis=0), beats + pause, axis=0),
+                    ]
+                )
+            ),
             **{name: ports[name].words(pin) for name, pin in pins.items() if name in ports},
         },
         unsettled=clocks - 1,
@@ -153,17 +176,26 @@ def _check(
     deviations = np.array([[(_reciprocal(each), power) for each, power in row] for row in found])
     base_bits = ports["base"].width // rows
     deviations[..., 1] = (largest - deviations[..., 1] + p["base_offset"]) % (1 << base_bits)
+    constant = np.array([[not variance for variance, _ in row] for row in found])
+    assert constant.any() or not zeros
     for column, name in enumerate(("reciprocal", "base")):
         got = ports[name].split(log[name])[ends[squares]]
-        compared += assert_equal(name, got, deviations[..., column])
-    for name, flags in (("not_finite", overlong), ("constant", np.zeros_like(overlong))):
+        right = np.where(constant, got, deviations[..., column])  # of no deviation it is any
+        shown = {"total": sums[squares], "epsilon": given}
+        compared += assert_equal(name, got, right, **shown)
+    for name, flags in (
+        ("not_finite", overlong[:, None] | (largest == 255)),
+        ("constant", constant),
+    ):
         got = ports[name].numbers(log[name]).astype(np.int64)[ends[squares]]
-        compared += assert_equal(name, got, np.where(flags, (1 << rows) - 1, 0))
+        compared += assert_equal(name, got, flags @ (1 << np.arange(rows)), epsilon=given)
     return compared
 
 
 def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
-    """A variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
+    """A variance from 1 to 4, in units of ``2^-18``, and its power of 4; of no total it is 0."""
+    if not total:
+        return 0, _NOWHERE
     steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= count << 18)
     return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
 
@@ -182,10 +214,11 @@ def _edge(total: int, count: int, *, largest: bool) -> int:
 
 
 def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:
-    """The same with an epsilon, a positive normal binary32; what is far below is cut off."""
-    if not word:
+    """The same with an epsilon, whatever its sign, unless it is subnormal; less is cut off."""
+    field = word >> 23 & 255
+    if not field:
         return variance
-    exponent = (word >> 23) - 127
+    exponent = field - 127
     epsilon = (1 << 23 | word & (1 << 23) - 1) << exponent % 2 >> 5, exponent // 2
     smaller, larger = sorted((variance, epsilon), key=lambda each: each[1])
     total = larger[0] + (smaller[0] >> 2 * (larger[1] - smaller[1]))
@@ -193,7 +226,9 @@ def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:
 
 
 def _reciprocal(variance: int) -> int:
-    """Significand of a reciprocal deviation."""
+    """Significand of a reciprocal deviation; of no variance it is any."""
+    if not variance:
+        return 0
     return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1)
 
 
