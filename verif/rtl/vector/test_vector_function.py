@@ -153,7 +153,11 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("assign lanes_en = ", "assign lanes_en = 1 | ", "stalled result changed|differ|results for"),
+        (
+            "assign lanes_en = ",
+            "assign lanes_en = 1 | ",
+            "stalled result changed|differ|results for",
+        ),
         ("assign is_taken = s_axis_tvalid & ", "assign is_taken = ", "reset|differ|results"),
         ("if (rst) valid_1", "if (0) valid_1", "reset|unknown|differ|results"),
     ],
