@@ -10,7 +10,7 @@ CLUSTER = $(if $(DASK),--dask $(DASK))
 # Tests start Python a thousand times; it must not compile files each time.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
-test test-yosys test-full mutate coverage: export OPENBLAS_NUM_THREADS = 1
+test test-yosys test-full test-oracles mutate coverage: export OPENBLAS_NUM_THREADS = 1
 
 .PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
 
@@ -49,7 +49,7 @@ coverage: $(VENV)/installed-dev
 
 test-oracles: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles]'
-	$(RUN) pytest verif/codec/test_other_libraries.py verif/torch
+	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/torch
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools

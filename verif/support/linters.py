@@ -13,7 +13,7 @@ from mxsafe.host.verilator import verilator_bin
 __all__ = ["DISTRIBUTED", "LINTERS", "distributed_verilator", "said_by_verilator"]
 
 DISTRIBUTED = "verilator of the distribution"
-_CELL = re.compile(r"^  (\w+) (\\\S+ |\w+ )\($", re.MULTILINE)
+_CELL = re.compile(r"^  (\w+) (\\\S+ +|\w+ )\($", re.MULTILINE)
 _HEAD = re.compile(r"^module (\w+)(\([^;]*\);)", re.MULTILINE)
 _PORT = re.compile(r"^  (?:input|output) [^;]*;$", re.MULTILINE)
 _EMPTY = "".join(

@@ -18,6 +18,7 @@ from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import MOST_TOKENS
 from mxsafe.model.machine import Machine
 from verif.support.queue_checks import Program, expected
+from verif.support.tests import some
 
 USUAL = MachineConfiguration()
 MACHINES = (USUAL, SMALL_MACHINE)
@@ -89,7 +90,7 @@ def _programs(builder: str, count: int) -> Iterator[Emitter]:
         yield made
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(150, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [4, pytest.param(150, marks=pytest.mark.full)])
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_programs_of_any_shape_end(builder: str, count: int) -> None:
     checked = signals = 0
@@ -107,7 +108,7 @@ def test_programs_of_any_shape_end(builder: str, count: int) -> None:
     assert signals > 10 * count
 
 
-@pytest.mark.parametrize("features", [(784, 64, 16), (784, 256, 16)])
+@pytest.mark.parametrize("features", some([(784, 64, 16), (784, 256, 16)]))
 def test_more_panels_than_a_counter_holds(features: tuple[int, ...]) -> None:
     """All fit into a buffer before any of their places is used again."""
     step = PerceptronStep(PerceptronShape(64, features, 0.125), USUAL)

@@ -23,7 +23,7 @@ from verif.support.tests import available
 
 PUBLISHED = {
     Accelerator(machine=machine).module_name: machine
-    for machine in (SMALL_MACHINE, FPGA_MACHINE, MachineConfiguration())
+    for machine in (MachineConfiguration(), SMALL_MACHINE, FPGA_MACHINE)
 }
 """Published machines by the names of their modules."""
 

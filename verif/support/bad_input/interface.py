@@ -30,6 +30,8 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.model.window.Window": "is a part of `matmul`, behind its checks",
     "mxsafe.verilog.convert": "takes parts of a design that is being built",
     "mxsafe.verilog.ecp5.either": "takes parts of a design that is being built",
+    "mxsafe.verilog.narrow": "takes parts of a design that is being built",
+    "mxsafe.verilog.unread": "takes parts of a design that is being built",
     "mxsafe.verilog.netlist": "takes parts of a design that is being built",
     "mxsafe.verilog.rtlil": "takes parts of a design that is being built",
     "mxsafe.verilog.yosys": "drives other people's tools and reads what they write",
