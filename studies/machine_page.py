@@ -300,7 +300,8 @@ the one behind it 0, as STORE moves words of two: so the entries of a word are w
 ## Queues and tokens
 
 Descriptors are fetched in order and put into four queues, LOAD, GEMM, VECTOR and STORE, of
-{queue_depth} each. A queue runs its descriptors in order, one at a time, beside the other three.
+{queue_depth} each. A queue runs its descriptors in order, as far as tokens can tell one after the
+other, beside the other three.
 For each pair of queues there is a counter of tokens, up to {most_tokens}. A descriptor starts when
 each queue that its field `wait` names has given its queue a token, and takes them. When all that it
 writes is written (a STORE: when memory has answered), it gives each queue that `signal` names a

@@ -1,6 +1,6 @@
 """Byte layouts: against bits written out one by one, and there and back."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -66,6 +66,17 @@ def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, A
             np.testing.assert_array_equal(back.codes, q.codes)
             np.testing.assert_array_equal(back.scales, q.scales)
             assert (back.format, back.block, back.axis) == (q.format, q.block, q.axis)
+
+
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_tensors_have_arrays_of_their_own(layout: Layout) -> None:
+    """Whatever becomes of the bytes that they come from."""
+    q = mx.quantize(np.ones((4, 64)), "mxfp4_e2m1")
+    data = np.frombuffer(to_bytes(q, layout), np.uint8).copy()
+    back = from_bytes(data, "mxfp4_e2m1", (4, 64), layout=layout)
+    data[:] = 1
+    assert np.array_equal(back.codes, q.codes)
+    assert np.array_equal(back.scales, q.scales)
 
 
 def test_planar_is_codes_then_scales() -> None:

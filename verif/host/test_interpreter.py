@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mxsafe.host.host import Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.description import DESCRIPTOR_BYTES, REGISTERS, constant_registers
 from verif.support.host_programs import SMALL, product
@@ -80,3 +81,17 @@ def test_a_program_in_memory() -> None:
         backend.write_register(ADDRESSES[name], value)
     assert backend.read_register(ADDRESSES["status"]) == 2
     assert np.array_equal(backend.memory[: len(wanted.memory)], wanted.expected)
+
+
+def test_a_program_that_is_refused_leaves_no_success() -> None:
+    """Of an earlier one: registers say that nothing runs and nothing has ended."""
+    wanted = product()
+    refused = Interpreted(SMALL, limit=0)
+    refused.memory = wanted.memory.copy()
+    refused.place(b"")
+    refused.write_register(ADDRESSES["control"], 1)
+    assert refused.read_register(ADDRESSES["status"]) == 2
+    with pytest.raises(ValueError, match="at most 0 words and beats"):
+        Host(refused).run(wanted.program)
+    for name in ("status", "error", "words_read_low", "words_written_low"):
+        assert refused.read_register(ADDRESSES[name]) == 0, name

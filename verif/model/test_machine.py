@@ -218,6 +218,7 @@ def test_work_is_limited() -> None:
     )
     with pytest.raises(ValueError, match=message):
         Machine().run(data, memory, limit=23)
+    assert Machine().run(data, memory, base=1, limit=23).error == "alignment"
     # What stands behind a fault never runs.
     assert Machine().run(bytes(32) + data, memory, limit=0).error == "opcode"
 

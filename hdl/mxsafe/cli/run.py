@@ -74,7 +74,7 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
 def _check_backend(args: Namespace) -> None:
     """Refuse options of another backend, and a serial one without a port."""
     if args.limit is not None and args.backend != "interpreter":
-        raise UsageError("limit must be given with backend interpreter alone")
+        raise UsageError(f"limit must be given with backend interpreter alone, not {args.backend}")
     if args.backend == "serial":
         if not args.port:
             raise UsageError("port must be given with backend serial")

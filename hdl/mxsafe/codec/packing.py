@@ -262,7 +262,7 @@ def from_bytes(
     if layout == "gguf":
         half = fmt.block // 2
         groups = raw.reshape(-1, group * (1 + half))
-        scales = groups[:, :group].reshape(counts)
+        scales = groups[:, :group].reshape(counts).copy()
         _require_gguf_scales("data", scales, fmt)
         nibbles = groups[:, group:].reshape(-1, group, 1, half)
         codes = np.concatenate([nibbles & 0xF, nibbles >> 4], axis=2).reshape(shape)

@@ -117,10 +117,15 @@ class Interpreted:
     def _start(self) -> None:
         if self._registers["status"] == _STATUS["error"]:
             return  # what has failed needs a reset
+        self._show(Outcome(), status=0)
+        self._count(Outcome())
         outcome = self._outcome()
         ended = "error" if outcome.code else "done"
         self._show(outcome, status=_STATUS[ended])
         self._registers["interrupt"] |= _INTERRUPT[ended]
+        self._count(outcome)
+
+    def _count(self, outcome: Outcome) -> None:
         for name in ("words_read", "words_written"):
             count = getattr(outcome, name)
             self._registers |= {f"{name}_low": count & 0xFFFFFFFF, f"{name}_high": count >> 32}

@@ -2,9 +2,11 @@
 
 A descriptor starts when every token that it waits for is there, and takes them. When it is done it
 gives its tokens, each as soon as the counter has room, and the next one of its queue starts when
-all are given. A counter has one queue that gives and one that takes, so nothing that a queue can do
-is undone by another one: whatever the order in which queues go on, the same descriptors start. One
-run without clocks therefore decides whether a program ends on the machine.
+all are given. The hardware may start the next one earlier, but only while counters have room for
+the tokens of all that run, so that nobody can tell. A counter has one queue that gives and one that
+takes, so nothing that a queue can do is undone by another one: whatever the order in which queues
+go on, the same descriptors start. One run without clocks therefore decides whether a program ends
+on the machine.
 """
 
 from collections import deque

@@ -125,21 +125,22 @@ class Machine:
         count = len(found) if length is None else length
         words = self._words(memory, base, count)
         if count > len(found):
-            found.append(Fault("fetch", f"memory has {len(found)} descriptors of the program"))
+            reason = f"length must be at most the {len(found)} descriptors in memory, not {count}"
+            found.append(Fault("fetch", reason))
         del found[count:]
         if order is not None and sorted(order) != sorted(QUEUES):
             raise ValueError(
                 f"order must have each of {', '.join(QUEUES)} once, not {shown(order)}"
             )
         precedence = None if order is None else [QUEUES.index(name) for name in order]
+        if fault := self.misaligned("base", base):
+            return fault
         steps = _steps(found)
         if steps > limit:
             raise ValueError(
                 f"program must move and compute at most {limit} words and beats, which is the "
                 f"limit, not {steps}"
             )
-        if fault := self.misaligned("base", base):
-            return fault
         outcome = _Run(self, found, words, precedence).outcome()
         if outcome.code:
             self.reset()

@@ -1,6 +1,7 @@
 """What LOAD and STORE descriptors of the machine do, bit for bit."""
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +19,27 @@ from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_
 
 __all__ = ["load", "store"]
 
+_WORDS = 1 << 16
+"""Words that are moved at a time, about: so memory does not grow with the descriptor's counts."""
+
 Words = NDArray[np.uint8]
 
 
 def _walk(
     instruction: Instruction, place: str, configuration: MachineConfiguration
 ) -> Iterator[tuple[Indices, Indices]]:
-    """Words of memory and places in the buffer, in order, for each turn of the outer two loops."""
+    """Words of memory and places in the buffer, in order, some turns of loop 1 at a time."""
     i = instruction
-    inner, second = np.arange(i["count_0"]), np.arange(i["count_1"])[:, None]
-    memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + inner
-    buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
-    for outer in range(i["count_3"]):
-        for third in range(i["count_2"]):
-            yield (
-                memory + third * i["stride_2"] + outer * i["stride_3"],
-                buffer + third * i["step_2"] + outer * i["step_3"],
-            )
+    inner = np.arange(i["count_0"])
+    together = max(_WORDS // i["count_0"], 1)
+    for outer, third in product(range(i["count_3"]), range(i["count_2"])):
+        from_memory = outer * i["stride_3"] + third * i["stride_2"]
+        from_buffer = outer * i["step_3"] + third * i["step_2"]
+        for first in range(0, i["count_1"], together):
+            second = np.arange(first, min(first + together, i["count_1"]))[:, None]
+            memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + inner
+            buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
+            yield memory + from_memory, buffer + from_buffer
 
 
 def _buffer_name(instruction: Instruction) -> str:

@@ -1,7 +1,8 @@
 """What ``gen/`` was generated from: ``python -m mxsafe.verilog.sources`` writes it down.
 
-It is run in the root of the repository, after ``mxsafe verilog``. A module of ``gen/`` is certainly
-what its sources generate while the digests of all files that it was made from are those of then.
+It is run in the root of the repository, after ``mxsafe verilog``. With the Amaranth and Yosys that
+are pinned, a module of ``gen/`` is what its sources generate while the digests of all files of the
+library that it was made from are those of then.
 """
 
 import ast

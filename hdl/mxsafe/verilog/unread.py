@@ -148,9 +148,13 @@ class _Module:
 
     def _is_idle(self, statement: _Statement) -> bool:
         """Whether it drives bits alone that are not read."""
-        return statement.is_assign and all(
-            _is_anonymous(name) and not bits & self.nets[name].read
-            for name, bits in statement.driven
+        return (
+            statement.is_assign
+            and bool(statement.driven)
+            and all(
+                _is_anonymous(name) and not bits & self.nets[name].read
+                for name, bits in statement.driven
+            )
         )
 
     def split(self) -> None:

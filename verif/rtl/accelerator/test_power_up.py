@@ -43,7 +43,14 @@ def check_buffers(module: Module, machine: MachineConfiguration) -> None:
         check(module, machine, program)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The largest takes ten seconds to build.
+        pytest.param(name, marks=pytest.mark.variant if name == "mxsf_accelerator" else ())
+        for name in PUBLISHED
+    ],
+)
 def test_published_machines(name: str, modules: dict[str, Module]) -> None:
     available("verilator")
     check_buffers(modules[name], PUBLISHED[name])
