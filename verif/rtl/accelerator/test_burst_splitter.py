@@ -95,12 +95,12 @@ def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tal
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("beats_left <= room", "beats_left < room"),
+        ("beats_left <= { 6'h00, room }", "beats_left < { 6'h00, room }"),
         ("more_to_end = ~ place", "more_to_end = 0"),
-        ("next_lower = lower_address + 1'h1", "next_lower = lower_address"),
+        ("next_lower = lower_address + 27'h0000001", "next_lower = lower_address"),
         ("lower_is_full = & lower_address", "lower_is_full = & lower_address[1:0]"),
-        ("6'h20 - place", "6'h1f - place"),
-        ("next_left = beats_left - room", "next_left = beats_left - more_to_end"),
+        ("6'h20 - { 1'h0, place }", "6'h1f - { 1'h0, place }"),
+        ("beats_left - { 6'h00, room }", "beats_left - { 7'h00, more_to_end }"),
         ("run_is_last & run_ends", "run_is_last"),
     ],
 )
