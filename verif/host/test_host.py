@@ -13,7 +13,7 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, REGISTERS
+from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 from mxsafe.machine.program import Program
 from verif.support.encoder_reference import encoder_memory, random_encoder
 from verif.support.host_programs import SMALL, product
@@ -55,6 +55,18 @@ def test_a_product(host: Host) -> None:
     if not isinstance(host.backend, Interpreted):
         assert ended.counters["array_busy"] == wanted.beats
         assert ended.counters["cycles"] > wanted.beats + wanted.words_read
+
+
+def test_an_error_that_is_left_is_reset(host: Host) -> None:
+    """By somebody who writes registers: a start after it would do nothing, for ever."""
+    wanted = product()
+    host.memory = wanted.memory
+    host.write("base_low", 1)
+    host.write("program_length", 1)
+    host.write("control", FLAGS["control"]["start"])
+    assert host.read("status") == FLAGS["status"]["error"]
+    assert host.run(wanted.program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
 
 
 def test_memory_that_is_slow_and_pauses() -> None:

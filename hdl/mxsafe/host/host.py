@@ -274,6 +274,8 @@ class Host:
                 f"base must be a multiple of {size} within the {len(self.memory)} bytes of memory, "
                 f"not {base}"
             )
+        if self.read("status") & FLAGS["status"]["error"]:
+            self.reset()  # a start after an error does nothing
         self._write_wide("program", self.backend.place(program.data))
         self._write_wide("base", base)
         self.write("program_length", program.length)
