@@ -8,6 +8,7 @@ import pytest
 from mxsafe.machine.header import HEADER_FILE, c_header
 from verif.support.command import run, run_in
 from verif.support.manifest import GEN, load
+from verif.support.tests import typical
 
 
 def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,31 +59,32 @@ WARNED += "which it has with --accumulators {}\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "module", "block", "warning"),
-    [
-        (["--format=mxfp8_e4m3"], "mxfp8_e4m3_pu_exact_block32", 32, (8, 50, 2)),
-        (["--format=mxfp4_e2m1"], "mxfp4_e2m1_pu_exact_block32", 32, (8, 50, 2)),
-        (
-            ["--format=mxfp8_e4m3", "--accumulators=2"],
-            "mxfp8_e4m3_pu_exact_block32_accumulators2",
-            32,
-            None,
-        ),
-        (["--format=mxfp8_e4m3", "--block=64"], "mxfp8_e4m3_pu_exact", 64, None),
-        (["--format=mxfp8_e4m3", "--format-w=mxsf"], "mxfp8_e4m3_mxsf_pu_exact", 64, None),
-        (["--format=mxsf", "--block=16"], "mxsf_pu_exact_block16", 16, (4, 25, 4)),
-        ([], "mxsf_pu_exact", 64, None),
-    ],
+    "case",
+    typical(
+        [
+            (["--format=mxfp8_e4m3"], "mxfp8_e4m3_pu_exact_block32", 32, (8, 50, 2)),
+            (["--format=mxfp4_e2m1"], "mxfp4_e2m1_pu_exact_block32", 32, (8, 50, 2)),
+            (
+                ["--format=mxfp8_e4m3", "--accumulators=2"],
+                "mxfp8_e4m3_pu_exact_block32_accumulators2",
+                32,
+                None,
+            ),
+            (["--format=mxfp8_e4m3", "--block=64"], "mxfp8_e4m3_pu_exact", 64, None),
+            (["--format=mxfp8_e4m3", "--format-w=mxsf"], "mxfp8_e4m3_mxsf_pu_exact", 64, None),
+            (["--format=mxsf", "--block=16"], "mxsf_pu_exact_block16", 16, (4, 25, 4)),
+            ([], "mxsf_pu_exact", 64, None),
+        ],
+        every=3,
+    ),
 )
 def test_blocks_are_as_long_as_the_format_has_them(
-    options: list[str],
-    module: str,
-    block: int,
-    warning: tuple[int, ...] | None,
+    case: tuple[list[str], str, int, tuple[int, ...] | None],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """And where the array is slower than its beats then, that is said, with what makes it fast."""
+    options, module, block, warning = case
     assert run("verilog", "pu_exact", *options, "--out", tmp_path) == 0
     assert load(tmp_path)[module].parameters["block"] == block
     assert capsys.readouterr().err == (WARNED.format(module, *warning) if warning else "")

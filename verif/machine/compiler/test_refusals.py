@@ -7,6 +7,7 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
+from verif.support.tests import typical
 
 USUAL = MachineConfiguration()
 
@@ -92,6 +93,6 @@ def test_refused_for_size(shape: EncoderShape | TransformerShape, message: str) 
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize("shape", TAKEN)
+@pytest.mark.parametrize("shape", typical(TAKEN, every=7))
 def test_taken_beside_them(shape: EncoderShape | TransformerShape) -> None:
     _compile(shape)

@@ -43,12 +43,12 @@ def check_buffers(module: Module, machine: MachineConfiguration) -> None:
         check(module, machine, program)
 
 
+# The small machine runs in `make test`, too; the others take up to ten seconds to build.
 @pytest.mark.parametrize(
     "name",
     [
-        # The largest takes ten seconds to build.
-        pytest.param(name, marks=pytest.mark.variant if name == "mxsf_accelerator" else ())
-        for name in PUBLISHED
+        pytest.param(name, marks=() if machine is SMALL_MACHINE else pytest.mark.yosys)
+        for name, machine in PUBLISHED.items()
     ],
 )
 def test_published_machines(name: str, modules: dict[str, Module]) -> None:
@@ -56,6 +56,7 @@ def test_published_machines(name: str, modules: dict[str, Module]) -> None:
     check_buffers(modules[name], PUBLISHED[name])
 
 
+@pytest.mark.yosys
 def test_machine_of_a_board(tmp_path: Path) -> None:
     """Which has four rows."""
     available("verilator")
