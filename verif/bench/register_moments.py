@@ -141,6 +141,20 @@ class Moments:
         await self.expect("status", 0)
         await self.expect("interrupt", 0)
 
+    async def failed_in_a_reset(self) -> None:
+        """Which raises no interrupt, in any of its clocks."""
+        for ahead in range(_MOST):
+            await self.reset()
+            await self.write("interrupt_enable", _DONE | _ERROR)
+            await self._start()
+            await self.write("control", _RESET)
+            for clock in range(ahead + _MOST):
+                self._dut.stopped.value = clock == ahead
+                self._dut.quiet.value = clock > ahead
+                await self.clock()
+                self._expect_irq(0)
+            await self.expect("status", 0)
+
     async def started_with_a_reset(self) -> None:
         """A start waits for every moment of a reset, and begins once."""
         dut = self._dut
@@ -172,5 +186,6 @@ async def moments(dut: cocotb.handle.HierarchyObject) -> None:
     await bench.cleared_in_the_clock_of_the_event()
     await bench.enabled_later()
     await bench.ended_in_the_clock_of_a_command()
+    await bench.failed_in_a_reset()
     await bench.started_with_a_reset()
     write_log({"compared": bench.compared})

@@ -111,7 +111,7 @@ _STATES = {
 }
 _EVENTS = {
     "done": "expected_ends & ~expected_stopped",
-    "error": "expected_stopped & ~expected_failed",
+    "error": "expected_stopped & ~expected_failed & ~stop",
 }
 """What sets a bit of ``interrupt``."""
 

@@ -147,6 +147,7 @@ class Registers(Unit[RegistersConfiguration]):
     A soft reset sets `stop` until memory is `quiet`, then `clear` for a clock, which is the reset
     of all other units. For an FPGA `clear` lasts some clocks, and `stop` until the reset is over.
     Registers that can be written keep their values, apart from `interrupt`, and so do counters.
+    An error that is found in a reset raises no interrupt.
 
     Attributes
     ----------
@@ -280,7 +281,8 @@ class Registers(Unit[RegistersConfiguration]):
         aligned = self._keep(m, starts, values)
         begins = named(m, "program_begins", 1, waits & ~resetting & ~resets)
         ends = named(m, "program_ends", 1, running & self.is_done)
-        fails = named(m, "program_fails", 1, stopped & ~failed)
+        # What a program is may change with a reset, a clock before all of it has stopped.
+        fails = named(m, "program_fails", 1, stopped & ~failed & ~resetting)
         m.d.comb += [self.start.eq(begins & aligned), self.stop.eq(resetting)]
         clear = resetting & self.quiet
         is_clear: Value = self.clear
