@@ -1,6 +1,8 @@
 """A compiled training step on the interpreter, against the same step in NumPy."""
 
 import math
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -171,6 +173,28 @@ def test_ragged_tiles_are_refused() -> None:
     with pytest.raises(CompileError) as error:
         PerceptronStep(PerceptronShape(batch=20, features=(24, 16), rate=0.5), MACHINE)
     assert str(error.value) == "batch and features must be multiples of 8, not 20"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"batch": 0}, "batch must be a positive integer, not 0"),
+        (
+            {"features": (784,)},
+            "features must be those of the input and of at least one layer, not (784,)",
+        ),
+        ({"rate": math.nan}, "rate must be finite, not nan"),
+        ({"function": "sigmoid"}, "function must be one of relu, gelu, silu, tanh, not 'sigmoid'"),
+        (
+            {"features": (16, 520)},
+            "features of the output must be at most 512, the longest row that is reduced, not 520",
+        ),
+    ],
+)
+def test_shapes_are_checked(changed: Mapping[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"batch": 8, "features": (16, 8), "rate": 0.5} | dict(changed)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        PerceptronStep(PerceptronShape(**given), MachineConfiguration())
 
 
 def test_machines_of_8_rows_do_not_transpose() -> None:

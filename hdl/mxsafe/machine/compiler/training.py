@@ -1,6 +1,8 @@
 """A training step of a perceptron, in tiles of 8x8 that serve both gradients."""
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.places import CompileError
@@ -8,12 +10,14 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout, OperandLayout
 from mxsafe.model.softmax import softmax_factor
+from mxsafe.validation import PositiveInteger, checked, shown
 
 __all__ = ["PerceptronShape", "PerceptronStep"]
 
 _TILE = 8
 
 
+@checked
 @dataclass(frozen=True)
 class PerceptronShape:
     """Sizes of a perceptron and of its step.
@@ -29,12 +33,27 @@ class PerceptronShape:
         Learning rate.
     function : {"relu", "gelu", "silu", "tanh"}
         Activation of hidden layers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is not a positive integer, there is no layer, the rate is not finite or there is
+        no such function.
     """
 
-    batch: int
-    features: tuple[int, ...]
+    batch: PositiveInteger
+    features: tuple[PositiveInteger, ...]
     rate: float
-    function: str = "relu"
+    function: Literal["relu", "gelu", "silu", "tanh"] = "relu"
+
+    def __post_init__(self) -> None:
+        if len(self.features) < 2:
+            raise ValueError(
+                f"features must be those of the input and of at least one layer, not "
+                f"{shown(self.features)}"
+            )
+        if not math.isfinite(self.rate):
+            raise ValueError(f"rate must be finite, not {shown(self.rate)}")
 
     @property
     def layers(self) -> int:
@@ -74,6 +93,11 @@ class PerceptronStep:
         for size in (shape.batch, *shape.features):
             if size % _TILE:
                 raise CompileError(f"batch and features must be multiples of {_TILE}, not {size}")
+        if shape.features[-1] > configuration.reduction_beats:
+            raise CompileError(
+                f"features of the output must be at most {configuration.reduction_beats}, the "
+                f"longest row that is reduced, not {shape.features[-1]}"
+            )
         self.shape = shape
         self.emitter = Emitter(configuration)
         f, batch = shape.features, shape.batch
