@@ -61,7 +61,11 @@ def test_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     memory = written(tmp_path, MachineConfiguration())
     arguments = ["run", "program.bin", "memory.bin", "--limit"]
     for limit, message in (
-        ("4", "program must move and compute at most 4 words and beats, which is the limit, not 5"),
+        (
+            "4",
+            "limit must be at least 5, the words and beats that the program moves and computes, "
+            "not 4",
+        ),
         ("-1", "limit must be a non-negative integer, not -1"),
     ):
         assert run_in(tmp_path, *arguments, limit) == 1

@@ -138,8 +138,8 @@ class Machine:
         steps = _steps(found)
         if steps > limit:
             raise ValueError(
-                f"program must move and compute at most {limit} words and beats, which is the "
-                f"limit, not {steps}"
+                f"limit must be at least {steps}, the words and beats that the program moves and "
+                f"computes, not {limit}"
             )
         outcome = _Run(self, found, words, precedence).outcome()
         if outcome.code:
