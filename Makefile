@@ -74,7 +74,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.comparison_page
 	$(RUN) studies.pairs_page
-	$(RUN) studies.machine_page
+	$(RUN) studies.pages accelerator
 	$(RUN) studies.vector_page
 
 fpga: $(VENV)/installed-synth

@@ -1,7 +1,6 @@
-"""The page of the machine: fresh, its links lead somewhere, and its driver compiles and runs."""
+"""The page of the machine: its picture, its gates, and its driver, which compiles and runs."""
 
 import ctypes
-import json
 import re
 import shutil
 import subprocess
@@ -18,34 +17,24 @@ from mxsafe.host.simulated import Simulated
 from mxsafe.machine.description import ERRORS, REGISTERS
 from mxsafe.synthesis.cases import MACHINE
 from mxsafe.synthesis.machine import PARTS
-from studies import machine_page
-from studies.machine_page import DOCS, DRIVER
+from studies.pages import DOCS
+from studies.pages.accelerator import draw, gates
 from verif.support.host_programs import SMALL, product
 from verif.support.manifest import GEN
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available
 
-
-def current_page() -> str:
-    return machine_page.page(json.loads((DOCS / "synthesis.json").read_text()))
-
-
-def test_the_committed_page_is_fresh() -> None:
-    committed = (DOCS / "accelerator.md").read_text()
-    assert committed == current_page(), "run `python -m studies.machine_page`"
-    assert (DOCS / "accelerator.svg").read_text() == machine_page.draw()
-    links = re.findall(r"\]\(([^)#:]+)\)", committed)
-    assert len(links) > 3
-    for link in links:
-        assert (DOCS / link).exists(), link
+PAGE = (DOCS / "accelerator.md").read_text()
+DRIVER = PAGE.split("```c\n")[1].split("```")[0]
 
 
 def test_what_the_example_shows() -> None:
-    assert (DOCS / "accelerator.md").read_text().count("\nnone 153 40\nTrue\n") == 1
+    assert PAGE.count("\nnone 153 40\nTrue\n") == 1
 
 
 def test_the_picture_is_well_formed_and_within_its_frame() -> None:
-    root = ET.fromstring(machine_page.draw())
+    assert (DOCS / "accelerator.svg").read_text() == draw(), "run `python -m studies.pages`"
+    root = ET.fromstring(draw())
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     boxes = [e.attrib for e in root.iter() if e.tag.endswith("rect")]
     assert len(boxes) > 10
@@ -153,7 +142,7 @@ def test_the_driver_runs_programs(driver: ctypes.CDLL, make: Callable[[], Backen
 
 
 def test_code_begins_and_ends_on_lines_of_its_own() -> None:
-    fences = [line for line in current_page().splitlines() if "```" in line]
+    fences = [line for line in PAGE.splitlines() if "```" in line]
     assert len(fences) > 10
     assert len(fences) % 2 == 0
     for opening, closing in zip(fences[::2], fences[1::2], strict=True):
@@ -172,12 +161,12 @@ def test_gates_add_up_beside_the_paper() -> None:
         }
         for place, name in enumerate(names)
     ]
-    rows = machine_page.gate_rows({"results": results})
-    assert [row[0] for row in rows[1:]] == ["array", *PARTS, "whole machine"]
-    assert rows[1][2:] == ("core", "1,000", "1.00", "1,239,288")
+    rows = gates({"results": results})
+    assert [row["name"] for row in rows] == ["array", *PARTS, "whole machine"]
+    assert (rows[0]["paper"], rows[0]["ge"], rows[0]["ns"]) == ("core", 1000, 1)
+    assert round(rows[0]["paper_ge"]) == 1_239_288
     total = sum(1000 + place for place in range(len(names)))
-    assert rows[-1][2:] == ("total", f"{total:,}", f"{1 + len(PARTS) / 10:.2f}", "1,409,962")
+    assert (rows[-1]["ge"], rows[-1]["ns"]) == (total, 1 + len(PARTS) / 10)
+    assert round(rows[-1]["paper_ge"]) == 1_409_962
     with pytest.raises(LookupError):
-        machine_page.gate_rows({"results": results[:-1]})
-    assert "## Gates and clock" in machine_page.page({"results": results})
-    assert "## Gates and clock" not in machine_page.page({"results": []})
+        gates({"results": results[:-1]})
