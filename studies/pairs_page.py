@@ -19,8 +19,9 @@ from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.formats import E8M0, FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.synthesis.cases import PAIR_UNIT, SET_UNIT
-from studies.comparison_page import DOCS, Synthesis, usual_numbers
+from studies.pages import DOCS
 from studies.prose import wrapped
+from studies.synthesised import Synthesis, usual_numbers
 from studies.training_pass import training_layer
 
 if TYPE_CHECKING:

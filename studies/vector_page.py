@@ -25,10 +25,10 @@ from mxsafe.model import functions
 from mxsafe.model.normalisation import layer_norm, rms_norm
 from mxsafe.model.softmax import softmax
 from mxsafe.synthesis.power import PERIOD
-from studies.comparison_page import DOCS, find, usual_numbers
 from studies.function_errors import record
+from studies.pages import DOCS
 from studies.prose import wrapped
-from studies.synthesis_page import PAPER_VECTOR
+from studies.synthesised import PAPER_VECTOR, find, usual_numbers
 from studies.vector_activity import ROW_BEATS
 from verif.support.data import minilm
 

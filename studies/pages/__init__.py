@@ -1,7 +1,7 @@
 """Pages of ``docs/`` from templates beside this file, and from numbers that were measured.
 
-``NAME.md.j2`` is a page in Markdown with names of values. In ``NAME.py`` ``values()`` computes them,
-mostly from JSON in ``docs/``, and ``pictures()``, if the page has any, draws them.
+``NAME.md.j2`` is a page in Markdown with names of values. ``values()`` in ``NAME.py`` makes them,
+mostly of JSON in ``docs/``, and ``pictures()``, if the page has any, draws them.
 `python -m studies.pages` writes pages.
 """
 

@@ -9,9 +9,9 @@ import pytest
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.synthesis.cases import STANDARD
 from studies import vector_page
-from studies.comparison_page import usual_numbers
 from studies.function_errors import record
 from studies.function_errors.errors import BOUNDS
+from studies.synthesised import usual_numbers
 from studies.vector_page import CURVES, DOCS, SYNTHESISED, Measured, measured
 
 SYNTHESIS = json.loads((DOCS / "synthesis.json").read_text())

@@ -1,19 +1,27 @@
-"""The comparison page: fresh, complete, and right about what is good enough."""
+"""The comparison: what is good enough, errors of a layer, and the front."""
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from mxsafe.analysis import figures
-from studies import comparison_page, experiments
-from studies.comparison_page import GOALS, LayerError, Measured, Point, layer_error, pareto, points
+from studies.pages import comparison
+from studies.pages.comparison import (
+    GOALS,
+    LayerError,
+    Measured,
+    Point,
+    layer_error,
+    margins,
+    pareto,
+    points,
+    verdict,
+)
+from studies.synthesised import find, load
 
-COMMITTED = json.loads((comparison_page.DOCS / "synthesis.json").read_text())
 RESULT = {"macs": 16, "numbers": {"area": {"ge": 1600.0, "delay_ns": 1.0}}}
 POINT = Point(
     format="mxsf",
@@ -30,22 +38,6 @@ POINT = Point(
 def point(ge: float, error: float, **changes: Any) -> Point:
     unit = {"macs": 16, "numbers": {"area": {"ge": 16 * ge, "delay_ns": 1.0}}}
     return replace(POINT, unit=unit, error=LayerError(relative=error, largest=1.0), **changes)
-
-
-def test_the_committed_page_is_fresh() -> None:
-    committed = (comparison_page.DOCS / "comparison.md").read_text()
-    assert committed == comparison_page.page(COMMITTED), "run `python -m studies.comparison_page`"
-    for link in re.findall(r"\]\(([^)#:]+)\)", committed):
-        assert (comparison_page.DOCS / link).exists(), link
-
-
-def test_every_goal_has_a_row() -> None:
-    table = comparison_page.goal_rows(COMMITTED)
-    assert [row[0] for row in table[1:]] == [goal.what for goal in GOALS]
-    assert {len(row) for row in table} == {len(table[0])}
-    listed = comparison_page.limits(COMMITTED)
-    for row in table[1:]:
-        assert (f"- {row[0]}: " in listed) == (row[-1] not in ("aim met", ""))
 
 
 def test_margins() -> None:
@@ -70,16 +62,18 @@ def test_margins() -> None:
             for name, found in numbers.items()
         ]
     }
-    rows = [row[1:] for row in comparison_page.margin_rows(synthesis)[1:]]
-    assert rows == [
-        ("100", "1.94", "75", "130", "1.50", "58", "1.03", "40"),
-        ("300", "2.00", "78", "none", "", "", "2.00", "78"),
-        ("none", "", "", "none", "", "", "2.01", "78"),
-    ]
+    array, tiles, unit = margins(synthesis)
+    assert (array["smallest"], array["slower"]) == (
+        {"ge": 100.0, "ns": 1.94},
+        {"ge": 130.0, "ns": 1.5},
+    )
+    assert array["fastest"] == 1.032
+    assert (tiles["smallest"], tiles["slower"]) == ({"ge": 300.0, "ns": 2.0}, None)
+    assert (unit["smallest"], unit["slower"], unit["fastest"]) == (None, None, 2.01)
 
 
 @pytest.mark.parametrize(
-    ("value", "more", "verdict"),
+    ("value", "more", "expected"),
     [
         (3600.0, False, "required met"),
         (2420.0, False, "aim met"),
@@ -90,24 +84,24 @@ def test_margins() -> None:
         (5000.0, True, "aim met"),
     ],
 )
-def test_verdicts(value: float | None, more: bool, verdict: str) -> None:
+def test_verdicts(value: float | None, more: bool, expected: str) -> None:
     goal = replace(GOALS[0], required=3600, aim=5000 if more else 2420, more=more)
     measured = Measured(value=value, text="")
-    assert comparison_page._verdict(goal, measured) == verdict
+    assert verdict(goal, measured) == expected
     reported = replace(goal, required="none")
-    expected = "aim met" if verdict == "aim met" else "aim not met"
-    assert comparison_page._verdict(reported, measured) == expected
+    without = "aim met" if expected == "aim met" else "aim not met"
+    assert verdict(reported, measured) == without
 
 
 def test_areas_count_at_500_mhz_only() -> None:
     slow = {"ge": 256.0 * 100, "delay_ns": 2.5, "start": "a", "end": "b"}
     fast = {"ge": 256.0 * 150, "delay_ns": 2.0, "start": "a", "end": "b"}
     result = {"macs": 256, "numbers": {"area": slow, "timing": fast}}
-    assert comparison_page._area_at_500(result) == Measured(value=150.0, text="150; 100 at 400 MHz")
+    assert comparison._area_at_500(result) == Measured(value=150.0, text="150; 100 at 400 MHz")
     result = {"macs": 256, "numbers": {"area": slow, "timing": {**fast, "delay_ns": 2.01}}}
-    assert comparison_page._area_at_500(result).value is None
-    assert comparison_page._area_at_500(result).text == "none: 100 at 400 MHz"
-    clock = comparison_page._clock(result)
+    assert comparison._area_at_500(result).value is None
+    assert comparison._area_at_500(result).text == "none: 100 at 400 MHz"
+    clock = comparison._clock(result)
     assert clock.value == pytest.approx(1000 / 2.01)
     assert clock.path == "the longest path runs from `a` to `b`"
 
@@ -133,70 +127,29 @@ def test_errors_of_the_layer() -> None:
 
 
 def test_points_are_those_synthesised() -> None:
-    found = points(COMMITTED)
+    synthesis = load()
+    found = points(synthesis)
     assert [(p.format, p.arithmetic) for p in found[:1]] == [("mxsf", "exact")]
     units = {
         (r["format"], r["unit"])
-        for r in COMMITTED["results"]
+        for r in synthesis["results"]
         if r["configuration"] in ("pu", "pu_exact, 1 accumulator", "pu_bf16")
     }
     assert {
         (p.format, {"exact": "pu_exact", "fp12": "pu", "bf16": "pu_bf16"}[p.arithmetic])
         for p in found
     } == units
-    for table in (comparison_page.mac_rows(found), comparison_page.unit_rows(found)):
-        assert len(table) == 1 + len(found)
-        assert {len(row) for row in table} == {len(table[0])}
     with pytest.raises(LookupError) as error:
-        comparison_page.find(COMMITTED, "pu", format="mxint4")
+        find(synthesis, "pu", format="mxint4")
     assert str(error.value) == "synthesis must have pu for mxint4 on nangate45"
-
-
-def test_every_unit_around_the_array_has_a_row() -> None:
-    table = comparison_page.around_rows(COMMITTED)
-    assert [row[0] for row in table[1:]] == [f"`{unit}`" for unit in comparison_page._AROUND]
-    assert {len(row) for row in table} == {len(table[0])}
-    assert all(float(row[2].replace(",", "")) > 1000 for row in table[1:])
 
 
 def test_the_picture_has_every_point() -> None:
     found = [point(10.0, 0.5), point(20.0, 0.2, format="mxint8", arithmetic="fp12")]
-    svg = figures.render(comparison_page.draw_points(found), ".svg").decode()
+    svg = figures.render(comparison.draw(found), ".svg").decode()
     ElementTree.fromstring(svg)
     labels = set(re.findall(r"<!-- (.*?) -->", svg))
     assert {"mxsf", "mxint8", "Pareto front", "exact", "fp12"} <= labels
     with pytest.raises(ValueError) as error:
-        comparison_page.draw_points([])
+        comparison.draw([])
     assert str(error.value) == "points must not be empty"
-
-
-def test_energies_are_shares_of_a_mac() -> None:
-    part = {"internal_pj": 8.0, "switching_pj": 4.0, "leakage_pj": 1.6}
-    energy = {
-        "mac_pj": 1.7,
-        "multiply_pj": 0.425,
-        "sequential": part,
-        "combinational": part,
-        "clock": {"changes_per_net": 0.75, "clocks": 96},
-    }
-    rows = comparison_page.energy_rows([replace(POINT, unit={**RESULT, "power": energy})])
-    shares = ("0.50", "0.25", "0.10")
-    assert rows[1] == ("mxsf, exact", *shares, *shares, "1.70", "0.42", "0.75")
-    assert np.isclose(sum(map(float, rows[1][1:7])), 1.7)
-
-
-def test_the_papers_power_is_beside_ours() -> None:
-    """308.845 mW, 500 MHz, 256 MACs of four lanes."""
-    rows = comparison_page.energy_rows(points(COMMITTED))
-    assert rows[-1] == ("the paper's core, mxsf", *[""] * 6, "2.41", "0.60", "")
-
-
-def test_what_was_tried_is_on_the_page() -> None:
-    committed = (comparison_page.DOCS / "comparison.md").read_text()
-    for row in experiments.highlights(experiments.load()):
-        assert "| " + " | ".join(row) + " |" in committed
-
-
-def test_every_target_was_measured() -> None:
-    """A configuration that is not in the results would leave its row empty."""
-    assert "not measured" not in {row[4] for row in comparison_page.goal_rows(COMMITTED)}

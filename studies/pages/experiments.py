@@ -1,22 +1,17 @@
-"""``python -m studies.experiments``: what was tried in the hardware, and what it gave.
+"""What was tried in the hardware, and what it gave, from ``docs/experiments.json``.
 
-Writes ``docs/experiments.md`` from ``docs/experiments.json``. To record a step, add it to the table
-of its component in that file, or a new table, and run this program and `studies.comparison_page`.
+To record a step, add it to the table of its component in that file, or a new table, and write the
+pages `experiments` and `comparison`.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mxsafe.analysis.report import markdown
-from mxsafe.atomic import write_together
-from studies.prose import wrapped
+from studies.pages import DOCS
 
-__all__ = ["DOCS", "OUTCOMES", "Experiment", "Step", "highlights", "load", "page"]
-
-DOCS = Path(__file__).parents[1] / "docs"
+__all__ = ["OUTCOMES", "Experiment", "Step", "cells", "highlights", "load", "values"]
 
 OUTCOMES: Mapping[str, str] = {
     "start": "start",
@@ -25,21 +20,6 @@ OUTCOMES: Mapping[str, str] = {
     "not kept": "not kept",
 }
 """What became of a step, and what a table calls it."""
-
-_PAGE = """\
-# What was tried
-
-Steps that were tried in the hardware and in the synthesis scripts, with what each of them gave.
-Written by `python -m studies.experiments`; the numbers are in [experiments.json](experiments.json).
-The numbers of today are on [the page on synthesis](synthesis.md).
-
-GE are gate equivalents: an area over that of a two-input NAND. ns is the longest path. LUTs are
-look-up tables. Every row was measured when the step was tried, and follows the last step above it
-that was kept. Components and scripts have changed since. So rows of one table can be compared, rows
-of different tables cannot. An empty cell was not measured.
-
-{experiments}
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,18 +122,13 @@ def _cell(experiment: Experiment, step: Step, name: str) -> str:
     return f"{step.numbers[name]:,.{max(map(_decimals, column))}f}"
 
 
-def rows(experiment: Experiment) -> list[tuple[str, ...]]:
-    """The table of an experiment, head first."""
-    table: list[tuple[str, ...]] = [("step", *experiment.columns.values(), "outcome", "why")]
-    for step in experiment.steps:
-        numbers = (_cell(experiment, step, name) for name in experiment.columns)
-        table.append((step.step, *numbers, OUTCOMES[step.outcome], step.why))
-    return table
+def cells(experiment: Experiment, step: Step) -> list[str]:
+    """The numbers of a step, as a table shows them."""
+    return [_cell(experiment, step, name) for name in experiment.columns]
 
 
 def _area_and_time(experiment: Experiment, step: Step) -> str:
-    cells = (_cell(experiment, step, name) for name in ("ge", "ns"))
-    return ", ".join(filter(None, cells))
+    return ", ".join(filter(None, (_cell(experiment, step, name) for name in ("ge", "ns"))))
 
 
 def highlights(experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
@@ -170,28 +145,6 @@ def highlights(experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
     return table
 
 
-def page(experiments: Sequence[Experiment]) -> str:
-    """The page as Markdown."""
-    parts = []
-    for experiment in experiments:
-        table = rows(experiment)
-        # Numbers are aligned to the right, the words around them to the left.
-        lines = markdown(table).split("\n")
-        lines[1] = "|---|" + "--:|" * len(experiment.columns) + "---|---|"
-        source = f"[{Path(experiment.source).name}](../{experiment.source})"
-        words = f"{experiment.measured} Source: {source}. Tools: {experiment.tools}."
-        parts += [
-            f"## {experiment.name}",
-            words,
-            "\n".join(lines),
-        ]
-    return wrapped(_PAGE.format(experiments="\n\n".join(parts)))
-
-
-def main() -> None:
-    """Write the page."""
-    write_together(DOCS, {"experiments.md": page(load()).encode()})
-
-
-if __name__ == "__main__":
-    main()
+def values() -> dict[str, Any]:
+    """What the page is made of."""
+    return {"experiments": load(), "outcomes": OUTCOMES, "cells": cells}
