@@ -73,8 +73,7 @@ synth: $(VENV)/installed-synth
 	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --case '*lanes' --case '*8 lanes, most registers' --case '*carry-save sums' --activity sim_build/activity --keep sim_build/synth/synthesis.json --out sim_build/synth
 	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
 	$(RUN) studies.pairs_page
-	$(RUN) studies.pages accelerator comparison
-	$(RUN) studies.vector_page
+	$(RUN) studies.pages accelerator comparison vector
 
 fpga: $(VENV)/installed-synth
 	$(RUN) mxsafe synth $(CLUSTER) --case '*for FPGAs' --out sim_build/fpga

@@ -8,6 +8,7 @@ mostly of JSON in ``docs/``, and ``pictures()``, if the page has any, draws them
 import contextlib
 import importlib
 import io
+import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -38,8 +39,8 @@ def rendered(template: str, values: Mapping[str, Any]) -> str:
     ----------
     template : str
         Markdown with names of values. Filters are `thousands`, `fixed` and `percent` with a number
-        of decimals, `form` with one of Python's format specifications, `table` of rows of text
-        (head first, a number of columns of words), and `printed`, which runs a program in Python.
+        of decimals, `form` with one of Python's format specifications, `log2`, `table` of rows of
+        text (head first, and a number of columns of words), and `printed`, which runs a program.
     values : Mapping
 
     Raises
@@ -76,6 +77,7 @@ _ENVIRONMENT.filters.update(
     fixed=lambda value, decimals=0: f"{value:,.{decimals}f}",
     percent=lambda value, decimals=1: f"{value:.{decimals}%}",
     form=format,
+    log2=math.log2,
     table=lambda rows, labels=1: markdown(list(rows), labels=labels),
     printed=_printed,
 )
