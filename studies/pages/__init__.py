@@ -83,10 +83,12 @@ _ENVIRONMENT.filters.update(
 )
 
 
-def text(name: str) -> str:
-    """A page as it is now."""
+def text(name: str, values: Mapping[str, Any] | None = None) -> str:
+    """A page as it is now, or of other values."""
     template = (_TEMPLATES / f"{name}.md.j2").read_text()
-    return rendered(template, importlib.import_module(f"studies.pages.{name}").values())
+    if values is None:
+        values = importlib.import_module(f"studies.pages.{name}").values()
+    return rendered(template, values)
 
 
 def files(name: str) -> dict[str, bytes]:

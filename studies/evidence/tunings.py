@@ -1,4 +1,4 @@
-"""The part of the page on fine-tuning, from results of `studies.evidence.tuning`."""
+"""Fine-tunings compared, from results of `studies.evidence.tuning`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
-from mxsafe.analysis.report import markdown
 from studies.evidence.formats import NAMES
-from studies.evidence.training_page import COLOURS, FORMATS, Difference, own_results, spread
+from studies.evidence.trainings import COLOURS, FORMATS, Difference, own_results, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_losses", "pictures", "section"]
+__all__ = ["Tunings", "draw_losses", "loss_rows", "pictures"]
 
 Results = Sequence[Mapping[str, Any]]
 
@@ -59,6 +58,18 @@ class Tunings:
         differences = self.more_than(fmt, other, measure)
         return spread(differences.mean(axis=0), 4) if len(differences) else None
 
+    @property
+    def above_mxsf(self) -> dict[str, Difference]:
+        """How much larger than MXSF's the losses of other formats of eight bits are."""
+        others = ("mxint8", "mxfp8_e4m3", "mxfp8_e2m5")
+        found = {other: self.by_document(other, "mxsf") for other in others}
+        return {other: one for other, one in found.items() if one is not None}
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """Numbers of float32 and the first seed."""
+        return self.found["float32", self.seeds[0]]
+
 
 def loss_rows(runs: Tunings) -> list[tuple[str, ...]]:
     """Losses of unseen documents, head first."""
@@ -74,34 +85,6 @@ def loss_rows(runs: Tunings) -> list[tuple[str, ...]]:
             row.append("" if fmt == "float32" else str(runs.by_document(fmt, "float32", measure)))
         table.append(tuple(row))
     return table
-
-
-def _orders(runs: Tunings) -> str:
-    """Whether MXSF is best, and E2M5 as good as the paper says."""
-    found = {
-        other: difference
-        for other in ("mxint8", "mxfp8_e4m3", "mxfp8_e2m5")
-        if (difference := runs.by_document(other, "mxsf")) is not None
-    }
-    told = ", ".join(
-        f"{NAMES[other]} {difference} ({difference.verdict})" for other, difference in found.items()
-    )
-    paper = "In the paper MXSF is slightly better than the other formats, and E2M5 does well too."
-    if not found:
-        return paper
-    return f"{paper} Here the loss of the others after tuning lies above that of MXSF by: {told}."
-
-
-def _underflow(runs: Tunings) -> str:
-    first = runs.found["float32", runs.seeds[0]]
-    told = {
-        kind: ", ".join(f"{NAMES[fmt]} {100 * first[kind][fmt][0]:.2f} %" for fmt in FORMATS[1:])
-        for kind in ("layers", "weights")
-    }
-    return (
-        "Of the gradients at the first step these shares become zero, in the median layer: by "
-        f"results of layers, {told['layers']}; by weights, {told['weights']}."
-    )
 
 
 def draw_losses(results: Results) -> Figure:
@@ -130,45 +113,3 @@ def draw_losses(results: Results) -> Figure:
 def pictures(results: Results) -> dict[str, bytes]:
     """The picture of the section, by file name."""
     return {"evidence_tuning.svg": figures.render(draw_losses(results), ".svg")}
-
-
-_SECTION = """\
-## Fine-tuning (Fig. 6)
-
-The paper tunes nanoVLM-222M, whose language model is SmolLM2-135M. Here SmolLM2-135M-Instruct (its
-4-bit file, taken as float32) goes on to learn from news: {steps} documents of gensim's Lee
-background corpus, {tokens} tokens of each, one a step, all parameters, AdamW with a rate of 5e-5
-and cosine decay. All products, forward and backward, go through the format in tiles of 8 x 8. It is
-tested on {documents} other documents of that corpus, in the format it learns in. That is much less
-than the paper did, and another task.
-
-The loss is the mean negative logarithm of a token's likelihood, differences are paired by document:
-mean over the seeds [95 % interval of Student's t over documents]. How far seeds lie apart is not in
-the interval.
-
-{table}
-
-{orders}
-
-{underflow}
-
-![Loss of each step above that of float32](evidence_tuning.svg)
-"""
-
-
-def section(results: Results) -> str:
-    """The section of the page, in Markdown.
-
-    Parameters
-    ----------
-    results : sequence of Mapping
-        Those of `studies.evidence.tuning`, of which some may be missing but not all of float32, and
-        others.
-    """
-    runs = Tunings(results)
-    return _SECTION.format(
-        **{key: runs.parameters[key] for key in ("steps", "tokens", "documents")},
-        table=markdown(loss_rows(runs)),
-        orders=_orders(runs),
-        underflow=_underflow(runs),
-    )

@@ -1,11 +1,13 @@
-"""The part of the page on fine-tuning, from numbers made up here."""
+"""Fine-tunings compared, from numbers made up here."""
 
 from typing import Any
 
 import pytest
 
-from studies.evidence import tuning_page
-from studies.evidence.training_page import FORMATS
+from studies import pages
+from studies.evidence import tunings
+from studies.evidence.trainings import FORMATS
+from studies.pages import evidence
 
 ABOVE = {"float32": 0.0, "mxint8": 0.02, "mxfp8_e4m3": 0.03, "mxfp8_e2m5": 0.01, "mxsf": 0.01}
 SEEDS = 2
@@ -34,8 +36,8 @@ def results() -> list[dict[str, Any]]:
 
 def test_section() -> None:
     others = [{"name": "training/deit/mxsf/0", "parameters": {}, "numbers": {}}]
-    text = tuning_page.section(others + results())
-    assert "| float32 | 2 | 3.5000 |  | 3.2505 |  |" in text
+    text = " ".join(pages.text("evidence", evidence.values(others + results())).split())
+    assert "| float32 | 2 | 3.5000 | | 3.2505 | |" in text
     assert (
         "| MXFP8 E4M3 | 2 | 3.5300 | +0.0300 [+0.0300, +0.0300] "
         "| 3.2805 | +0.0300 [+0.0300, +0.0300] |"
@@ -53,11 +55,11 @@ def test_seeds_without_float32_are_left_out() -> None:
         for result in results()
         if (result["parameters"]["format"], result["parameters"]["seed"]) != ("float32", 1)
     ]
-    assert "| MXSF | 1 | 3.5100 |" in tuning_page.section(few)
+    assert "| MXSF | 1 | 3.5100 |" in pages.text("evidence", evidence.values(few))
 
 
 def test_pictures() -> None:
     pytest.importorskip("matplotlib")
-    made = tuning_page.pictures(results())
+    made = tunings.pictures(results())
     assert list(made) == ["evidence_tuning.svg"]
     assert made["evidence_tuning.svg"].startswith(b"<?xml")

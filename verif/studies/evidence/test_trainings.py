@@ -1,4 +1,4 @@
-"""The part of the page on training, from numbers made up here."""
+"""Trainings compared, from numbers made up here."""
 
 import math
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from studies.evidence import training_page
-from studies.evidence.training_page import FORMATS, Difference, Trainings, spread
+from studies import pages
+from studies.evidence import trainings
+from studies.evidence.trainings import FORMATS, Difference, Trainings, spread
+from studies.pages import evidence
 
 LAYERS = ("layer2.1.conv2", "fc")
 SHARES = {"mxint8": 0.4, "mxfp8_e4m3": 0.001, "mxfp8_e2m5": 0.3, "mxsf": 0.04}
@@ -79,7 +81,7 @@ def test_verdicts(low: float, high: float, verdict: str) -> None:
 
 def test_orders() -> None:
     runs = Trainings(results(("resnet18",)))
-    rows = {row[1]: row[2:] for row in training_page.order_rows(runs)[1:]}
+    rows = {row[1]: row[2:] for row in trainings.order_rows(runs)[1:]}
     assert {key: row[2:] for key, row in rows.items()} == {
         "float32 > MXSF": ("open", "refuted"),  # by 0.6 points in the paper
         "MXSF > MXFP8 E4M3": ("confirmed", "refuted"),
@@ -93,11 +95,11 @@ def test_missing_runs_are_left_out() -> None:
     few = [one for one in results(("resnet18", "deit"), 2) if one["parameters"]["format"] != "mxsf"]
     runs = Trainings(few)
     assert runs.architectures == ["resnet18", "deit"]
-    assert [row[1] for row in training_page.order_rows(runs)[1:3]] == [
+    assert [row[1] for row in trainings.order_rows(runs)[1:3]] == [
         "MXFP8 E4M3 > E2M5 (BOOST)",
         "E2M5 (BOOST) > MXINT8",
     ]
-    assert training_page.accuracy_rows(runs)[2][2:] == (
+    assert trainings.accuracy_rows(runs)[2][2:] == (
         "80.50 ± 0.71 (2)",
         "78.00 ± 1.41 (2)",
         "75.45 ± 0.64 (2)",
@@ -109,7 +111,8 @@ def test_missing_runs_are_left_out() -> None:
 def test_section() -> None:
     names = ("tuning/mxsf/0", "training/resnet18/mxsf/0/quick")
     others = [{"name": name, "parameters": {}, "numbers": {}} for name in names]
-    text = training_page.section(others + results(("resnet18", "mobilenetv2", "deit")))
+    made = others + results(("resnet18", "mobilenetv2", "deit"))
+    text = " ".join(pages.text("evidence", evidence.values(made)).split())
     assert "Of 12 orders 3 are confirmed, 3 are refuted and 6 are open" in text
     assert "| ResNet-18 | here, Fashion-MNIST | 81.00 ± 1.00 (3) |" in text
     assert "MXSF is +5.03 [+4.65, +5.41] points more accurate than MXFP8 E4M3 (paper: +3.6)" in text
@@ -123,6 +126,6 @@ def test_section() -> None:
 
 def test_pictures() -> None:
     pytest.importorskip("matplotlib")
-    made = training_page.pictures(results(("resnet18", "deit")))
+    made = trainings.pictures(results(("resnet18", "deit")))
     assert list(made) == ["evidence_training.svg", "evidence_underflow.svg"]
     assert all(content.startswith(b"<?xml") for content in made.values())

