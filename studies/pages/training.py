@@ -1,12 +1,8 @@
-"""The page on training, its pictures and tables, from what `studies.training.comparison` recorded.
-
-``python -m studies.training.page`` writes it anew from the numbers kept, ``docs/training.json``.
-"""
+"""A network that learns, from ``docs/training.json``, which `studies.training` measures."""
 
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,17 +10,25 @@ from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
 from mxsafe.analysis.errors import block_name
-from mxsafe.analysis.report import markdown
-from mxsafe.atomic import write_together
-from studies.prose import wrapped
+from studies.pages import DOCS
 from studies.training.comparison import EIGHT_BITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DOCS", "accuracy_rows", "draw_curves", "draw_weights", "files", "page", "weight_rows"]
-
-DOCS = Path(__file__).parents[2] / "docs"
+__all__ = [
+    "accuracy_rows",
+    "draw_curves",
+    "draw_weights",
+    "largest_gap",
+    "last",
+    "pictures",
+    "points_above_float32",
+    "runs_of",
+    "split",
+    "values",
+    "weight_rows",
+]
 
 Record = Mapping[str, Any]
 """What `studies.training.comparison.record` returns."""
@@ -59,10 +63,6 @@ def _mean(values: NDArray[np.float64], form: str) -> str:
     """Mean and sample standard deviation; of one value there is none."""
     mean = f"{values.mean():{form}}"
     return f"{mean} ± {values.std(ddof=1):{form.lstrip('+')}}" if len(values) > 1 else mean
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def accuracy_rows(experiment: Record) -> list[tuple[str, ...]]:
@@ -115,27 +115,6 @@ def weight_rows(experiments: Sequence[Record]) -> list[tuple[str, ...]]:
 def _power(value: float) -> str:
     exponent = round(math.log2(value))
     return "1" if exponent == 0 else f"2^{exponent}"
-
-
-def settings_line(experiment: Record) -> str:
-    """What was learnt, and how, in a sentence."""
-    setting = experiment["setting"]
-    heads = len(setting["weights"])
-    block = setting["block"]
-    optimiser = setting["optimiser"]
-    rule = (
-        f"SGD with a rate of {optimiser['rate']:g} and a momentum of {optimiser['momentum']:g}"
-        if optimiser["name"] == "Optimiser"
-        else f"Adam with a rate of {optimiser['rate']:g}"
-    )
-    seeds = len(runs_of(experiment)[_FLOAT32])
-    return (
-        f"{setting['data']}{', two side by side' if heads == 2 else ''}, hidden layers of "
-        f"{', '.join(map(str, setting['hidden']))}, blocks of "
-        f"{block_name(block if isinstance(block, int) else tuple(block))}, batches of "
-        f"{setting['batch']}, {_counted(setting['epochs'], 'epoch')}, {rule}, "
-        f"{_counted(seeds, 'seed')}"
-    )
 
 
 def _new_panels(rows: int, columns: int, width: float, height: float) -> tuple["Figure", Any]:
@@ -259,137 +238,52 @@ def draw_weights(experiments: Sequence[Record]) -> "Figure":
     return figure
 
 
-_OWN_PAGE = """\
-# {title}
-
-{settings}.
-
-{table}
-
-![Test errors, losses and underflow by epoch](training.svg)
-"""
-
-_PAGE = """\
-# A network that learns
-
-`python -m studies.training` (`make train`) wrote this page; the numbers are in
-[training.json](training.json). A multi-layer perceptron learns real
-[handwritten digits](../verif/support/data/digits/README.md), 1,437 to train on and 360 to test
-with.
-
-Each layer has three matrix products in a step: `X W` forward, `dY W^T` backward, and `X^T dY` for
-the weights. All of them are those of the array, bit for bit (`mxsafe.matmul`). Inputs, weights and
-gradients are quantised once a step, in tiles of 8x8, and the same codes serve both ways (paper,
-Fig. 4b). Biases, activation (ReLU), softmax, gradients of weights, updates and the master weights
-are float32. Testing uses the products of training.
-
-`dY` are the gradients by the outputs of each layer before the activation. *Underflow* is the share
-of their elements that are not zero and become zero when they are quantised, over all layers and
-steps of an epoch. *Its magnitude* is the sum of the magnitudes of these elements over that of all
-elements. Spreads are standard deviations over the seeds; those of differences are over pairs with
-the same seed. `python -m studies.training --help` lists other settings and images.
-
-## Where formats do not differ
-
-Three layers ({shallow}):
-
-{shallow_table}
-
-Seven layers ({deep}):
-
-{deep_table}
-
-![Test errors, losses and underflow by epoch](training.svg)
-
-Lines are means over the seeds; bands reach from the least to the most. One test image is 0.28
-points. **With eight bits this task hardly tells a format from float32.** In three layers all means
-lie within {shallow_gap:.1f} points of it, in seven within {deep_gap:.1f}. That is less than the
-largest spread of such a difference over the seeds. No order of the formats holds in both networks
-and both arithmetics, and FP12 sums do as well as exact ones. Six bits cost at most
-{six_shallow:.1f} and {six_deep:.1f} points, four bits {four_shallow:.1f} and {four_deep:.1f}.
-
-Underflow is as the paper found it for ResNet-18 (section III-B): MXINT8 and E2M5 have most of it,
-E4M3 has least, MXSF lies between. It grows as the network learns. The gradients of an image that
-has been learnt vanish, and fall far below those of other images in the same tile. Underflow does no
-harm here, and it takes away little: MXINT8 zeroes {int8_underflow:.0f} % of the elements in the
-last epoch of three layers, which hold {int8_magnitude:.1f} % of the magnitude. In the worst tile,
-63 of the 64 elements are just below what the format keeps. There MXINT8 would take away a third of
-the magnitude, E2M5 a fifth and MXSF a 66th.
-
-Dividing by the size of the batch, or scaling the loss, changes no code as long as the factor is a
-power of two, since each tile has its own scale. So small gradients alone are no trouble for a block
-format; small gradients beside large ones are.
-
-The paper's networks lose much on ImageNet (Table III: up to 39 points with MXINT8). A perceptron on
-digits can neither confirm nor refute that.
-
-## Where range decides
-
-This task has small gradients beside large ones, and the small ones matter. It shows two digits side
-by side, with ten outputs for each. The loss of the second digit has a small weight, as auxiliary
-losses do. Adam divides by the size of the gradients, so that float32 learns the second digit too.
-The arithmetic is exact; {heads}. Test accuracy of the second digit:
-
-{weight_table}
-
-The last column is the accuracy of the first digit in the format that does worst.
-
-![Accuracy of the second digit by the weight of its loss](training_weights.svg)
-
-The outputs of both digits share tiles, in which the gradients of the second are smaller by the
-weight. Each format follows float32 as far as its range reaches, and then falls: **MXINT8 from 2^-6
-on, E2M5 from 2^-8, MXSF from 2^-12, E4M3 not at all**. Rounding to nearest, they keep what is more
-than 2^-7, 2^-8, 2^-12 and 2^-18 of the power of two at or below the largest element of the tile.
-The elements that are lost here are those that should be learnt, though they are a small share of
-all (right). So underflow alone does not tell whether it does harm. Four of the second digit's ten
-outputs lie in a tile of their own, with its own scale, so every format still learns something. The
-first digit does not suffer. float32 falls too, because the first digit shapes the hidden layer.
-
-So MXSF has 4 binades more than E2M5 for small gradients, with E2M5's mantissa for large ones, as it
-was designed to. E4M3 reaches further still, and nothing on this page needs a longer mantissa than
-its own. Formats cannot be ranked for large networks from here.
-"""
-
-
-def page(record: Record, *, standard: bool = True) -> str:
-    """The page as Markdown.
+def values(record: Record | None = None, *, standard: bool = True) -> dict[str, Any]:
+    """What the page is made of.
 
     Parameters
     ----------
-    record : Mapping
-        What `studies.training.comparison.record` returns.
+    record : Mapping, optional
+        What `studies.training.comparison.record` returns; by default what is kept of that.
     standard : bool
         Whether the experiments are `studies.training.comparison.STANDARD`, which the page's prose
         is about; of others, of which the first counts, it has table and picture alone.
     """
-    experiments = record["experiments"]
+    record = _kept() if record is None else record
+    common = {
+        "standard": standard,
+        "experiments": record["experiments"],
+        "seeds": lambda experiment: len(runs_of(experiment)[_FLOAT32]),
+        "block_name": lambda block: block_name(block if isinstance(block, int) else tuple(block)),
+        "accuracy_rows": accuracy_rows,
+    }
     if not standard:
-        return _OWN_PAGE.format(
-            title=experiments[0]["title"],
-            settings=settings_line(experiments[0]),
-            table=markdown(accuracy_rows(experiments[0]), labels=2),
-        )
+        return common
     networks, heads = split(record)
     int8 = runs_of(networks[0])["mxint8", "exact"]
-    bits: dict[str, float] = {}
-    for network, depth in zip(networks, ("shallow", "deep"), strict=True):
-        points = {name: -value for (name, _), value in points_above_float32(network).items()}
-        bits[f"six_{depth}"] = max(points["mxfp6_e3m2"], points["mxfp6_e2m3"])
-        bits[f"four_{depth}"] = points["mxfp4_e2m1"]
-    text = _PAGE.format(
-        shallow=settings_line(networks[0]),
-        deep=settings_line(networks[1]),
-        shallow_table=markdown(accuracy_rows(networks[0]), labels=2),
-        deep_table=markdown(accuracy_rows(networks[1]), labels=2),
-        shallow_gap=largest_gap(networks[0]),
-        deep_gap=largest_gap(networks[1]),
-        **bits,
-        int8_underflow=100 * last(int8, "underflow").mean(),
-        int8_magnitude=100 * last(int8, "lost").mean(),
-        heads=settings_line(heads[0]),
-        weight_table=markdown(weight_rows(heads)),
-    )
-    return wrapped(text)
+    return common | {
+        "networks": networks,
+        "heads": heads,
+        "weight_rows": weight_rows,
+        "largest_gap": largest_gap,
+        "cost": [_cost(network) for network in networks],
+        "int8": {
+            "underflow": 100 * last(int8, "underflow").mean(),
+            "magnitude": 100 * last(int8, "lost").mean(),
+        },
+    }
+
+
+def _cost(network: Record) -> dict[str, float]:
+    """The most points that formats of fewer bits cost."""
+    points = {name: -value for (name, _), value in points_above_float32(network).items()}
+    six = max(points["mxfp6_e3m2"], points["mxfp6_e2m3"])
+    return {"six_bits": six, "four_bits": points["mxfp4_e2m1"]}
+
+
+def _kept() -> Record:
+    record: Record = json.loads((DOCS / "training.json").read_text())
+    return record
 
 
 def points_above_float32(experiment: Record) -> dict[Kind, float]:
@@ -415,39 +309,10 @@ def split(record: Record) -> tuple[list[Record], list[Record]]:
     return one, [e for e in record["experiments"] if len(e["setting"]["weights"]) == 2]
 
 
-def pictures(record: Record) -> dict[str, "Figure"]:
+def pictures(record: Record | None = None) -> dict[str, bytes]:
     """The pictures of the page by file name."""
-    one, two = split(record)
+    one, two = split(_kept() if record is None else record)
     drawn = {"training.svg": draw_curves(one)}
-    return drawn | ({"training_weights.svg": draw_weights(two)} if two else {})
-
-
-def _text(record: Record) -> str:
-    """JSON with a line for each run."""
-    experiments = []
-    for experiment in record["experiments"]:
-        head = json.dumps({"title": experiment["title"], "setting": experiment["setting"]})
-        runs = ",\n".join(json.dumps(run, separators=(",", ":")) for run in experiment["runs"])
-        experiments.append(f'{head[:-1]}, "runs": [\n{runs}\n]}}')
-    joined = ",\n".join(experiments)
-    return f'{{"numpy": {json.dumps(record["numpy"])}, "experiments": [\n{joined}\n]}}\n'
-
-
-def files(record: Record, *, standard: bool = True) -> dict[str, bytes]:
-    """The page, its pictures and its numbers by file name."""
-    written = {
-        "training.json": _text(record).encode(),
-        "training.md": page(record, standard=standard).encode(),
-    }
-    return written | {
-        name: figures.render(figure, ".svg") for name, figure in pictures(record).items()
-    }
-
-
-def main() -> None:
-    """Write the page and its pictures from the numbers kept."""
-    write_together(DOCS, files(json.loads((DOCS / "training.json").read_text())))
-
-
-if __name__ == "__main__":
-    main()
+    if two:
+        drawn["training_weights.svg"] = draw_weights(two)
+    return {name: figures.render(figure, ".svg") for name, figure in drawn.items()}
