@@ -1,6 +1,5 @@
-"""The page of pairs: fresh, complete, and its fronts."""
+"""Pairs of formats: complete, their errors, and their fronts."""
 
-import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -11,23 +10,15 @@ import pytest
 import mxsafe as mx
 from mxsafe.analysis import figures
 from mxsafe.synthesis.cases import PAIRS
-from studies import pairs_page
-from studies.pairs_page import DOCS, Pair, front, pairs, product_errors
+from studies.pages import DOCS
+from studies.pages.pairs import Pair, draw, front, pairs, product_errors
 
-COMMITTED = json.loads((DOCS / "synthesis.json").read_text())
 PAIR = Pair(a="mxsf", w="mxsf", layer=0.01, gradient=0.01, unit=None)
 
 
 @pytest.fixture(scope="module")
 def found() -> list[Pair]:
-    return pairs(COMMITTED)
-
-
-def test_the_committed_page_is_fresh(found: list[Pair]) -> None:
-    committed = (DOCS / "pairs.md").read_text()
-    assert committed == pairs_page.page(COMMITTED, found), "run `python -m studies.pairs_page`"
-    for link in re.findall(r"\]\(([^)#:]+)\)", committed):
-        assert (DOCS / link).exists(), link
+    return pairs()
 
 
 def test_every_pair_is_there_and_those_synthesised_have_gates(found: list[Pair]) -> None:
@@ -65,7 +56,7 @@ def test_front_drops_what_another_beats() -> None:
 
 def test_the_picture_names_its_points(found: list[Pair]) -> None:
     pytest.importorskip("matplotlib")
-    drawn = figures.render(pairs_page.draw(found), ".svg").decode()
+    drawn = figures.render(draw(found), ".svg").decode()
     ElementTree.fromstring(drawn)
     labels = set(re.findall(r"<!-- (.*?) -->", drawn))
     assert {"mxsf", "mxsf x e2m1", "one format", "two formats"} <= labels
