@@ -12,7 +12,7 @@ import numpy as np
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
 from mxsafe.machine.configuration import MachineConfiguration
-from studies.comparison_page import DOCS
+from studies.pages import DOCS
 from studies.prose import wrapped
 
 __all__ = ["DOCS", "MEGAHERTZ", "Numbers", "as_text", "costs", "load", "page", "similarities"]

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.atomic import write_atomically
-from studies import trust_page
+from studies import pages
+from studies.pages.trust import DATA
 from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
@@ -98,11 +99,11 @@ def _is_for_some_clocks(found: Mapping[str, Any]) -> bool:
 
 
 def _write(proofs: Mapping[str, Any]) -> None:
-    numbers = json.loads(trust_page.DATA.read_text())
+    numbers = json.loads(DATA.read_text())
     numbers["proofs"] = proofs
     text = json.dumps(numbers, indent=2) + "\n"
-    write_atomically(trust_page.DATA, lambda file: file.write(text.encode()))
-    trust_page.main()
+    write_atomically(DATA, lambda file: file.write(text.encode()))
+    pages.write("trust")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(arguments)
     names = parsed.names
     modules = manifest.generated()
-    proofs = json.loads(trust_page.DATA.read_text()).get("proofs", {})
+    proofs = json.loads(DATA.read_text()).get("proofs", {})
     proofs = {kind: proofs.get(kind, {}) for kind in PROOFS}
     kinds = stream_units(modules)
     known = {unit.name for units in kinds.values() for unit in units}

@@ -17,26 +17,11 @@ from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.synthesis import report as synthesis_report
 from studies.prose import wrapped
+from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Synthesis
 
-__all__ = ["DOCS", "PAPER_GE", "PAPER_NS", "PAPER_PJ", "PAPER_VECTOR", "page", "pictures"]
+__all__ = ["DOCS", "page", "pictures"]
 
 DOCS = Path(__file__).parents[1] / "docs"
-
-Synthesis = Mapping[str, Any]
-
-_PAPER_MACS = 256
-PAPER_NS = 2.0
-"""Clock period of the paper's core (section VI-A: 500 MHz)."""
-PAPER_GE = 1_784_575 / _PAPER_MACS / 1.44
-"""Gate equivalents for each MAC of the paper's core: Table IV, um2 over MACs over a 65 nm NAND2."""
-PAPER_PJ = 308.845 * PAPER_NS / _PAPER_MACS
-"""Energy for each MAC of the paper's core, pJ: Table IV, mW times ns over MACs."""
-PAPER_VECTOR: Mapping[str, tuple[float, float]] = {
-    "activation": (7.6, 2.61),
-    "softmax": (126.0, 24.12),
-    "normalisation": (26.6, 24.21),
-}
-"""The paper's vector units: thousands of gate equivalents, and mW at 500 MHz (Table IV)."""
 
 
 @dataclass(frozen=True)

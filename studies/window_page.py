@@ -13,7 +13,7 @@ import mxsafe as mx
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 from mxsafe.model.window import anchors
-from studies.comparison_page import DOCS
+from studies.pages import DOCS
 from studies.prose import wrapped
 from studies.training_pass import training_layer
 from verif.support.data import minilm

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from studies import pages
 from studies.coverage import measured, reasons
 from studies.coverage.reasons import UNKNOWN, reason, unused
-from studies.coverage.record import largest_rows, left_rows, section, verilog_rows
+from studies.coverage.record import largest_rows, left_rows, verilog_rows
+from studies.pages import trust
 from verif.support import coverage
 from verif.support.manifest import GEN
 
@@ -175,12 +177,12 @@ def test_tables() -> None:
 
 
 @pytest.mark.usefixtures("_two_reasons")
-def test_section() -> None:
+def test_page() -> None:
     verilog = {"modules": {MODULE: _NUMBERS}, "never_simulated": ["fp12_adder"]}
     shares = {"lines": [19, 20], "branches": [1, 2]}
     library = {**shares, "packages": {"mxsafe.cli": shares}}
     run = {"tests": 1234, "folders": 5, "until": "2026-01-02", "not_run": ["verif/cli"]}
-    text = section({"run": run, "library": library, "verilog": verilog})
+    text = pages.text("trust", trust.values({"run": run, "library": library, "verilog": verilog}))
     assert "| `mxsafe.cli` | 19 of 20 (95.0 %) | 1 of 2 (50.0 %) |" in text
     assert "1,234 tests in 5 folders, run until 2026-01-02." in " ".join(text.split())
     assert "\nNot run: `verif/cli`.\n" in text
