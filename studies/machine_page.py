@@ -870,7 +870,7 @@ def page(synthesis: Mapping[str, Any]) -> str:
     figures = json.loads(machine_figures.FIGURES.read_text())
     text = _PAGE.format(
         small=SMALL_MACHINE.rows,
-        stages=RegistersConfiguration.of(FPGA_MACHINE).reset_stages,
+        stages=RegistersConfiguration(machine=FPGA_MACHINE).reset_stages,
         gates=_gates(synthesis, sizes),
         lanes=sizes.vector_lanes,
         operand_lanes=sizes.lanes,
@@ -885,8 +885,8 @@ def page(synthesis: Mapping[str, Any]) -> str:
         errors=markdown(_errors(), labels=3),
         port=markdown(_port(AcceleratorCoreConfiguration(machine=sizes)), labels=3),
         limits=markdown(_limits(sizes), labels=2),
-        address_bits=RegistersConfiguration.of(sizes).address_bits,
-        space=1 << RegistersConfiguration.of(sizes).address_bits,
+        address_bits=RegistersConfiguration(machine=sizes).address_bits,
+        space=1 << RegistersConfiguration(machine=sizes).address_bits,
     )
     # Programs have empty lines, which would end a paragraph.
     return (

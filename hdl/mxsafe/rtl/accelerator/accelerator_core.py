@@ -1,7 +1,7 @@
 """Everything of the machine behind its registers: memory, queues, engines, buffers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -12,10 +12,12 @@ from mxsafe.machine.description import QUEUES
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.accelerator.axi_reader import AxiReader, AxiReaderConfiguration
 from mxsafe.rtl.accelerator.axi_writer import AxiWriter, AxiWriterConfiguration
+from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS, Fetch, FetchConfiguration
 from mxsafe.rtl.accelerator.gemm_engine import GemmEngine, GemmEngineConfiguration
 from mxsafe.rtl.accelerator.load_engine import LoadEngine, LoadEngineConfiguration
 from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer, OperandBufferConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.queues import Queues, QueuesConfiguration
 from mxsafe.rtl.accelerator.sizes import differing_sizes
@@ -24,7 +26,6 @@ from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfi
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
-from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.unit import Unit, place
 
@@ -44,14 +45,12 @@ _EVENTS = (
     "words_written",
 )
 """What is counted."""
-_SHOWN_IF_UNUSUAL = ("array_lanes", "vector_parts", "target")
-"""Sizes that the parameters leave out where they are as usual."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcceleratorCoreConfiguration(Configuration):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AcceleratorCoreConfiguration(PartConfiguration):
     """An `AcceleratorCore`.
 
     Parameters
@@ -65,7 +64,8 @@ class AcceleratorCoreConfiguration(Configuration):
         If a beat towards memory is wider than a word, or an engine cannot be as the sizes say.
     """
 
-    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+    decided_by = tuple(each.name for each in fields(MachineConfiguration))
+    shown_if_unusual = frozenset({"array_lanes", "vector_parts", "target"})
 
     def __post_init__(self) -> None:
         most = 8 * self.machine.word_bytes
@@ -84,20 +84,7 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        return differing_sizes(self.machine)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Sizes of the machine, in values that JSON can hold."""
-        parameters = describe(self.machine)
-        assert isinstance(parameters, dict)
-        usual = MachineConfiguration()
-        left_out = [
-            name
-            for name in _SHOWN_IF_UNUSUAL
-            if getattr(self.machine, name) == getattr(usual, name)
-        ]
-        return {name: value for name, value in parameters.items() if name not in left_out}
+        return differing_sizes(self.decisive)
 
     @property
     def latency(self) -> int:
@@ -106,14 +93,9 @@ class AcceleratorCoreConfiguration(Configuration):
         return self.reader.latency + (5 if self.is_sliced else 1)
 
     @property
-    def is_sliced(self) -> bool:
-        """Whether there are registers between engines, queues and memory."""
-        return self.machine.target == "fpga"
-
-    @property
     def fetch(self) -> FetchConfiguration:
         """What reads programs."""
-        return FetchConfiguration.of(self.machine)
+        return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
 
     @property
     def reader(self) -> AxiReaderConfiguration:
@@ -136,7 +118,7 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def gemm(self) -> GemmEngineConfiguration:
         """What multiplies."""
-        return GemmEngineConfiguration.of(self.machine)
+        return GemmEngineConfiguration(machine=self.machine)
 
     @property
     def queues(self) -> QueuesConfiguration:
@@ -150,27 +132,17 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def load(self) -> LoadEngineConfiguration:
         """What fills buffers."""
-        m = self.machine
-        return LoadEngineConfiguration(
-            rows=m.rows,
-            a_beats=m.a_beats,
-            w_beats=m.w_beats,
-            vector_beats=m.vector_beats,
-            target=m.target,
-        )
+        return LoadEngineConfiguration(machine=self.machine)
 
     @property
     def store(self) -> StoreEngineConfiguration:
         """What empties buffers."""
-        m = self.machine
-        return StoreEngineConfiguration(
-            rows=m.rows, out_beats=m.out_beats, vector_beats=m.vector_beats, target=m.target
-        )
+        return StoreEngineConfiguration(machine=self.machine)
 
     @property
     def vector(self) -> VectorEngineConfiguration:
         """What computes with rows."""
-        return VectorEngineConfiguration.of(self.machine)
+        return VectorEngineConfiguration(machine=self.machine)
 
     @property
     def vector_buffer(self) -> VectorBufferConfiguration:

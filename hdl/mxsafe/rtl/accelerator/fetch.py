@@ -7,13 +7,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -61,20 +59,10 @@ class FetchConfiguration(Configuration):
         if self.count_bits < least:
             raise ValueError(f"count_bits must be {least} or more, not {self.count_bits}")
 
-    @classmethod
-    def of(cls, machine: MachineConfiguration) -> "FetchConfiguration":
-        """That of a machine."""
-        return cls(check=DescriptorCheckConfiguration.of(machine))
-
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return "fetch"
-
-    @property
-    def target(self) -> Target:
-        """What it is built for."""
-        return self.check.target
 
     @property
     def latency(self) -> int:
@@ -186,7 +174,7 @@ class Fetch(Unit[FetchConfiguration]):
         if config.words > 1:
             fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
             is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
-        if config.target == "fpga":
+        if config.check.is_sliced:
             # Nothing is wanted in the clock behind a change.
             held_close = Signal(name="held_close_to_top")
             m.d.sync += held_close.eq(is_close)
@@ -199,7 +187,7 @@ class Fetch(Unit[FetchConfiguration]):
         taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
         wanted: Value = left.any() & has_room & ~self.stop & ~is_lost
         all_asked: Value = ~left.any()
-        if config.target == "fpga":
+        if config.check.is_sliced:
             held = Signal(2, name="is_wanted_or_all_asked")
             changes = named(m, "left_changes", 1, self.start | taken)
             m.d.sync += held.eq(Mux(changes, 0, Cat(wanted, all_asked)))
@@ -215,7 +203,7 @@ class Fetch(Unit[FetchConfiguration]):
         next_low = named(m, "next_low", len(low) + 1, low + step)
         next_high = named(m, "next_high", len(high) + 1, high + 1)
         self._lost: Value = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
-        if config.target == "fpga":
+        if config.check.is_sliced:
             held_lost = Signal(name="held_lost")
             m.d.sync += held_lost.eq(self._lost)
             self._lost = held_lost

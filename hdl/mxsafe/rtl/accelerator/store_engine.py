@@ -7,19 +7,16 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import require_rows
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_multiple
 
 __all__ = ["StoreEngine", "StoreEngineConfiguration"]
 
@@ -29,39 +26,11 @@ _UNWRITTEN_BITS = 2
 _NAN = 0x7FC0
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoreEngineConfiguration(Configuration):
-    """A `StoreEngine`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoreEngineConfiguration(PartConfiguration):
+    """A `StoreEngine`, of the sizes of its machine."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows of an operand strip and numbers of a vector beat: 4, 8 or 16.
-    out_beats : int
-        Operand beats of the buffer of results, a multiple of 4; it has room for a scale entry for
-        two of them.
-    vector_beats : int
-        Beats of the vector buffer.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    rows: int = 16
-    out_beats: int = 512
-    vector_beats: int = 4096
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        self._set(rows=require_rows(self.rows))
-        for name in ("out_beats", "vector_beats"):
-            self._set(**{name: require_multiple(name, getattr(self, name), 4)})
+    decided_by = ("rows", "out_beats", "vector_beats", "target")
 
     @property
     def base(self) -> str:
@@ -76,12 +45,12 @@ class StoreEngineConfiguration(Configuration):
     @property
     def word_bits(self) -> int:
         """Bits of a word."""
-        return 8 * self.memory.word_bytes
+        return 8 * self.machine.word_bytes
 
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words go to."""
-        return MemoryWalkConfiguration(word_bytes=2 * self.rows, paced=self.target == "fpga")
+        return MemoryWalkConfiguration(word_bytes=self.machine.word_bytes, paced=self.is_sliced)
 
     @property
     def beat_slice(self) -> RegisterSliceConfiguration:
@@ -92,9 +61,9 @@ class StoreEngineConfiguration(Configuration):
     def buffers(self) -> dict[str, tuple[int, int]]:
         """Entries of each buffer, and words of an entry."""
         return {
-            "out_codes": (self.out_beats, 2),
-            "out_scales": (self.out_beats // 4, 1),
-            _VECTOR: (self.vector_beats, 2),
+            "out_codes": (self.machine.out_beats, 2),
+            "out_scales": (self.machine.out_entries // 2, 1),
+            _VECTOR: (self.machine.vector_beats, 2),
         }
 
 
@@ -152,7 +121,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=self.config.target == "fpga")
+        walk = BufferWalk(paced=self.config.is_sliced)
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
@@ -167,7 +136,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
         ends = walk.advance & walk.last
-        if self.config.target == "fpga":
+        if self.config.is_sliced:
             ends = Const(0, 1)  # a clock later, from a register
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         has_room = named(m, "has_room", 1, ~unwritten.all())
@@ -213,7 +182,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         ]
         within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
         is_active: Value = walk.active
-        if self.config.target == "fpga":
+        if self.config.is_sliced:
             # Whether a place is within its buffer is said from a register.
             held = Signal(name="held_within")
             may_read = Signal(name="may_read")
@@ -223,7 +192,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
-        is_sliced = self.config.target == "fpga"
+        is_sliced = self.config.is_sliced
         slice_ = RegisterSlice(self.config.beat_slice)
         is_taken = slice_.source.ready if is_sliced else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
@@ -283,7 +252,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
         whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
         beat = self.vector.data
-        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.rows)]
+        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.machine.rows)]
         choices = (
             (wide, Cat(numbers)),
             (whole, _half(beat, half, bits)),
@@ -324,7 +293,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
         held = slice_.sink.payload
-        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.rows)]
+        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.machine.rows)]
         is_wide, is_upper = held[-2:]
         whole = _half(held[: 2 * bits], is_upper, bits)
         m.d.comb += [
