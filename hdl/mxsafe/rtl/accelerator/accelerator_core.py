@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -27,6 +28,7 @@ from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfi
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
+from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -89,8 +91,8 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     @property
     def latency(self) -> int:
         """Clocks from the start to the address of the program's first word."""
-        # For an FPGA: start, what is wanted, run and address wait in a register each.
-        return self.reader.latency + (5 if self.is_sliced else 1)
+        waits = at(self, "start") + at(self.fetch, "wanted") + at(self, "runs") + at(self, "axi")
+        return self.reader.latency + 1 + waits
 
     @property
     def fetch(self) -> FetchConfiguration:
@@ -245,12 +247,15 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             queues.descriptor_valid.eq(fetch.descriptor_valid),
             queues.descriptor.eq(fetch.descriptor),
             queues.number.eq(fetch.number),
-            queues.ended.eq(fetch.ended & ~fetch.start if self.config.is_sliced else fetch.ended),
+            queues.ended.eq(
+                fetch.ended & ~fetch.start if at(self.config, "start") else fetch.ended
+            ),
             queues.fetch_error.eq(fetch.error),
             queues.stop.eq(self.stop),
             fetch.descriptor_ready.eq(queues.descriptor_ready),
         ]
-        self._in_time(m, fetch.start, self.start)
+        start = domain(m, at(self.config, "start"))
+        start += fetch.start.eq(self.start)
         stops = self.stop | queues.stopped
         m.d.comb += fetch.stop.eq(self._near(m, platform, "stop_fetch", stops))
         for name in QUEUES:
@@ -258,7 +263,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             queue, engine = getattr(queues, name), getattr(unit, "engine", None)
             engine = unit.queue if engine is None else engine
             descriptor, valid, ready = queue.descriptor, queue.valid, engine.ready
-            if self.config.is_sliced and name == "gemm":
+            if name == "gemm" and at(self.config, "gemm descriptor"):
                 # All of its counters begin in the clock in which the engine is ready.
                 unit = RegisterSlice(bits=len(Value.cast(descriptor)), halved=True)
                 place(m, platform, "slice_gemm", unit)
@@ -268,7 +273,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                     unit.sink.ready.eq(ready),
                 ]
                 descriptor, valid, ready = unit.sink.payload, unit.sink.valid, unit.source.ready
-            elif self.config.is_sliced and name == "vector":
+            elif name == "vector" and at(self.config, "vector descriptor"):
                 # Its counters begin at once when a descriptor comes, which stays until it is done.
                 valid = Signal(name="vector_is_due")
                 m.d.sync += valid.eq(queue.valid & ~ready)
@@ -280,22 +285,17 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             ]
             # All a clock later for an FPGA, so that what they tell stays in order.
             m.d.comb += engine.stop.eq(self._near(m, platform, f"stop_{name}", queue.stop))
-            domain = m.d.sync if self.config.is_sliced else m.d.comb
-            domain += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
+            when = domain(m, at(self.config, "done"))
+            when += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
 
     def _near(self, m: Module, platform: object, name: str, value: Value) -> Value:
         """At once, or for an FPGA a clock later from a register that is kept for one unit."""
-        if not self.config.is_sliced:
+        if not at(self.config, "stop"):
             return value
         near = RegisterCopy()
         place(m, platform, name, near)
         m.d.comb += [near.en.eq(1), near.value.eq(value)]
         return near.copy
-
-    def _in_time(self, m: Module, signal: Any, value: Value) -> None:
-        """At once, or for an FPGA a clock later."""
-        domain = m.d.sync if self.config.is_sliced else m.d.comb
-        domain += signal.eq(value)
 
     def _connect_memory(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Both masters, and who uses them."""
@@ -304,21 +304,19 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         stops = self._stops = Signal(name="memory_stops")
         stopped = self.stop | parts["queues"].stopped
         m.d.comb += stops.eq(self._near(m, platform, "stop_memory", stopped))
-        words, runs = reader.words, store.run
-        stored: Any = store.words
-        if self.config.is_sliced:
-            # A word has several beats.
-            halved = self.config.reader.beats_of_word > 1
-            words = sliced(m, platform, "slice_words_read", words, halved=halved)
-            stored = sliced(m, platform, "slice_words_written", stored, halved=halved)
-            runs = sliced(m, platform, "slice_run_written", runs, halved=True)
+        # A word has several beats.
+        halved = self.config.reader.beats_of_word > 1
+        through = partial(sliced, m, platform, halved=halved, registers=at(self.config, "words"))
+        words = through("slice_words_read", reader.words)
+        stored = through("slice_words_written", store.words)
+        through = partial(sliced, m, platform, halved=True, registers=at(self.config, "runs"))
+        runs = through("slice_run_written", store.run)
         word = words.payload
         is_load = named(m, "is_word_of_load", 1, word.client == _LOAD)
         base = self.base[self.config.machine.word_bytes.bit_length() - 1 :]
         for client, unit in ((_FETCH, fetch), (_LOAD, load)):
-            run, wanted = getattr(reader, f"run_{client}"), unit.run
-            if self.config.is_sliced:
-                wanted = sliced(m, platform, f"slice_run_{client}", wanted, halved=True)
+            run = getattr(reader, f"run_{client}")
+            wanted = through(f"slice_run_{client}", unit.run)
             m.d.comb += [
                 run.valid.eq(wanted.valid),
                 run.payload.first.eq(wanted.payload.first),
@@ -348,7 +346,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         ]
         for kind, master in (("read", reader), ("write", writer)):
             axi = master.m_axi
-            if self.config.is_sliced:
+            if at(self.config, "axi"):
                 axi = sliced_axi(m, platform, f"axi_{kind}", axi)
             for name, member in master.m_axi.signature.members.items():
                 own, its = getattr(self.m_axi, name), getattr(axi, name)
@@ -386,7 +384,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             self.error_number.eq(queues.error_number),
         ]
         idle = parts["reader"].idle & parts["writer"].idle
-        if self.config.is_sliced:
+        if at(self.config, "quiet"):
             # What is idle while it is to stop stays so.
             m.d.sync += self.quiet.eq(idle & self._stops)
         else:

@@ -19,6 +19,7 @@ from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["DescriptorCheck", "DescriptorCheckConfiguration"]
@@ -41,7 +42,7 @@ class DescriptorCheckConfiguration(PartConfiguration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its error."""
-        return int(self.is_sliced)
+        return at(self, "kinds")
 
     @property
     def base(self) -> str:
@@ -51,7 +52,7 @@ class DescriptorCheckConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        target = ["fpga"] if self.is_sliced else []
+        target = [self.target] if self.target != self.usual["target"] else []
         return [*differing_sizes(self.decisive | {"target": "asic"}), *target]
 
 

@@ -22,6 +22,7 @@ from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
@@ -113,7 +114,7 @@ class GemmEngineConfiguration(PartConfiguration):
     @property
     def holds_beat(self) -> bool:
         """Whether what the buffers show waits in a register, from which the parts come."""
-        return self.is_sliced and self.parts > 1
+        return bool(at(self, "streams")) and self.parts > 1
 
     @property
     def parts(self) -> int:
@@ -158,18 +159,24 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         m = Module()
         feed, rows = OperandFeed(self.config.feed), ResultRows(self.config.rows)
         # What enters the array comes from slices that its reset clears too.
-        array = SystolicArray(replace(self.config.array, gated=not self.config.is_sliced))
+        array = SystolicArray(replace(self.config.array, gated=not at(self.config, "streams")))
         for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
             place(m, platform, name, unit)
         self._feed(m, platform, feed, array)
-        tile_rows: Any = array.m_axis_c
-        into: Any = rows.result
-        if self.config.is_sliced:
-            # A tile takes two clocks or more for each of its rows.
-            tile_rows = sliced(
-                m, platform, "slice_rows", tile_rows, halved=True, left_out={"tuser"}
-            )
-            into = sliced(m, platform, "slice_result", into, halved=True)
+        # A tile takes two clocks or more for each of its rows.
+        tile_rows: Any = sliced(
+            m,
+            platform,
+            "slice_rows",
+            array.m_axis_c,
+            halved=True,
+            registers=at(self.config, "rows"),
+            left_out={"tuser"},
+        )
+        registers = at(self.config, "result")
+        into: Any = sliced(
+            m, platform, "slice_result", rows.result, halved=True, registers=registers
+        )
         m.d.comb += [
             feed.valid.eq(self.engine.valid),
             self.engine.ready.eq(feed.ready),
@@ -205,18 +212,17 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         first: Value = beat.first
         lasts: list[Value] = [beat.last, beat.block_last]
         streams: dict[Side, Any] = {"a": array.s_axis_a, "w": array.s_axis_w}
-        if self.config.is_sliced:
+        ready: Value = streams["a"].tready
+        if at(self.config, "streams"):
             streams = {
                 side: self._sliced(m, platform, side, port) for side, port in streams.items()
             }
-        ready: Value = streams["a"].tready
-        if self.config.is_sliced:
-            ready = ready & streams["w"].tready
+            ready = streams["a"].tready & streams["w"].tready
         if parts > 1:
             part = Signal(range(parts), name="part_of_beat")
             following = truncated(m, "next_part", len(part), part + 1)
             is_last: Value = named(m, "is_last_part", 1, part.all())
-            if self.config.is_sliced:
+            if at(self.config, "streams"):
                 # Of two registers one chooses between many bits, and the other one goes far.
                 is_other = Signal(name="is_other_part", init=1)
                 is_last = ~is_other

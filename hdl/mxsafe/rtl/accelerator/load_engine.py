@@ -16,6 +16,7 @@ from mxsafe.rtl.accelerator.ports import BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["LoadEngine", "LoadEngineConfiguration"]
@@ -54,7 +55,7 @@ class LoadEngineConfiguration(PartConfiguration):
     def memory(self) -> MemoryWalkConfiguration:
         """Where words come from."""
         return MemoryWalkConfiguration(
-            word_bytes=self.machine.word_bytes, tells_last=False, paced=self.is_sliced
+            word_bytes=self.machine.word_bytes, tells_last=False, paced=bool(at(self, "runs"))
         )
 
     @property
@@ -124,7 +125,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=self.config.is_sliced)
+        walk = BufferWalk(paced=bool(at(self.config, "word")))
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
@@ -139,7 +140,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             widens=self._widen,
             buffers=self._is,
         )
-        if self.config.is_sliced:
+        if at(self.config, "word"):
             write = self._hold(m, walk, write, moves)
         else:
             m.d.comb += [moves.eq(self._written), walk.advance.eq(self._written)]
@@ -183,11 +184,11 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         ends = walk.advance & walk.last
-        if self.config.is_sliced:
+        if at(self.config, "word"):
             ends = Const(0, 1)  # a clock later, from a register
         # Once its walk through the buffer has begun, it is the oldest that is not done.
         is_oldest: Value = taken
-        if self.config.is_sliced:
+        if at(self.config, "word"):
             is_oldest = taken & ~self._holds
         self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
         is_free = named(m, "is_free", 1, ~walk.active | ends)
@@ -237,13 +238,13 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
         drops = named(m, "drops", 1, self._failed | engine.stop)
-        is_active = walk.settled if self.config.is_sliced else walk.active
+        is_active = walk.settled if at(self.config, "word") else walk.active
         works = named(m, "works", 1, is_active & ~drops)
         of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
         turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
         there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
         wrong = words.valid & words.payload.error & works
-        if self.config.is_sliced:
+        if at(self.config, "word"):
             # What is held belongs to a descriptor before it, or to words before it.
             wrong = wrong & ~self._holds
         self._read_error = named(m, "read_error", 1, wrong)

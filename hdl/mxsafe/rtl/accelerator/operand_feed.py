@@ -12,6 +12,7 @@ from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["OperandFeed", "OperandFeedConfiguration"]
@@ -67,7 +68,7 @@ class OperandFeedConfiguration(PartConfiguration):
     @property
     def reads_anything(self) -> bool:
         """Whether memories are read at addresses outside, too: nobody sees what they show then."""
-        return self.is_sliced and not self.paced
+        return bool(at(self, "pause")) and not self.paced
 
     def depth(self, side: Side, kind: str) -> int:
         """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
@@ -191,7 +192,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
         ]
         is_done = named(m, "is_done", 1, goes_on & loops.ends_all)
-        is_late = self.config.is_sliced
+        is_late = at(self.config, "pause")
         m.d.comb += [
             self.ready.eq(self.has_room & (~loops.active if is_late else ~loops.active | is_done)),
             self.enters.eq(self.valid & self.ready),

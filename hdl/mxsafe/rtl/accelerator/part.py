@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 
 __all__ = ["PartConfiguration"]
@@ -51,6 +52,6 @@ class PartConfiguration(Configuration):
         return hash((type(self), *self.decisive.values()))
 
     @property
-    def is_sliced(self) -> bool:
-        """Whether registers stand where an FPGA needs them."""
-        return self.machine.target == "fpga"
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.machine.target

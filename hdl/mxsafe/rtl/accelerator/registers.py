@@ -21,13 +21,12 @@ from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.sizes import shortest
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["Registers", "RegistersConfiguration"]
 
 _BY_NAME = {register.name: register for register in REGISTERS}
-_RESET_STAGES = 3
-"""On the way of a reset for an FPGA, which reaches thousands of registers all over the device."""
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""
 _REGISTER_BITS = 32
@@ -70,7 +69,7 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        target = ["fpga"] if self.is_sliced else []
+        target = [self.target] if self.target != self.usual["target"] else []
         return [*shortest(self._differing), *target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
@@ -87,7 +86,7 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def reset_stages(self) -> int:
         """Registers between `clear` and what it resets."""
-        return _RESET_STAGES if self.is_sliced else 0
+        return at(self, "reset")
 
     @property
     def address_bits(self) -> int:
@@ -323,11 +322,8 @@ class Registers(Unit[RegistersConfiguration]):
         taken = named(m, "read_taken", 1, bus.arvalid & ready)
         m.d.comb += bus.arready.eq(ready)
         m.d.sync += ready.eq(bus.arvalid & ~ready & ~bus.rvalid)
-        if self.config.is_sliced:
-            # An address stays until it is taken, so it was the same in the clock before.
-            held = Signal(len(address), name="read_address")
-            m.d.sync += held.eq(address)
-            address = held
+        # An address stays until it is taken, so it was the same in the clock before.
+        address = held(m, "read_address", address, at(self.config, "read address"), reset=True)
         m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
         choices = []

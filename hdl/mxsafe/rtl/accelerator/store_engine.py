@@ -16,6 +16,7 @@ from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["StoreEngine", "StoreEngineConfiguration"]
@@ -50,7 +51,9 @@ class StoreEngineConfiguration(PartConfiguration):
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words go to."""
-        return MemoryWalkConfiguration(word_bytes=self.machine.word_bytes, paced=self.is_sliced)
+        return MemoryWalkConfiguration(
+            word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
+        )
 
     @property
     def beat_slice(self) -> RegisterSliceConfiguration:
@@ -121,7 +124,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=self.config.is_sliced)
+        walk = BufferWalk(paced=bool(at(self.config, "within")))
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
@@ -136,7 +139,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
         ends = walk.advance & walk.last
-        if self.config.is_sliced:
+        if at(self.config, "within"):
             ends = Const(0, 1)  # a clock later, from a register
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         has_room = named(m, "has_room", 1, ~unwritten.all())
@@ -182,30 +185,30 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         ]
         within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
         is_active: Value = walk.active
-        if self.config.is_sliced:
+        may_read: Value | None = None
+        if at(self.config, "within"):
             # Whether a place is within its buffer is said from a register.
-            held = Signal(name="held_within")
-            may_read = Signal(name="may_read")
-            m.d.sync += [held.eq(within), may_read.eq(within & ~self.engine.stop)]
-            within, is_active = held, walk.settled
+            inside, is_active = within, walk.settled
+            within = held(m, "held_within", inside, reset=True)
+            may_read = held(m, "may_read", inside & ~self.engine.stop, reset=True)
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
-        is_sliced = self.config.is_sliced
+        is_held = at(self.config, "beat")
         slice_ = RegisterSlice(self.config.beat_slice)
-        is_taken = slice_.source.ready if is_sliced else words.ready
+        is_taken = slice_.source.ready if is_held else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
         comes = Signal(name="word_comes")
-        if is_sliced:
+        if is_held:
             # What the buffers show goes through registers, and no word is read meanwhile.
             moves = named(m, "word_may_be_read", 1, moves & ~comes)
         wanted = is_active & within & moves & ~self.engine.stop
-        if is_sliced:
+        if may_read is not None:
             wanted = is_active & may_read & moves
         wants = named(m, "wants", 1, wanted)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
-        if is_sliced:
+        if is_held:
             m.d.sync += [comes.eq(reads), pending.eq(comes | pending & ~is_taken)]
         else:
             with m.If(moves):
@@ -218,7 +221,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             ]
         m.d.comb += walk.advance.eq(reads)
         is_needed = pending & source[_VECTOR] & ~is_taken
-        if is_sliced:
+        if is_held:
             is_needed = is_needed | comes & source[_VECTOR]
         for name, (entries, size) in config.buffers.items():
             port = getattr(self, name)
@@ -232,7 +235,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             else:
                 m.d.comb += port.en.eq(wants & chosen[name])
             m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
-        if is_sliced:
+        if is_held:
             place(m, platform, "slice", slice_)
             self._offer_later(m, slice_, pending, source, half, narrowed)
         else:

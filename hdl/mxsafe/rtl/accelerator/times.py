@@ -28,7 +28,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     gemm = products.feed.latency + array.last_row + 1
     convert = 0
     # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
-    sliced = core.is_sliced
+    sliced = core.target == "fpga"
     if machine.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
         convert += SLICES["convert"] * sliced

@@ -30,6 +30,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import about
 
@@ -103,7 +104,7 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first result, if rows are only copied."""
-        folding = 2 if self.folded and self.is_sliced else 0
+        folding = at(self.folded, "parts") + at(self.folded, "results") if self.folded else 0
         return self.reader.latency + 1 + self.chain.slices + folding
 
     @property
@@ -122,14 +123,14 @@ class VectorEngineConfiguration(PartConfiguration):
             beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
             # Only the first parts of whole rows come faster than a beat in two clocks.
-            ahead=2 if self.machine.vector_parts > 1 and self.is_sliced else 3,
-            later=self.is_sliced,
+            ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
+            later=bool(at(self, "reads")),
         )
 
     @property
     def is_slow(self) -> bool:
         """Whether results come so rarely that one need not enter as soon as another is taken."""
-        return self.is_sliced and self.machine.vector_parts >= _CLOCKS_OF_RESULT
+        return bool(at(self, "results")) and self.machine.vector_parts >= _CLOCKS_OF_RESULT
 
     @property
     def number_reader(self) -> BeatReaderConfiguration:
@@ -182,7 +183,7 @@ class VectorEngineConfiguration(PartConfiguration):
             width=self.machine.rows,
             shapes=self.machine.conversions,
             target=self.machine.target,
-            paced=self.is_sliced and self.machine.vector_parts > 1,
+            paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
         )
 
     @property
@@ -204,7 +205,7 @@ class VectorEngineConfiguration(PartConfiguration):
             stride_bits=_WIDTHS["out_stride"],
             entry_bits=_WIDTHS["out_scales"],
             entry_stride_bits=_WIDTHS["out_scale_stride"],
-            later=self.is_sliced,
+            later=bool(at(self, "results")),
         )
 
 
@@ -273,7 +274,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             m.d.sync += rows_left.eq(rows_left - 1)
         is_converted = named(m, "is_converted", 1, ~codes_left.any())
         done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
-        if self.config.is_sliced:
+        if at(self.config, "results"):
             # The queue lies elsewhere.
             ends, done = done, Signal(name="descriptor_is_done")
             m.d.sync += done.eq(ends & ~done)
@@ -356,15 +357,18 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             feed.s_axis.tvalid.eq(y.tvalid),
             y.tready.eq(feed.s_axis.tready),
         ]
-        operands: Any = feed.m_axis
-        if self.config.is_sliced:
-            operands = sliced(
-                m, platform, "slice_operands", operands, halved=self.config.machine.vector_parts > 1
-            )
+        operands: Any = sliced(
+            m,
+            platform,
+            "slice_operands",
+            feed.m_axis,
+            halved=self.config.machine.vector_parts > 1,
+            registers=at(self.config, "operands"),
+        )
         connect(m, operands, chain.s_axis_operand)
         connect(m, readers["x"].read, flipped(self.x))
         others = self._read_numbers(m, platform, chain, start, whole)
-        _share_port(m, self.y, [readers["y"], *others], later=self.config.is_sliced)
+        _share_port(m, self.y, [readers["y"], *others], later=bool(at(self.config, "reads")))
         return [reader.outside for reader in (*readers.values(), *others)]
 
     def _read_numbers(
@@ -401,9 +405,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
                 reader.m_axis.tready.eq(feed.s_axis.tready),
             ]
-            numbers: Any = feed.m_axis
-            if self.config.is_sliced:
-                numbers = sliced(m, platform, f"slice_{kind}", numbers)
+            registers = at(self.config, "operands")
+            numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis, registers=registers)
             connect(m, numbers, stream)
             found.append(reader)
         return found
@@ -446,9 +449,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         """Offer results to the vector buffer, if they are for it."""
         command = self.queue.descriptor
         # A result is taken a clock after it is written, if engines are in slices.
-        walk = RowWalk(replace(self.config.reader.walk, later=self.config.is_sliced))
+        walk = RowWalk(replace(self.config.reader.walk, later=bool(at(self.config, "results"))))
         place(m, platform, "walk_d", walk, reset=False)
-        sink = _Sink(m, "vector", valid & command.to_vector, later=self.config.is_sliced)
+        sink = _Sink(m, "vector", valid & command.to_vector, later=bool(at(self.config, "results")))
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
         steps, ends_row = sink.takes, last
         if self.config.is_slow:
@@ -487,17 +490,21 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
             place(m, platform, name, unit)
         converts = named(m, "converts", 1, command.convert.any())
-        sink = _Sink(m, "converter", valid & converts, later=self.config.is_sliced)
+        sink = _Sink(m, "converter", valid & converts, later=bool(at(self.config, "results")))
         if len(config.machine.conversions) > 1:
             m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
-        codes: Any = converter.m_axis
-        beats: Any = packer.m_axis
-        if config.is_sliced:
-            # A beat comes in as many clocks as it has parts.
-            codes, beats = (
-                sliced(m, platform, f"slice_{name}", stream, halved=config.machine.vector_parts > 1)
-                for name, stream in (("codes", codes), ("beats", beats))
+        # A beat comes in as many clocks as it has parts.
+        codes, beats = (
+            sliced(
+                m,
+                platform,
+                f"slice_{name}",
+                unit.m_axis,
+                halved=config.machine.vector_parts > 1,
+                registers=at(config, "codes"),
             )
+            for name, unit in (("codes", converter), ("beats", packer))
+        )
         connect(m, codes, packer.s_axis)
         connect(m, beats, writer.s_axis)
         m.d.comb += [
@@ -517,11 +524,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             connect(m, getattr(writer, name), flipped(port))
         outside.append(writer.outside)
         left = Signal(_WIDTHS["rows"], name="codes_left", reset_less=True)
-        row_written: Value = writer.row_written
-        if config.is_sliced:
-            held = Signal(name="row_of_codes_is_written")
-            m.d.sync += held.eq(row_written)
-            row_written = held
+        row_written = held(
+            m, "row_of_codes_is_written", writer.row_written, at(config, "codes"), reset=True
+        )
         with m.If(start):
             m.d.sync += left.eq(Mux(converts, command.rows, 0))
         with m.Elif(row_written):
