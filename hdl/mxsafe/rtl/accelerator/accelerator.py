@@ -29,7 +29,7 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AcceleratorConfiguration(AcceleratorCoreConfiguration):
     """An `Accelerator`, of the sizes of its core."""
 
@@ -46,7 +46,7 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
     @property
     def registers(self) -> RegistersConfiguration:
         """What a driver sees."""
-        return RegistersConfiguration.of(self.machine)
+        return RegistersConfiguration(machine=self.machine)
 
     @property
     def core(self) -> AcceleratorCoreConfiguration:

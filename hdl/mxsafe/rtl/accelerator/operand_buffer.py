@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
 
@@ -200,14 +201,10 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
             named(m, f"{kind}_halves", 2, halves),
             named(m, f"{kind}_data", len(data), data),
         )
-        if self.config.target == "fpga":
-            # The memories lie all over the device: what they get comes from registers.
-            later = Signal(name=f"{kind}_is_held")
-            m.d.sync += later.eq(valid)
-            valid = later
-            held = [Signal.like(value, name_suffix="_held", reset_less=True) for value in written]
-            m.d.sync += Cat(*held).eq(Cat(*written))
-            written = tuple(held)
+        # The memories lie all over the device: what they get comes from registers.
+        registers = at(self.config, "write")
+        valid = held(m, f"{kind}_is_held", valid, registers, reset=True)
+        written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
         for number in range(2):
             memory = BeatMemory(config)

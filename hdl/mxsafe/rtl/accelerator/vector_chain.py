@@ -13,6 +13,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, domain, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_name
@@ -111,7 +112,7 @@ class VectorChainConfiguration(Configuration):
     def slices(self) -> int:
         """Register slices in the way of a beat."""
         units = (self.arithmetic, self.function, self.reductions)
-        return sum(map(bool, units)) if self.target == "fpga" else 0
+        return sum(map(bool, units)) * at(self, "units")
 
     @property
     def controls(self) -> data.StructLayout:
@@ -254,12 +255,13 @@ class VectorChain(Unit[VectorChainConfiguration]):
         wanted = named(m, "operates", 1, self.controls.operation.any())
         operation = self.controls.operation - 1
         # For an FPGA from registers: controls are steady before the first beat comes.
-        domain = m.d.sync if config.target == "fpga" else m.d.comb
+        registers = at(config, "controls")
         user = unit.s_axis.tuser
-        if config.target == "fpga":
+        if registers:
             user = data.View(user.shape(), Signal(user.shape().size, name="user", reset_less=True))
             m.d.comb += unit.s_axis.tuser.eq(user)
-        domain += [
+        when = domain(m, registers)
+        when += [
             user.operation.eq(operation[: len(user.operation)]),
             user.single.eq(self.controls.single),
             user.factor.eq(self.controls.parameter),
@@ -282,11 +284,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
                 for name in FUNCTIONS
             ]
             code = chosen(m, "function_code", number, codes)
-            if self.config.target == "fpga":
-                # It is steady before the first beat comes.
-                held = Signal(len(code), name="function_held", reset_less=True)
-                m.d.sync += held.eq(code)
-                code = held
+            # It is steady before the first beat comes.
+            code = held(m, "function_held", code, at(self.config, "controls"))
             m.d.comb += unit.s_axis.tuser.function.eq(code)
         return self._switch(m, platform, "functions", stream, [(wanted, unit)])
 
@@ -347,13 +346,13 @@ class VectorChain(Unit[VectorChainConfiguration]):
         """A stream through the unit that is wanted, if any; return what follows."""
         if not units:
             return stream
-        if self.config.target == "asic":
+        if not at(self.config, "units"):
             return _switched(m, name, stream, units)
         # Controls are steady before the first beat comes.
-        for number, (wanted, _) in enumerate(units):
-            held = Signal(name=f"{name}_{number}_wanted", reset_less=True)
-            m.d.sync += held.eq(wanted)
-            units = [*units[:number], (held, units[number][1]), *units[number + 1 :]]
+        units = [
+            (held(m, f"{name}_{number}_wanted", wanted), unit)
+            for number, (wanted, unit) in enumerate(units)
+        ]
         follows = _switched(m, name, stream, units, gated=False)
         return sliced(m, platform, f"slice_{name}", follows)
 

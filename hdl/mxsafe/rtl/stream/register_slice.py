@@ -110,6 +110,7 @@ def sliced(
     source: Any,
     *,
     halved: bool = False,
+    registers: int = 1,
     left_out: Collection[str] = (),
 ) -> Any:
     """A stream through a `RegisterSlice`.
@@ -126,6 +127,8 @@ def sliced(
         What has `valid` and `ready`, or `tvalid` and `tready`; all other members go along.
     halved : bool
         See `RegisterSliceConfiguration`.
+    registers : int
+        0 for none: then it is the stream itself.
     left_out : Collection of str
         Members that nobody needs.
 
@@ -134,6 +137,8 @@ def sliced(
     interface
         The stream behind it, with the same members.
     """
+    if not registers:
+        return source
     members = source.signature.members
     valid, ready = ("tvalid", "tready") if "tvalid" in members else ("valid", "ready")
     others = [member for member in members if member not in (valid, ready, *left_out)]
