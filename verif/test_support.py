@@ -66,7 +66,7 @@ def test_the_first_difference_is_a_line() -> None:
     assert str(error.value) == "sum: 1 of 2 differ; the first is item 1: got 8, expected 9"
     wide = np.array([1 << 80, 3], object)
     with pytest.raises(AssertionError) as error:
-        assert_equal("word", wide, wide + [0, 1], code=np.array(["a", "b"]))
+        assert_equal("word", wide, wide + np.array([0, 1], object), code=np.array(["a", "b"]))
     assert str(error.value) == (
         "word: 1 of 2 differ; the first is item 1: got 3, expected 4, for code = b"
     )
