@@ -72,11 +72,7 @@ def digest(module: Module) -> str:
 
 def own_tests(module: Module, folder: Path = _TESTS) -> Path | None:
     """The file of tests that has the name of a module's unit."""
-    found = {
-        file.stem.removeprefix("test_"): file
-        for file in folder.rglob("test_*.py")
-        if "mutations" not in file.stem
-    }
+    found = {file.stem.removeprefix("test_"): file for file in folder.rglob("test_*.py")}
     names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.name)]
     return found[max(names, key=len)] if names else None
 

@@ -1,6 +1,5 @@
 """What the engine of products is held to: random descriptors over random buffers, and `matmul`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,12 +180,11 @@ def _run(
     case: Case,
     stall: float,
     pause: float,
-    sources: Sequence[Path] | None,
 ) -> tuple[dict[str, Any], NDArray[np.uint32]]:
     """Run a case; returns the log, and the vector buffer afterwards."""
     options = {"seed": 1, "stall": stall, "pause": pause}
     options |= {"limit": 200_000, "patience": _PATIENCE}
-    log = run_bench(simulator, module, "gemm_engine", case.job() | options, sources=sources)
+    log = run_bench(simulator, module, "gemm_engine", case.job() | options)
     vector = case.vector.copy()
     for address, word in log["writes"]:
         assert address < len(vector), f"vector beat {address} is written"
@@ -203,10 +201,9 @@ def check_case(
     stall: float = 0.0,
     pause: float = 0.0,
     gapless: bool = False,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """The vector buffer is as `matmul` has it; returns how many rows were written."""
-    log, vector = _run(simulator, module, case, stall, pause, sources)
+    log, vector = _run(simulator, module, case, stall, pause)
     assert log["error"] == 0, f"error {log['error']}"
     assert len(log["done"]) == len(case.descriptors)
     assert_equal("vector beats", vector, case.image(), beat=np.arange(len(vector)))
@@ -229,11 +226,9 @@ def check_outside(
     module: Module,
     case: Case,
     number: int,
-    *,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """The descriptor of that number reaches outside: it fails, and all before it are done."""
-    log, vector = _run(simulator, module, case, 0.2, 0.0, sources)
+    log, vector = _run(simulator, module, case, 0.2, 0.0)
     assert log["error"] == ERRORS["address"], f"error {log['error']} of descriptor {number}"
     done = len(log["done"])
     assert done == number, f"{done} descriptors were done before the error of {number}"

@@ -99,7 +99,6 @@ def prove(
     free: str,
     declarations: str = "",
     steps: int = 3,
-    sources: Sequence[Path] | None = None,
 ) -> None:
     """Prove assertions about a module for all inputs and all times.
 
@@ -116,13 +115,11 @@ def prove(
         Registers of the proof's own, in Verilog; they begin with 0.
     steps : int
         Longest induction that is tried.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     """
     folder.mkdir(exist_ok=True)
     names = []
-    require_fresh(sources or module.sources)
-    for source in sources or module.sources:
+    require_fresh(module.sources)
+    for source in module.sources:
         if not source.stem.startswith(free):
             (folder / source.name).write_text(source.read_text())
             names.append(source.name)

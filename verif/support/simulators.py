@@ -472,7 +472,6 @@ def run_lockstep(
     module: Module,
     stimulus: Mapping[str, Words],
     *,
-    sources: Sequence[Path] | None = None,
     unsettled: int = 0,
     watched: Sequence[str] = (),
     power_up: int = 1,
@@ -486,8 +485,6 @@ def run_lockstep(
         Unit without handshakes.
     stimulus : Mapping
         Words of every input but the clock, equally many rows.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
@@ -503,7 +500,7 @@ def run_lockstep(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             "verif.bench.lockstep",
             {
                 "MXSAFE_STIMULUS": str(stimulus_file),

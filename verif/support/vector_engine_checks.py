@@ -318,7 +318,6 @@ def check_engine(
     seed: int = 1,
     interrupts: Mapping[int, Sequence[int]] | None = None,
     limit: int = 60_000,
-    sources: Sequence[Path] | None = None,
 ) -> tuple[int, NDArray[np.int64]]:
     """All buffers hold after each descriptor what the interpreter's do.
 
@@ -352,7 +351,7 @@ def check_engine(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             "verif.bench.vector_engine",
             {
                 "MXSAFE_STIMULUS": str(stimulus),

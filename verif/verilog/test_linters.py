@@ -1,7 +1,6 @@
 """Linters find nothing in the generated Verilog, as it is, with all their warnings."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,10 +84,10 @@ WRONG = {
 @pytest.mark.parametrize("linter", WRONG)
 def test_a_message_is_a_line(linter: str, modules: dict[str, Module], tmp_path: Path) -> None:
     right, wrong, message = WRONG[linter]
-    sources = mutated(modules["safe_mac"], "safe_mac", right, wrong, tmp_path)
+    module = mutated(modules["safe_mac"], right, wrong, tmp_path / "wrong", name="safe_mac")
     copies = tmp_path / "copies"
     copies.mkdir()
-    found = said(linter, sources, copies)
+    found = said(linter, module.sources, copies)
     assert found.startswith(f"{linter} says ")
     assert "safe_mac.v" in found
     assert message in found
@@ -101,9 +100,8 @@ def test_lint_finds_what_is_wrong_at_any_depth(
 ) -> None:
     """In modules with many instances, in what they are in, and in what is in them."""
     available("verilator")
-    module = modules["mxsf_sta"]
-    sources = mutated(module, wrong, "endmodule\n", "  wire forgotten;\nendmodule\n", tmp_path)
-    found = lint(replace(module, sources=tuple(sources)))
+    right, text = "endmodule\n", "  wire forgotten;\nendmodule\n"
+    found = lint(mutated(modules["mxsf_sta"], right, text, tmp_path / "wrong", name=wrong))
     assert f"{wrong}.v" in found
     assert "'forgotten'" in found
 

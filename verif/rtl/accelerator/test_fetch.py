@@ -1,6 +1,5 @@
 """Fetch: programs in order, with late words, full queues and errors of every kind."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +120,7 @@ def test_configurations_that_cannot_work(parameters: dict[str, int], message: st
     assert str(error.value) == message
 
 
-def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+def _prove_room(module: Module, folder: Path) -> None:
     """All words of any program are asked for in order, find room, and leave as they came."""
     ahead = module.parameters["ahead"]
     run, word = (
@@ -168,7 +167,7 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
         verdict_top=module.ports["error"].width - 1,
         fetch_error=ERRORS["fetch"],
     )
-    prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
+    prove(module, folder, claims, free="beat_memory", declarations=counts)
 
 
 @pytest.mark.yosys
@@ -182,8 +181,6 @@ def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
 @pytest.mark.parametrize("mutation", some(WRONG))
 def test_wrong_room_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
-    module = generated(Fetch(), tmp_path)
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(module, "fetch", right, wrong, tmp_path / "wrong")
+    module = mutated(generated(Fetch(), tmp_path), right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match="proof did fail"):
-        _prove_room(module, tmp_path / "proof", sources=sources)
+        _prove_room(module, tmp_path / "proof")

@@ -1,20 +1,11 @@
-"""The bench of the machine, benched: its memory, and machines that are wrong in one place."""
+"""The memory beside a machine: each rule of the bus can be broken, what is under way is told."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.accelerator.accelerator import Accelerator
-from verif.support.accelerator_checks import check_program
 from verif.support.accelerator_job import MEMORY, RULES
-from verif.support.generated import generated
-from verif.support.mutation import mutated
-from verif.support.random_programs import random_program
 from verif.support.simulators import simulate
 from verif.support.tests import available
 
@@ -24,30 +15,6 @@ CHANNELS = ("arready", "rvalid", "awready", "wready", "bvalid")
 RUN: dict[str, int | str] = {"rst": 0}
 BUSY: dict[str, int | str] = {"rst": 0, "pause": 255}
 WAIT: Clocks = [{}] * 12
-LEAST = MachineConfiguration(
-    rows=8,
-    unit_rows=8,
-    data_width=64,
-    a_beats=64,
-    w_beats=64,
-    out_beats=32,
-    vector_banks=2,
-    bank_beats=64,
-    functions=(),
-    reductions=(),
-)
-"""A machine that is soon built."""
-LIMIT = 30_000
-"""Clocks of a program that a machine which is right runs in a third of them."""
-DIFFER = "bytes of memory differ|are unknown|'status': "
-MACHINES = {
-    "descriptor starts without tokens": (
-        "descriptor_queue",
-        "assign missing = ",
-        "assign missing = 4'h0 & ",
-        DIFFER,
-    ),
-}
 
 
 def watched(jobs: list[Clocks], folder: Path) -> list[dict[str, Any]]:
@@ -193,22 +160,3 @@ def test_memory_is_lively(tmp_path: Path) -> None:
     times = {later - earlier for earlier, later in pairwise(answers)}
     assert len(answers) == 40
     assert len(times) > 10, "answers come at their own times"
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("mutation", MACHINES)
-def test_random_programs_find_wrong_machines(mutation: str, tmp_path: Path) -> None:
-    """What tests of single units find as well, at the machine's own ports."""
-    name, right, wrong, message = MACHINES[mutation]
-    module = generated(Accelerator(machine=LEAST), tmp_path / "right")
-    names = [source.stem for source in module.sources if right in source.read_text()]
-    # The one of that name, or that begins so and has sizes in its name.
-    (source,) = [n for n in names if n == name] or [n for n in names if n.startswith(name)]
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(module, source, right, wrong, tmp_path / "wrong")
-    program = random_program(LEAST, 1, 60, base=3 * LEAST.word_bytes)
-    program = replace(program, limit=LIMIT)
-    with pytest.raises(AssertionError, match=message):
-        check_program(
-            available("icarus"), module, LEAST, program, latency=(3, 30), pause=0.2, sources=sources
-        )
