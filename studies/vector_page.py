@@ -227,8 +227,8 @@ on Lattice iCE40, and on ECP5 with the clock of the placed and routed unit.
 - **`row_replay`**: the memory that gives a row as often as a function needs it. A row that is
   longer than the memory is cut and flagged; the unit never hangs.
 
-Memories are modules of their own ([`beat_memory`](../gen/beat_memory.v)) with registered outputs:
-FPGA tools infer block RAM, an ASIC flow puts a macro in their place.
+Memories are modules of their own ([`beat_memory`](../gen/parts/mxsafe_beat_memory.v)) with
+registered outputs: FPGA tools infer block RAM, an ASIC flow puts a macro in their place.
 """
 
 EXAMPLE = """
