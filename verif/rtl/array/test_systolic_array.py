@@ -634,5 +634,6 @@ def test_sizes_as_numpy_integers(tmp_path: Path) -> None:
     assert one.config == other.config
     assert one.module_name == other.module_name
     assert generate([one], tmp_path / "one") == generate([other], tmp_path / "other")
-    for path in sorted((tmp_path / "one").iterdir()):
-        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes()
+    for path in sorted((tmp_path / "one").rglob("*.v")):
+        other_path = tmp_path / "other" / path.relative_to(tmp_path / "one")
+        assert path.read_bytes() == other_path.read_bytes()
