@@ -103,8 +103,8 @@ class Options(metaclass=_Checked):
 
     unnamed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the name of the module leaves to its base."""
-    shown_if_unusual: ClassVar[frozenset[str]] = frozenset()
-    """Fields that the parameters leave out where they are as usual."""
+    shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
+    """Fields that the parameters leave out where they are as usual, such as a target."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""

@@ -22,7 +22,6 @@ class PartConfiguration(Configuration):
     machine : MachineConfiguration
     """
 
-    shown_if_unusual = frozenset({"target"})
     decided_by: ClassVar[tuple[str, ...]]
     """Names of `sizes` that the machine has."""
 

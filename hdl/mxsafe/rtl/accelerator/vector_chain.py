@@ -26,7 +26,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
@@ -68,22 +68,15 @@ class VectorChainConfiguration(Configuration):
     """
 
     unnamed = frozenset({"functions"})
-    shown_if_unusual = frozenset({"target"})
-
     columns: AlikePower = 16
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
-    depth: int = 512
+    depth: PowerOfTwo = 512
     affine: bool = False
     dividers: int = 4
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_power_of_two("columns", self.columns),
-            depth=require_power_of_two("depth", self.depth),
-            reductions=tuple(self.reductions),
-        )
         if self.functions:
             self._set(functions=check_functions(self.functions, FUNCTIONS))
         known = [name for name in REDUCTIONS if name in self.reductions]

@@ -12,20 +12,12 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.accelerator.folded_chain import FoldedChain, FoldedChainConfiguration
-from mxsafe.rtl.accelerator.operand_writer import (
-    TARGETS,
-    OperandWriter,
-    OperandWriterConfiguration,
-)
+from mxsafe.rtl.accelerator.operand_writer import TARGETS, OperandWriter, OperandWriterConfiguration
 from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.row_walk import RowWalk
 from mxsafe.rtl.accelerator.second_operand import SecondOperand, SecondOperandConfiguration
-from mxsafe.rtl.accelerator.vector_chain import (
-    REDUCTIONS,
-    VectorChain,
-    VectorChainConfiguration,
-)
+from mxsafe.rtl.accelerator.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration

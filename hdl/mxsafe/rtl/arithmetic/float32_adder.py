@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Place, Target, spread
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer
@@ -105,7 +105,6 @@ class Float32AdderConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        require_target(self.target)
         if self.quick and self.target == "fpga":
             raise ValueError("quick must be False with target fpga, not True")
         self._settle(pipeline=USUAL_FPGA_STAGES if self.target == "fpga" else 0)

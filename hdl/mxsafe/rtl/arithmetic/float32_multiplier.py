@@ -24,7 +24,7 @@ from mxsafe.rtl.arithmetic.radix4 import (
     partial_products,
     upper_triple,
 )
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer
@@ -73,14 +73,12 @@ class Float32MultiplierConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     pipeline: int | None = None
     reset: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
+        fpga = self.target == "fpga"
         least, most = (FPGA_MULTIPLY_STAGES,) * 2 if fpga else (0, MOST_MULTIPLY_STAGES)
         self._settle(pipeline=least)
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, most))

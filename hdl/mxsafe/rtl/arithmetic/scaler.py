@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Member, Out
@@ -19,10 +20,10 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Place, Target, spread
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, within
 
 __all__ = [
     "MOST_SCALE_STAGES",
@@ -124,24 +125,20 @@ class ScalerConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     width: int = 22
-    quantum_exponent: int = -18
+    quantum_exponent: Annotated[int, within(-64, 64)] = -18
     pipeline: int | None = None
     twos_complement: bool = False
     exponent_bits: int = SUM_BITS
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        target = require_target(self.target)
         width = require_integer("width", self.width, 2, WIDEST_SUM)
-        self._settle(pipeline=usual_scale_stages(target))
+        self._settle(pipeline=usual_scale_stages(self.target))
         self._set(
             width=width,
-            quantum_exponent=require_integer("quantum_exponent", self.quantum_exponent, -64, 64),
             pipeline=require_integer(
-                "pipeline", self.pipeline, 0, most_scale_stages(target, width)
+                "pipeline", self.pipeline, 0, most_scale_stages(self.target, width)
             ),
             exponent_bits=require_integer(
                 "exponent_bits", self.exponent_bits, SUM_BITS, SUM_BITS + 1

@@ -16,7 +16,7 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
@@ -86,7 +86,7 @@ class BlockAccumulatorConfiguration(Configuration):
     groups: Alike = 1
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
+        fpga = self.target == "fpga"
         most = self.macs - turn_around(self.target)
         if not fpga:
             most = max(most, 1)

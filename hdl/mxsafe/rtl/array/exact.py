@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.scaler import (
     most_scale_stages,
     usual_scale_stages,
 )
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
@@ -43,7 +43,7 @@ from mxsafe.rtl.mac.operand_dot import (
     summed_together,
 )
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import PositiveInteger, require_integer
 
 __all__ = ["Exact"]
 
@@ -98,7 +98,7 @@ class Exact(IntegerArithmetic):
     label = "exact"
     shown_if_unusual = frozenset({"target", "paired", "carry_save"})
 
-    accumulators: int = 1
+    accumulators: PositiveInteger = 1
     pipeline: int | None = None
     scale_stages: int | None = None
     add_stages: int | None = None
@@ -109,7 +109,7 @@ class Exact(IntegerArithmetic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fpga = require_target(self.target) == "fpga"
+        fpga = self.target == "fpga"
         self._settle(dsp=fpga, paired=fpga and PairedMultiplierConfiguration.fits(self.formats))
         require_dsp(self.dsp, self.target)
         if self.paired and not fpga:
@@ -118,9 +118,6 @@ class Exact(IntegerArithmetic):
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         if self.carry_save:
             require_carry_save(self.formats, self.target)
-        self._set(
-            accumulators=require_positive_integer("accumulators", self.accumulators),
-        )
 
     def _settle_for(self, shape: UnitShape) -> None:
         if shape.macs % self.accumulators:

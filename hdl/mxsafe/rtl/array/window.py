@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Module, Value
 
@@ -25,7 +25,7 @@ from mxsafe.rtl.mac.operand_dot import (
     summed_together,
 )
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer, require_positive_integer
+from mxsafe.validation import Long, require_positive_integer, within
 
 __all__ = ["Window"]
 
@@ -65,7 +65,7 @@ class Window(IntegerArithmetic):
     window: int = USUAL_WINDOW
     inner: Long = USUAL_INNER
     pipeline: int | None = None
-    scale_stages: int = 2
+    scale_stages: Annotated[int, within(0, MOST_SCALE_STAGES)] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,10 +75,7 @@ class Window(IntegerArithmetic):
                     f"format_{side} must be a single one for arithmetic window, "
                     f"not the set {fmt.name}"
                 )
-        self._set(
-            inner=require_positive_integer("inner", self.inner),
-            scale_stages=require_integer("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES),
-        )
+        self._set(inner=require_positive_integer("inner", self.inner))
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
     def _settle_for(self, shape: UnitShape) -> None:

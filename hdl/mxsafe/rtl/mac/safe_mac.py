@@ -14,7 +14,7 @@ from mxsafe.rtl.arithmetic.packing import Packer, float_layout
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
-from mxsafe.rtl.arithmetic.target import Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Target, spread
 from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
@@ -25,7 +25,7 @@ from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower
 
 __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
 
@@ -77,8 +77,6 @@ class SafeMacConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target"})
-
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -88,8 +86,7 @@ class SafeMacConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.formats.float_elements  # which refuses integers
-        fpga = require_target(self.target) == "fpga"
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        fpga = self.target == "fpga"
         self._settle(dsp=fpga)
         usual = _USUAL_FPGA_STAGES if fpga else _USUAL_STAGES
         self._settle(pipeline=min(usual, len(self.places)))

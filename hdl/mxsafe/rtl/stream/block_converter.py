@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -23,7 +23,7 @@ from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer
 
 __all__ = ["SHAPES", "BlockConverter", "BlockConverterConfiguration"]
 
@@ -79,12 +79,9 @@ class BlockConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        require_target(self.target)
-        self._set(paced=bool(self.paced))
         if self.paced and self.target != "fpga":
             raise ValueError(f"paced must be False for target {self.target}, not True")
         Alignment.of(self.format)
-        self._set(width=require_positive_integer("width", self.width), shapes=tuple(self.shapes))
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
             raise ValueError(
                 f"shapes must be one or both of {', '.join(SHAPES)}, "

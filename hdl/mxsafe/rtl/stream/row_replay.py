@@ -8,18 +8,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import (
-    Alike,
-    about,
-    require_count,
-    require_positive_integer,
-    require_power_of_two,
-)
+from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
 
 __all__ = ["RowReplay", "RowReplayConfiguration"]
 
@@ -54,22 +48,15 @@ class RowReplayConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    beat_bits: int = 512
-    depth: int = 512
-    passes: int = 2
+    beat_bits: PositiveInteger = 512
+    depth: PowerOfTwo = 512
+    passes: PositiveInteger = 2
     rows: Alike = 2
-    summary_bits: int = 32
+    summary_bits: Count = 32
     may_skip: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        require_target(self.target)
-        self._set(depth=require_power_of_two("depth", self.depth))
-        for name in ("beat_bits", "passes", "rows"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
-        self._set(summary_bits=require_count("summary_bits", self.summary_bits))
         with about(s_axis_tdata="beat_bits"):
             whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:

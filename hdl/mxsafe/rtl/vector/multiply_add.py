@@ -13,7 +13,7 @@ from mxsafe.rtl.arithmetic.float32_multiplier import (
     Float32Multiplier,
 )
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_integer
@@ -51,8 +51,6 @@ class MultiplyAddConfiguration(Configuration):
 
     multiply: bool = True
     add: bool = True
-    shown_if_unusual = frozenset({"target"})
-
     multiply_stages: int | None = None
     add_stages: int | None = None
     late_addend: bool = False
@@ -61,7 +59,7 @@ class MultiplyAddConfiguration(Configuration):
     def __post_init__(self) -> None:
         if not self.multiply and not self.add:
             raise ValueError("multiply or add must be set")
-        usual = _USUAL_STAGES[require_target(self.target)]
+        usual = _USUAL_STAGES[self.target]
         self._settle(**usual)
         fpga = self.target == "fpga"
         most = {

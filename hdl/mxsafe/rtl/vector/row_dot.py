@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import AlikePower, require_integer, require_power_of_two
+from mxsafe.validation import AlikePower, require_integer
 
 __all__ = ["RowDot", "RowDotConfiguration"]
 
@@ -49,10 +49,6 @@ class RowDotConfiguration(Configuration):
     add_stages: int = 1
 
     def __post_init__(self) -> None:
-        self._set(
-            lanes=require_power_of_two("lanes", self.lanes),
-            partials=require_power_of_two("partials", self.partials),
-        )
         if self.partials == 1:
             raise ValueError("partials must be a power of two from 2 on, not 1")
         most = min(MOST_ADD_STAGES, self.partials - 1)

@@ -47,8 +47,6 @@ class SoftmaxConfiguration(Configuration):
     depth: int = 512
     target: Target = "asic"
 
-    shown_if_unusual = frozenset({"target"})
-
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes, depth=self.replay.depth)
 
