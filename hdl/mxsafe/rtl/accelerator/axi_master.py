@@ -64,11 +64,10 @@ class AxiMasterConfiguration(Configuration):
     def splitter(self) -> BurstSplitterConfiguration:
         """What cuts runs into bursts."""
         more = self.beats_of_word.bit_length() - 1
-        return BurstSplitterConfiguration(
+        return self.part(
+            BurstSplitterConfiguration,
             beat_bytes=self.data_bits // 8,
-            burst=self.burst,
             beats_bits=self.count_bits + more,
-            target=self.target,
         )
 
     @property

@@ -1,5 +1,6 @@
 """What parts of a machine are: each is given the whole machine, and sizes are said nowhere else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -49,6 +50,11 @@ class PartConfiguration(Configuration):
 
     def __hash__(self) -> int:
         return hash((type(self), *self.decisive.values()))
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """Fields of the machine, and the bytes of its words."""
+        return {**vars(self.machine), "word_bytes": self.machine.word_bytes}
 
     @property
     def target(self) -> Target:

@@ -117,10 +117,9 @@ class QueuesConfiguration(Configuration):
 
     def queue(self, number: int) -> DescriptorQueueConfiguration:
         """One of the queues."""
-        return DescriptorQueueConfiguration(
-            depth=self.depth,
+        return self.part(
+            DescriptorQueueConfiguration,
             under_way=self.under_way[QUEUES[number]],
-            number_bits=self.number_bits,
         )
 
 

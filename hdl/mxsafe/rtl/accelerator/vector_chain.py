@@ -130,13 +130,13 @@ class VectorChainConfiguration(Configuration):
     @property
     def arithmetic(self) -> VectorArithmeticConfiguration:
         """The first unit."""
-        return VectorArithmeticConfiguration(
+        return self.part(
+            VectorArithmeticConfiguration,
             operations=OPERATIONS,
             lanes=self.columns,
             operand="both",
             # What is chosen for a lane from many places leaves no time for anything else.
             multiply_stages=3 if self.target == "asic" else None,
-            target=self.target,
         )
 
     @property
@@ -155,8 +155,10 @@ class VectorChainConfiguration(Configuration):
         """One of the last units, if it is there."""
         if "softmax" not in self.reductions:
             return None
-        return SoftmaxConfiguration(
-            lanes=self.columns, along="beats", depth=self.depth, target=self.target
+        return self.part(
+            SoftmaxConfiguration,
+            lanes=self.columns,
+            along="beats",
         )
 
     @property
@@ -165,16 +167,14 @@ class VectorChainConfiguration(Configuration):
         kinds = [name for name in self.reductions if name != "softmax"]
         if not kinds:
             return None
-        return NormaliseConfiguration(
+        return self.part(
+            NormaliseConfiguration,
             lanes=self.columns,
             along="beats",
             centre="layer_norm" in kinds,
             optional=len(kinds) > 1,
             gain=self.affine,
             bias=self.affine,
-            depth=self.depth,
-            dividers=self.dividers,
-            target=self.target,
         )
 
 

@@ -140,22 +140,22 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def feed(self) -> SecondOperandConfiguration:
         """What makes second operands."""
-        return SecondOperandConfiguration(
-            columns=self.machine.rows, beats_bits=_WIDTHS["beats"], target=self.machine.target
+        return self.part(
+            SecondOperandConfiguration,
+            columns=self.machine.rows,
+            beats_bits=_WIDTHS["beats"],
         )
 
     @property
     def chain(self) -> VectorChainConfiguration:
         """What computes."""
         lanes = self.machine.rows // self.machine.vector_parts
-        return VectorChainConfiguration(
+        return self.part(
+            VectorChainConfiguration,
             columns=lanes,
             functions="+".join(self.machine.functions),
-            reductions=self.machine.reductions,
             depth=self.machine.reduction_beats,
-            affine=self.machine.affine,
             dividers=max(min(4, lanes // 2), 1),
-            target=self.machine.target,
         )
 
     @property
@@ -170,19 +170,21 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def converter(self) -> BlockConverterConfiguration:
         """What converts, if there are conversions."""
-        return BlockConverterConfiguration(
+        return self.part(
+            BlockConverterConfiguration,
             format=self.machine.conversion_format,
             width=self.machine.rows,
             shapes=self.machine.conversions,
-            target=self.machine.target,
             paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
         )
 
     @property
     def packer(self) -> OperandPackerConfiguration:
         """What makes operand beats of what is converted."""
-        return OperandPackerConfiguration(
-            format=self.machine.conversion_format, width=self.machine.rows, lanes=self.machine.lanes
+        return self.part(
+            OperandPackerConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
         )
 
     @property

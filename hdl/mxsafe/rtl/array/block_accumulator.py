@@ -107,13 +107,11 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def scaler(self) -> ScalerConfiguration:
         """The scaler of the sums."""
-        return ScalerConfiguration(
+        return self.part(
+            ScalerConfiguration,
             width=self.sum_bits - 1,
-            quantum_exponent=self.quantum_exponent,
             pipeline=self.scale_stages,
             twos_complement=True,
-            exponent_bits=self.exponent_bits,
-            target=self.target,
         )
 
     @property

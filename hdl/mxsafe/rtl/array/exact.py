@@ -201,16 +201,12 @@ class Exact(IntegerArithmetic):
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
-        return OperandDotConfiguration(
-            formats=self.formats,
+        return self.part(
+            OperandDotConfiguration,
             lanes=lanes,
-            pipeline=self.pipeline,
-            dsp=self.dsp,
-            target=self.target,
             paired=bool(self.paired),
             together=self._together(lanes),
             late=self._late(lanes),
-            carry_save=self.carry_save,
         )
 
     def multiply(
@@ -273,18 +269,15 @@ class Exact(IntegerArithmetic):
         dot, macs = self.mac(shape.lanes), self.block_cycles(shape)
         assert self.scale_stages is not None
         assert self.add_stages is not None
-        return BlockAccumulatorConfiguration(
+        return self.part(
+            BlockAccumulatorConfiguration,
             macs=macs,
             halves=dot.half_count,
             half_bits=dot.half_bits,
             sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
-            scale_stages=self.scale_stages,
-            add_stages=self.add_stages,
             shown=shape.columns if by_row else macs,
             exponent_bits=SUM_BITS + bool(self.offset_width),
-            target=self.target,
-            carry_save=self.carry_save,
             groups=self._groups(shape) if self.accumulators == 1 else 1,
         )
 

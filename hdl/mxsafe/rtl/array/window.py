@@ -108,10 +108,9 @@ class Window(IntegerArithmetic):
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
-        return OperandDotConfiguration(
-            formats=self.formats,
+        return self.part(
+            OperandDotConfiguration,
             lanes=lanes,
-            pipeline=self.pipeline,
             together=summed_together(self.formats, lanes),
             late=late_bits(self.formats, lanes) if self.pipeline == 1 else 0,
         )

@@ -133,8 +133,8 @@ class SafeMacConfiguration(Configuration):
     @property
     def multiplier(self) -> RoundingMultiplierConfiguration:
         """The multiplier of a lane."""
-        return RoundingMultiplierConfiguration(
-            formats=self.formats, sum_format=self.sum_format, finite=self.finite, dsp=bool(self.dsp)
+        return self.part(
+            RoundingMultiplierConfiguration, sum_format=self.sum_format, dsp=bool(self.dsp)
         )
 
     @property

@@ -92,13 +92,10 @@ class SafeMacExactConfiguration(Configuration):
     @property
     def dot(self) -> OperandDotConfiguration:
         """What multiplies and adds: all but the last addition, and the registers before that."""
-        return OperandDotConfiguration(
-            formats=self.formats,
-            lanes=self.lanes,
+        return self.part(
+            OperandDotConfiguration,
             pipeline=self.latency - 1,
-            dsp=self.dsp,
             reset=True,
-            target=self.target,
         )
 
     @property

@@ -149,13 +149,13 @@ class BlockConverterConfiguration(Configuration):
     @property
     def replay(self) -> RowReplayConfiguration:
         """Where blocks wait."""
-        return RowReplayConfiguration(
+        return self.part(
+            RowReplayConfiguration,
             beat_bits=-(-self.lane.size * self.width // 8) * 8,
             depth=_BLOCKS_OF_ROOM * (1 << (self.longest - 1).bit_length()),
             passes=1,
             rows=_BLOCKS_HELD,
             summary_bits=self.summary.size,
-            target=self.target,
         )
 
 

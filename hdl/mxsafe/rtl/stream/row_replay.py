@@ -77,7 +77,7 @@ class RowReplayConfiguration(Configuration):
     @property
     def memory(self) -> BeatMemoryConfiguration:
         """Where beats wait."""
-        return BeatMemoryConfiguration(beat_bits=self.beat_bits, depth=self.depth)
+        return self.part(BeatMemoryConfiguration)
 
     @property
     def entry(self) -> data.StructLayout:

@@ -41,18 +41,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
     @property
     def core(self) -> NormaliseCoreConfiguration:
         """What takes the rows that wait in memory."""
-        return NormaliseCoreConfiguration(
-            lanes=self.lanes,
-            along=self.along,
-            centre=self.centre,
-            gain=self.gain,
-            bias=self.bias,
-            depth=self.depth,
-            statistics=self.statistics,
-            optional=self.optional,
-            dividers=self.dividers,
-            target=self.target,
-        )
+        return self.part(NormaliseCoreConfiguration)
 
 
 class Normalise(Unit[NormaliseConfiguration]):

@@ -143,20 +143,15 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def lane(self) -> NormaliseLaneConfiguration:
         """What every value passes through."""
-        return NormaliseLaneConfiguration(
-            centre=self.centre, gain=self.gain, optional=self.optional, target=self.target
-        )
+        return self.part(NormaliseLaneConfiguration)
 
     @property
     def row(self) -> NormaliseRowConfiguration:
         """What finds what the values of a row share."""
-        return NormaliseRowConfiguration(
-            centre=self.centre,
+        return self.part(
+            NormaliseRowConfiguration,
             rows=self.rows // self.dividers,
             span=self.lanes // self.rows,
-            depth=self.depth,
-            statistics=self.statistics,
-            optional=self.optional,
             base_offset=self.lane.base_offset,
         )
 

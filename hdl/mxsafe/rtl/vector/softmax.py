@@ -71,12 +71,12 @@ class SoftmaxConfiguration(Configuration):
     @property
     def core(self) -> SoftmaxCoreConfiguration:
         """What computes."""
-        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along, target=self.target)
+        return self.part(SoftmaxCoreConfiguration)
 
     @property
     def entry(self) -> SoftmaxEntryConfiguration:
         """What comes before the memory."""
-        return SoftmaxEntryConfiguration(lanes=self.lanes, along=self.along)
+        return self.part(SoftmaxEntryConfiguration)
 
     @property
     def replay(self) -> RowReplayConfiguration:

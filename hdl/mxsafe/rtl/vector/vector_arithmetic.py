@@ -104,14 +104,12 @@ class VectorArithmeticConfiguration(Configuration):
     @property
     def lane(self) -> MultiplyAddConfiguration:
         """What computes a lane."""
-        return MultiplyAddConfiguration(
+        return self.part(
+            MultiplyAddConfiguration,
             multiply=self.has(_MULTIPLYING),
             add=self.has(_ADDING),
-            multiply_stages=self.multiply_stages,
-            add_stages=self.add_stages,
             # A beat waits for its product; what is added to that need not be carried along.
             late_addend=True,
-            target=self.target,
         )
 
     @property
