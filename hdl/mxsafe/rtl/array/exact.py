@@ -8,21 +8,18 @@ from amaranth.hdl import Module, Value
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.arithmetic.float32_adder import USUAL_FPGA_STAGES, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
 from mxsafe.rtl.arithmetic.scaler import (
     SUM_BITS,
     block_exponent,
     is_nan_scale,
-    most_scale_stages,
-    usual_scale_stages,
+    scale_stages,
 )
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
     BlockAccumulatorConfiguration,
-    turn_around,
 )
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
@@ -42,6 +39,7 @@ from mxsafe.rtl.mac.operand_dot import (
     require_dsp,
     summed_together,
 )
+from mxsafe.rtl.timing import STAGES, at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer
 
@@ -138,23 +136,24 @@ class Exact(IntegerArithmetic):
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
         macs = self.block_cycles(shape)
-        most_in_adder = macs - turn_around(self.target)
+        turns = at(self, "turn around", of="BlockAccumulator")
+        most_in_adder = macs - turns
         if fpga and most_in_adder < 1:
-            apart = 1 + turn_around(self.target)
+            apart = 1 + turns
             counts = range(1, shape.macs // apart + 1)
             most = max((count for count in counts if shape.macs % count == 0), default=0)
             raise ValueError(
                 f"accumulators must be at most {most} of {shape.macs} MACs with target fpga, where "
                 f"sums into one must come at least {apart} clocks apart, not {self.accumulators}"
             )
+        scaling = scale_stages(self.target, self._sum_bits(shape) - 1)
         self._settle(
-            scale_stages=usual_scale_stages(self.target) or (2 if macs > 2 else 1),
-            add_stages=min(USUAL_FPGA_STAGES if fpga else 3, max(most_in_adder, 1)),
+            scale_stages=scaling.usual or (2 if macs > 2 else 1),
+            add_stages=min(at(self, "add_stages"), max(most_in_adder, 1)),
         )
-        most_scale = most_scale_stages(self.target, self._sum_bits(shape) - 1)
-        most_add = min(most_add_stages(self.target), max(most_in_adder, 1))
+        most_add = min(STAGES["Float32Adder"][self.target].most, max(most_in_adder, 1))
         self._set(
-            scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, macs),
+            scale_stages=_stages("scale_stages", self.scale_stages, 0, scaling.most, macs),
             add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
         )
         self._require_block(shape)
@@ -361,7 +360,7 @@ class Exact(IntegerArithmetic):
         scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
         scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
         cycles = left = self._dot_latency + 1  # from the look-up to the turn
-        looked_up = int(self.target == "fpga")  # whether it has a clock of its own
+        looked_up = at(self, "scales")
         if looked_up:
             cycles = left = left - 1
             scale_a = delayed(m, beat.en, f"scale_a_{number}_chosen", scale_a, 1)

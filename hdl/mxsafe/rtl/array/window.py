@@ -10,7 +10,7 @@ from mxsafe.formats import E8M0, FormatSet
 from mxsafe.products import USUAL_INNER, USUAL_WINDOW
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
-from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
+from mxsafe.rtl.arithmetic.scaler import block_exponent, is_nan_scale
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
 from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
@@ -24,6 +24,7 @@ from mxsafe.rtl.mac.operand_dot import (
     late_bits,
     summed_together,
 )
+from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_positive_integer, within
 
@@ -65,7 +66,7 @@ class Window(IntegerArithmetic):
     window: int = USUAL_WINDOW
     inner: Long = USUAL_INNER
     pipeline: int | None = None
-    scale_stages: Annotated[int, within(0, MOST_SCALE_STAGES)] = 2
+    scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

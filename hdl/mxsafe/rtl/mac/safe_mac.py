@@ -24,13 +24,11 @@ from mxsafe.rtl.mac.multiplier import (
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
 
 __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
-
-_USUAL_STAGES = 3
-_USUAL_FPGA_STAGES = 16
 
 
 def mac_base(base: str, formats: OperandFormats) -> str:
@@ -88,8 +86,7 @@ class SafeMacConfiguration(Configuration):
         _ = self.formats.float_elements  # which refuses integers
         fpga = self.target == "fpga"
         self._settle(dsp=fpga)
-        usual = _USUAL_FPGA_STAGES if fpga else _USUAL_STAGES
-        self._settle(pipeline=min(usual, len(self.places)))
+        self._settle(pipeline=min(at(self, "usual"), len(self.places)))
         least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(
             pipeline=check_pipeline(self.pipeline, self.places, least),

@@ -22,6 +22,7 @@ from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
@@ -101,7 +102,7 @@ class BlockConverterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a block to its first codes, if no other block waits."""
-        return self.replay.latency + (3 if self.target == "fpga" else 1)
+        return self.replay.latency + 1 + at(self, "entry") + at(self, "waiting")
 
     @property
     def alignment(self) -> Alignment:
@@ -243,9 +244,14 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             replay.s_axis.tvalid.eq(entry.valid),
             entry.ready.eq(replay.s_axis.tready),
         ]
-        source: Any = replay.m_axis
-        if self.config.target == "fpga":
-            source = sliced(m, platform, "slice_waiting", source, halved=self.config.paced)
+        source = sliced(
+            m,
+            platform,
+            "slice_waiting",
+            replay.m_axis,
+            halved=self.config.paced,
+            registers=at(self.config, "waiting"),
+        )
         self._encode(m, platform, source)
         return m
 
@@ -272,7 +278,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             Cat(*groups),
             self.s_axis.tlast,
         )
-        if config.target == "asic":
+        if not at(config, "entry"):
             return _Entry(self.s_axis.tvalid, self.s_axis.tready, *parts)
         unit = RegisterSlice(bits=len(Cat(*parts)), halved=config.paced)
         place(m, platform, "slice_entry", unit)
@@ -366,7 +372,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         )
         moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
         m.d.comb += [
-            source.tready.eq(moves if config.target == "fpga" else moves & ~ResetSignal()),
+            source.tready.eq(moves if at(config, "waiting") else moves & ~ResetSignal()),
             self.m_axis.tvalid.eq(valid),
             self.m_axis.tlast.eq(last),
             self.m_axis.tuser.block_last.eq(block_last),

@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
 
@@ -72,7 +73,7 @@ class RowReplayConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first beat out, if no other row waits."""
-        return 3 if self.target == "fpga" else 2
+        return 2 + at(self, "rows")
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
@@ -161,9 +162,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
         m.d.comb += [
-            self.s_axis.tready.eq(
-                has_room if config.target == "fpga" else has_room & ~ResetSignal()
-            ),
+            self.s_axis.tready.eq(has_room if at(config, "rows") else has_room & ~ResetSignal()),
             memory.write_en.eq(taken),
             memory.write_address.eq(address),
             memory.write_data.eq(self.s_axis.tdata),
@@ -181,7 +180,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         summary = self.s_axis.tuser if config.summary_bits else Const(0, 0)
         newest = Cat(address, overlong, summary)
         enters, known = row_taken, complete
-        if config.target == "fpga":
+        if at(config, "rows"):
             enters, newest, known = self._hold(m, row_taken, newest, done)
         with m.If(enters):
             m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
