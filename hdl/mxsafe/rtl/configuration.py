@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from inspect import Signature, signature
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
@@ -18,6 +18,8 @@ __all__ = [
     "differing",
     "part_of_name",
 ]
+
+T = TypeVar("T", bound="Options")
 
 
 def describe(value: object) -> Any:
@@ -103,8 +105,8 @@ class Options(metaclass=_Checked):
 
     unnamed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the name of the module leaves to its base."""
-    shown_if_unusual: ClassVar[frozenset[str]] = frozenset()
-    """Fields that the parameters leave out where they are as usual."""
+    shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
+    """Fields that the parameters leave out where they are as usual, such as a target."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""
@@ -143,6 +145,23 @@ class Options(metaclass=_Checked):
             for name, value in self.decisive.items()
             if isinstance(value, Options) or name not in usual or value != usual[name]
         }
+
+    def part(self, kind: type[T], **others: Any) -> T:
+        """Options of a part, which has all that is called alike, so that nothing is left out.
+
+        Parameters
+        ----------
+        kind : type of Options
+        **others
+            Fields of it that are not called alike, or have another value.
+        """
+        alike = {each.name for each in fields(kind)} - others.keys()
+        return kind(**{n: value for n, value in self._shared.items() if n in alike}, **others)
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """What parts may have alike."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def differences(self) -> list[str]:

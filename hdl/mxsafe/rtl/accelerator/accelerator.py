@@ -7,10 +7,7 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
-from mxsafe.rtl.accelerator.accelerator_core import (
-    AcceleratorCore,
-    AcceleratorCoreConfiguration,
-)
+from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.axi import Axi4
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
 from mxsafe.rtl.unit import Unit, place

@@ -102,19 +102,17 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     @property
     def reader(self) -> AxiReaderConfiguration:
         """What reads memory."""
-        return AxiReaderConfiguration(
-            word_bytes=self.machine.word_bytes,
+        return self.part(
+            AxiReaderConfiguration,
             data_bits=self.machine.data_width,
-            target=self.machine.target,
         )
 
     @property
     def writer(self) -> AxiWriterConfiguration:
         """What writes memory."""
-        return AxiWriterConfiguration(
-            word_bytes=self.machine.word_bytes,
+        return self.part(
+            AxiWriterConfiguration,
             data_bits=self.machine.data_width,
-            target=self.machine.target,
         )
 
     @property
@@ -125,10 +123,10 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     @property
     def queues(self) -> QueuesConfiguration:
         """What keeps descriptors in order."""
-        return QueuesConfiguration(
+        return self.part(
+            QueuesConfiguration,
             depth=self.machine.queue_depth,
             products_under_way=self.gemm.under_way,
-            target=self.machine.target,
         )
 
     @property
@@ -161,13 +159,13 @@ class AcceleratorCoreConfiguration(PartConfiguration):
         """Where operands are, or results (``out``), which leave in words."""
         beats = getattr(self.machine, f"{name}_beats")
         is_out = name == "out"
-        return OperandBufferConfiguration(
+        return self.part(
+            OperandBufferConfiguration,
             word_bits=8 * self.machine.word_bytes,
             beats=beats,
             entries=beats // 2,
             writers=1 if is_out else 2,
             reads_words=is_out,
-            target=self.machine.target,
         )
 
 

@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["BurstSplitter", "BurstSplitterConfiguration"]
 
@@ -41,18 +41,12 @@ class BurstSplitterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    beat_bytes: int = 32
+    beat_bytes: PowerOfTwo = 32
     burst: int = 32
-    beats_bits: int = 12
+    beats_bits: PositiveInteger = 12
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            beat_bytes=require_power_of_two("beat_bytes", self.beat_bytes),
-            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
-        )
         self._set(burst=require_burst("burst", self.burst, self.beat_bytes))
 
     @property

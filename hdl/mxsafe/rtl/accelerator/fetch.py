@@ -17,7 +17,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["NUMBER_BITS", "Fetch", "FetchConfiguration"]
 
@@ -47,14 +47,10 @@ class FetchConfiguration(Configuration):
     """
 
     check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
-    ahead: int = 16
-    count_bits: int = 12
+    ahead: PowerOfTwo = 16
+    count_bits: PositiveInteger = 12
 
     def __post_init__(self) -> None:
-        self._set(
-            ahead=require_power_of_two("ahead", self.ahead),
-            count_bits=require_positive_integer("count_bits", self.count_bits),
-        )
         if self.ahead < 2:
             raise ValueError(f"ahead must be 2 or more, not {self.ahead}")
         least = (self.words * self.ahead // 2).bit_length()

@@ -81,19 +81,21 @@ class FoldedChainConfiguration(Configuration):
     @property
     def splitter(self) -> BeatSplitterConfiguration:
         """What gives parts of beats."""
-        return BeatSplitterConfiguration(
+        return self.part(
+            BeatSplitterConfiguration,
             columns=self.columns,
-            parts=self.parts,
             depth=self.chain.depth,
             rows=self.has_rows,
-            beats_bits=self.beats_bits,
         )
 
     @property
     def joiner(self) -> BeatJoinerConfiguration:
         """What makes beats of results."""
-        return BeatJoinerConfiguration(
-            columns=self.columns, parts=self.parts, depth=self.chain.depth, rows=self.has_rows
+        return self.part(
+            BeatJoinerConfiguration,
+            columns=self.columns,
+            depth=self.chain.depth,
+            rows=self.has_rows,
         )
 
 

@@ -89,11 +89,10 @@ class GemmEngineConfiguration(PartConfiguration):
     @property
     def rows(self) -> ResultRowsConfiguration:
         """What writes results."""
-        return ResultRowsConfiguration(
-            rows=self.machine.rows,
+        return self.part(
+            ResultRowsConfiguration,
             beats=self.machine.vector_beats,
             under_way=self.under_way,
-            target=self.machine.target,
         )
 
     def memory(self, side: Side, kind: str) -> MemoryRead:

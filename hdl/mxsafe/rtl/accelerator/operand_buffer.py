@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["OperandBuffer", "OperandBufferConfiguration"]
 
@@ -47,18 +47,14 @@ class OperandBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    word_bits: int = 256
-    beats: int = 2048
-    entries: int = 1024
-    writers: int = 2
+    word_bits: PositiveInteger = 256
+    beats: PositiveInteger = 2048
+    entries: PositiveInteger = 1024
+    writers: PositiveInteger = 2
     reads_words: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        for name in ("word_bits", "beats", "entries", "writers"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         if self.word_bits % 16:
             raise ValueError(f"word_bits must be a multiple of 16, not {self.word_bits}")
         if self.beats < 2:

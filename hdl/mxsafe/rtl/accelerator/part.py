@@ -1,5 +1,6 @@
 """What parts of a machine are: each is given the whole machine, and sizes are said nowhere else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -22,7 +23,6 @@ class PartConfiguration(Configuration):
     machine : MachineConfiguration
     """
 
-    shown_if_unusual = frozenset({"target"})
     decided_by: ClassVar[tuple[str, ...]]
     """Names of `sizes` that the machine has."""
 
@@ -50,6 +50,11 @@ class PartConfiguration(Configuration):
 
     def __hash__(self) -> int:
         return hash((type(self), *self.decisive.values()))
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """Fields of the machine, and the bytes of its words."""
+        return {**vars(self.machine), "word_bytes": self.machine.word_bytes}
 
     @property
     def target(self) -> Target:

@@ -28,7 +28,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, PositiveInteger, require_integer
 
 __all__ = ["Queues", "QueuesConfiguration", "descriptor_layout"]
 
@@ -73,18 +73,14 @@ class QueuesConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     depth: Alike = 8
     products_under_way: int = 3
     transfers_under_way: int = 2
-    token_bits: int = TOKEN_BITS
-    number_bits: int = 32
+    token_bits: PositiveInteger = TOKEN_BITS
+    number_bits: PositiveInteger = 32
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        for name in ("depth", "token_bits", "number_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         most = self.most_tokens
         for name in ("products_under_way", "transfers_under_way"):
             self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
@@ -121,10 +117,9 @@ class QueuesConfiguration(Configuration):
 
     def queue(self, number: int) -> DescriptorQueueConfiguration:
         """One of the queues."""
-        return DescriptorQueueConfiguration(
-            depth=self.depth,
+        return self.part(
+            DescriptorQueueConfiguration,
             under_way=self.under_way[QUEUES[number]],
-            number_bits=self.number_bits,
         )
 
 

@@ -8,13 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import (
-    COUNTERS,
-    ERRORS,
-    REGISTERS,
-    Register,
-    constant_registers,
-)
+from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, Register, constant_registers
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
 from mxsafe.rtl.accelerator.part import PartConfiguration

@@ -15,7 +15,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer
 
 __all__ = ["ResultRows", "ResultRowsConfiguration"]
 
@@ -53,8 +53,6 @@ class ResultRowsConfiguration(Configuration):
         If a parameter is not a positive integer, or the buffer is larger than a descriptor can say.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     rows: Alike = 16
     beats: int = 4096
     under_way: Alike = 3
@@ -62,11 +60,7 @@ class ResultRowsConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         most = 1 << _GEMM["result"].width
-        self._set(
-            rows=require_positive_integer("rows", self.rows),
-            beats=require_integer("beats", self.beats, 2, most),
-            under_way=require_positive_integer("under_way", self.under_way),
-        )
+        self._set(beats=require_integer("beats", self.beats, 2, most))
 
     @property
     def base(self) -> str:

@@ -13,7 +13,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import AlikePower, PositiveInteger
 
 __all__ = ["SecondOperand", "SecondOperandConfiguration"]
 
@@ -39,18 +39,12 @@ class SecondOperandConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     columns: AlikePower = 16
-    beats_bits: int = 13
+    beats_bits: PositiveInteger = 13
     only_numbers: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_power_of_two("columns", self.columns),
-            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
-        )
         if self.columns < 2:
             raise ValueError(f"columns must be 2 or more, not {self.columns}")
 

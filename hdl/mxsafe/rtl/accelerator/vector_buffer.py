@@ -15,7 +15,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 __all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
 
@@ -45,19 +45,12 @@ class VectorBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     columns: Alike = 16
     banks: AlikePower = 4
-    bank_depth: int = 1024
+    bank_depth: PowerOfTwo = 1024
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_positive_integer("columns", self.columns),
-            banks=require_power_of_two("banks", self.banks),
-            bank_depth=require_power_of_two("bank_depth", self.bank_depth),
-        )
         if self.columns % 2:
             raise ValueError(f"columns must be even, not {self.columns}")
         if self.bank_depth < 2:

@@ -26,7 +26,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
@@ -68,22 +68,15 @@ class VectorChainConfiguration(Configuration):
     """
 
     unnamed = frozenset({"functions"})
-    shown_if_unusual = frozenset({"target"})
-
     columns: AlikePower = 16
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
-    depth: int = 512
+    depth: PowerOfTwo = 512
     affine: bool = False
     dividers: int = 4
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_power_of_two("columns", self.columns),
-            depth=require_power_of_two("depth", self.depth),
-            reductions=tuple(self.reductions),
-        )
         if self.functions:
             self._set(functions=check_functions(self.functions, FUNCTIONS))
         known = [name for name in REDUCTIONS if name in self.reductions]
@@ -137,13 +130,13 @@ class VectorChainConfiguration(Configuration):
     @property
     def arithmetic(self) -> VectorArithmeticConfiguration:
         """The first unit."""
-        return VectorArithmeticConfiguration(
+        return self.part(
+            VectorArithmeticConfiguration,
             operations=OPERATIONS,
             lanes=self.columns,
             operand="both",
             # What is chosen for a lane from many places leaves no time for anything else.
             multiply_stages=3 if self.target == "asic" else None,
-            target=self.target,
         )
 
     @property
@@ -162,8 +155,10 @@ class VectorChainConfiguration(Configuration):
         """One of the last units, if it is there."""
         if "softmax" not in self.reductions:
             return None
-        return SoftmaxConfiguration(
-            lanes=self.columns, along="beats", depth=self.depth, target=self.target
+        return self.part(
+            SoftmaxConfiguration,
+            lanes=self.columns,
+            along="beats",
         )
 
     @property
@@ -172,16 +167,14 @@ class VectorChainConfiguration(Configuration):
         kinds = [name for name in self.reductions if name != "softmax"]
         if not kinds:
             return None
-        return NormaliseConfiguration(
+        return self.part(
+            NormaliseConfiguration,
             lanes=self.columns,
             along="beats",
             centre="layer_norm" in kinds,
             optional=len(kinds) > 1,
             gain=self.affine,
             bias=self.affine,
-            depth=self.depth,
-            dividers=self.dividers,
-            target=self.target,
         )
 
 

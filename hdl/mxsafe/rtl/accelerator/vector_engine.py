@@ -12,20 +12,12 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.accelerator.folded_chain import FoldedChain, FoldedChainConfiguration
-from mxsafe.rtl.accelerator.operand_writer import (
-    TARGETS,
-    OperandWriter,
-    OperandWriterConfiguration,
-)
+from mxsafe.rtl.accelerator.operand_writer import TARGETS, OperandWriter, OperandWriterConfiguration
 from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.row_walk import RowWalk
 from mxsafe.rtl.accelerator.second_operand import SecondOperand, SecondOperandConfiguration
-from mxsafe.rtl.accelerator.vector_chain import (
-    REDUCTIONS,
-    VectorChain,
-    VectorChainConfiguration,
-)
+from mxsafe.rtl.accelerator.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
@@ -148,22 +140,22 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def feed(self) -> SecondOperandConfiguration:
         """What makes second operands."""
-        return SecondOperandConfiguration(
-            columns=self.machine.rows, beats_bits=_WIDTHS["beats"], target=self.machine.target
+        return self.part(
+            SecondOperandConfiguration,
+            columns=self.machine.rows,
+            beats_bits=_WIDTHS["beats"],
         )
 
     @property
     def chain(self) -> VectorChainConfiguration:
         """What computes."""
         lanes = self.machine.rows // self.machine.vector_parts
-        return VectorChainConfiguration(
+        return self.part(
+            VectorChainConfiguration,
             columns=lanes,
             functions="+".join(self.machine.functions),
-            reductions=self.machine.reductions,
             depth=self.machine.reduction_beats,
-            affine=self.machine.affine,
             dividers=max(min(4, lanes // 2), 1),
-            target=self.machine.target,
         )
 
     @property
@@ -178,19 +170,21 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def converter(self) -> BlockConverterConfiguration:
         """What converts, if there are conversions."""
-        return BlockConverterConfiguration(
+        return self.part(
+            BlockConverterConfiguration,
             format=self.machine.conversion_format,
             width=self.machine.rows,
             shapes=self.machine.conversions,
-            target=self.machine.target,
             paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
         )
 
     @property
     def packer(self) -> OperandPackerConfiguration:
         """What makes operand beats of what is converted."""
-        return OperandPackerConfiguration(
-            format=self.machine.conversion_format, width=self.machine.rows, lanes=self.machine.lanes
+        return self.part(
+            OperandPackerConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
         )
 
     @property

@@ -107,7 +107,7 @@ class SerialMachineConfiguration(Configuration):
     @property
     def bridge(self) -> SerialBridgeConfiguration:
         """What does what a host asks for."""
-        return SerialBridgeConfiguration(memory_bytes=self.memory_bytes, patience=self.patience)
+        return self.part(SerialBridgeConfiguration)
 
     @property
     def receiver(self) -> UartReceiverConfiguration:

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["RegisterSlice", "RegisterSliceConfiguration", "sliced"]
 
@@ -33,11 +33,8 @@ class RegisterSliceConfiguration(Configuration):
         If `bits` is not a positive integer.
     """
 
-    bits: int = 64
+    bits: PositiveInteger = 64
     halved: bool = False
-
-    def __post_init__(self) -> None:
-        self._set(bits=require_positive_integer("bits", self.bits), halved=bool(self.halved))
 
     @property
     def base(self) -> str:
