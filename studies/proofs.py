@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     proofs = json.loads(DATA.read_text()).get("proofs", {})
     proofs = {kind: proofs.get(kind, {}) for kind in PROOFS}
     kinds = stream_units(modules)
-    known = {unit.name for units in kinds.values() for unit in units}
+    known = {unit.unit for units in kinds.values() for unit in units}
     for pattern in names:
         if not fnmatch.filter({*known, *proofs["enables"], *PIPELINES}, pattern):
             parser.error(f"MODULE must be one that something is proved of, not {pattern!r}")
@@ -162,9 +162,9 @@ def all_proofs(
     proofs: dict[tuple[str, str], tuple[tuple[Module, ...], Callable[[Path], Any]]] = {}
     inside: set[str] = set()
     for units in stream_units(modules).values():
-        first = [unit for unit in units if unit is units[0] or unit.name in ALSO]
+        first = [unit for unit in units if unit is units[0] or unit.unit in ALSO]
         for unit in units if every else first:
-            proofs["streams", unit.name] = (unit,), _rules(unit, modules, seconds)
+            proofs["streams", unit.unit] = (unit,), _rules(unit, modules, seconds)
             inside |= cut(unit, modules)[1]
     for name in sorted(inside):
         proofs["enables", name] = (modules[name],), _lemma(modules[name], modules)

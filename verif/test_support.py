@@ -64,6 +64,12 @@ def test_the_first_difference_is_a_line() -> None:
     with pytest.raises(AssertionError) as error:
         assert_equal("sum", np.array([7, 8]), np.array([7, 9]))
     assert str(error.value) == "sum: 1 of 2 differ; the first is item 1: got 8, expected 9"
+    wide = np.array([1 << 80, 3], object)
+    with pytest.raises(AssertionError) as error:
+        assert_equal("word", wide, wide + np.array([0, 1], object), code=np.array(["a", "b"]))
+    assert str(error.value) == (
+        "word: 1 of 2 differ; the first is item 1: got 3, expected 4, for code = b"
+    )
 
 
 def test_the_first_difference_of_lists_is_a_line() -> None:

@@ -21,8 +21,6 @@ LIBRARY, VERILOG = ".coverage", "verilog"
 _TESTS = ROOT / "verif"
 _OF_VERILOG = "verif/rtl"
 """Where tests are that simulate modules of `gen/`."""
-_BROKEN = "_mutations"
-"""Ends the names of files whose tests break designs on purpose, which are other designs then."""
 _NOT_AGAIN = ("-k", "not icarus")
 """Where nothing in Verilog is counted, other tests reach the same of the library."""
 
@@ -31,8 +29,6 @@ def groups() -> dict[str, list[Path]]:
     """Files of tests by the folder they are in, which are run together."""
     found: dict[str, list[Path]] = {}
     for file in sorted(_TESTS.rglob("test_*.py")):
-        if file.stem.endswith(_BROKEN):
-            continue
         found.setdefault(str(file.parent.relative_to(ROOT)), []).append(file)
     return found
 

@@ -148,7 +148,7 @@ def record(
     folder : Path
         Records go there.
     files : sequence of Path
-        Of tests; by default all of the Verilog, but those that break designs on purpose.
+        Of tests; by default all of the Verilog.
     jobs : int
         Files that are recorded at the same time.
 
@@ -159,7 +159,7 @@ def record(
     number, of : int
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = files or [f for f in sorted(_TESTS.rglob("test_*.py")) if "mutations" not in f.name]
+    found = files or sorted(_TESTS.rglob("test_*.py"))
     left = [file for file in found if not _done(folder, file).exists()]
     with ThreadPoolExecutor(jobs) as pool:
         recorded = {pool.submit(_record, folder, file): file for file in left}

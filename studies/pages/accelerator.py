@@ -48,8 +48,8 @@ def values() -> dict[str, Any]:
     return {
         "sizes": sizes,
         "small": SMALL_MACHINE,
-        "stages": RegistersConfiguration.of(FPGA_MACHINE).reset_stages,
-        "address_bits": RegistersConfiguration.of(sizes).address_bits,
+        "stages": RegistersConfiguration(machine=FPGA_MACHINE).reset_stages,
+        "address_bits": RegistersConfiguration(machine=sizes).address_bits,
         "most_tokens": MOST_TOKENS,
         "descriptors": [(each, _KINDS[name]) for name, each in DESCRIPTORS.items()],
         "registers": REGISTERS,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -119,8 +118,6 @@ class Hardware:
         A transposer for tiles of the stored tensors.
     stall : float
         How often each stream pauses, each by itself.
-    transposer_sources : sequence of Path, optional
-        Other files than the manifest names.
     alter : callable
         Called with each job of the array before it runs, to change it.
     """
@@ -129,7 +126,6 @@ class Hardware:
     array: Module
     transposer: Module
     stall: float = 0.0
-    transposer_sources: Sequence[Path] | None = None
     alter: Callable[[Job], None] = lambda job: None
 
 
@@ -190,7 +186,6 @@ def transpose(hardware: Hardware, tensors: Sequence[StoredTensor]) -> Transposed
         },
         stall_in=hardware.stall,
         stall_out=hardware.stall,
-        sources=hardware.transposer_sources,
     )
     came = (np.flatnonzero(streamed.words["m_axis_tlast"]) + 1).tolist()
     assert came == ends.tolist(), f"transposed packets end after beats {came}, not {ends.tolist()}"

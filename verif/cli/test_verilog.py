@@ -16,6 +16,7 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "mxfp8_e2m5_decoder.v" in capsys.readouterr().out
     assert sorted(p.name for p in (tmp_path / "v").iterdir()) == [
         "manifest.json",
+        "mxfp8_e2m5_decoder.f",
         "mxfp8_e2m5_decoder.v",
     ]
 
@@ -26,7 +27,7 @@ def test_the_header_goes_along_with_all_units(
     monkeypatch.setattr("mxsafe.cli.verilog.units_of", lambda format: ["decoder"])
     assert run("verilog", "--out", tmp_path) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["manifest.json", HEADER_FILE, "mxsf_decoder.v"]
+    assert names == ["README.md", "manifest.json", HEADER_FILE, "mxsf_decoder.f", "mxsf_decoder.v"]
     assert (tmp_path / HEADER_FILE).read_text() == c_header()
 
 

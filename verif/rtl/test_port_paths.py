@@ -80,15 +80,13 @@ def test_streams(modules: dict[str, Module], tmp_path: Path, tally: Tally) -> No
 def test_a_path_is_found_and_named(modules: dict[str, Module], tmp_path: Path) -> None:
     """Through registers that answer at once, deep in a machine; and one that may be."""
     module = modules["mxsf_accelerator_small"]
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(
+    wrong = mutated(
         module,
-        "registers_small",
         "assign s_axi_rresp = 2'h0",
         "assign s_axi_rresp = {s_axi_arvalid, 1'h0}",
         tmp_path / "wrong",
     )
-    design = Design(sources, tmp_path / "design")
+    design = Design(wrong.sources, tmp_path / "design")
     with pytest.raises(
         AssertionError, match=r"s_axi_arvalid -> registers\.s_axi_arvalid -> .*rresp"
     ):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,7 +138,6 @@ def check_program(
     latency: int | tuple[int, int],
     pause: float,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> dict[str, int]:
     """Memory after a program must be the interpreter's, byte for byte; return the counters.
 
@@ -157,7 +155,6 @@ def check_program(
         latency=latency,
         pause=pause,
         seed=seed,
-        sources=sources,
     )
     (result,) = ended.runs
     _require_constants(ended.registers, configuration)
@@ -224,7 +221,6 @@ def check_resets(
     moments: Sequence[int],
     *,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> None:
     """A program that is reset after so many clocks, once for each, must run whole afterwards.
 
@@ -234,7 +230,7 @@ def check_resets(
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
-    shortest = max(1, RegistersConfiguration.of(configuration).reset_stages)
+    shortest = max(1, RegistersConfiguration(machine=configuration).reset_stages)
     runs = [
         replace(
             program.run,
@@ -254,7 +250,6 @@ def check_resets(
         latency=(5, 60),
         pause=0.2,
         seed=seed,
-        sources=sources,
     )
     assert len(ended.runs) == len(moments) + 1
     for run, result in zip(runs, ended.runs, strict=False):

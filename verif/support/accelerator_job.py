@@ -127,7 +127,6 @@ def run_programs(
     latency: int | tuple[int, int] = 20,
     pause: float = 0.0,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> Ended:
     """Run programs one after the other on a simulated machine.
 
@@ -147,8 +146,6 @@ def run_programs(
     seed : int
         Of pauses and latencies, of what registers and buffers hold at first, and of where memory
         begins: addresses here are relative to that.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     """
     fewest, most = (latency, latency) if isinstance(latency, int) else latency
     size = module.ports["m_axi_rdata"].width // 8
@@ -180,7 +177,7 @@ def run_programs(
         simulate(
             simulator,
             top,
-            (bench, MEMORY, *(sources or module.sources)),
+            (bench, MEMORY, *(module.sources)),
             "verif.bench.accelerator",
             {"MXSAFE_JOB": json.dumps(job)},
             power_up=seed + 1,

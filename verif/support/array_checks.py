@@ -1,7 +1,4 @@
-"""What an array is held to: jobs of matrix products, and the model's answers to them.
-
-Each check takes `sources` so that broken arrays can be put to it too.
-"""
+"""What an array is held to: jobs of matrix products, and the model's answers to them."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -48,7 +45,6 @@ __all__ = [
 
 Block = int | tuple[int, int]
 Shape = tuple[int, ...]
-Sources = Sequence[Path] | None
 
 
 def small_array(
@@ -259,7 +255,6 @@ def check_products(
     stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sources = None,
 ) -> Result:
     """Products come out as `matmul` has them, and nothing is flagged."""
     result = run_products(
@@ -269,7 +264,6 @@ def check_products(
         stall=stall,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
     )
     check_result(module, products, result)
     return result
@@ -283,13 +277,13 @@ def check_result(module: Module, products: Sequence[Product], result: Result) ->
 
 
 def check_short_tiles(
-    simulator: str, module: Module, *, stall: Stall = 0.0, seed: int = 1, sources: Sources = None
+    simulator: str, module: Module, *, stall: Stall = 0.0, seed: int = 1
 ) -> Result:
     """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(11)
     products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
-    return check_products(simulator, module, products, stall=stall, seed=seed, sources=sources)
+    return check_products(simulator, module, products, stall=stall, seed=seed)
 
 
 def check_resets(
@@ -298,7 +292,6 @@ def check_resets(
     *,
     every: int = 1,
     stall: Stall = 0.0,
-    sources: Sources = None,
 ) -> Result:
     """A reset at any moment, of one clock or of four, leaves nothing of what was under way.
 
@@ -309,12 +302,10 @@ def check_resets(
     products = [operands(rng, 16, lanes, 16, lanes), *random_products(5, 4, 4, 40, 8)]
     # Every phase of the tiles of one beat at both lengths of reset, then moments further on.
     moments = [*np.repeat(np.arange(6, 30), 2).tolist(), *rng.integers(30, 120, 8).tolist()]
-    return check_products(
-        simulator, module, products, stall=stall, resets_after=moments[::every], sources=sources
-    )
+    return check_products(simulator, module, products, stall=stall, resets_after=moments[::every])
 
 
-def check_out_of_step(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_out_of_step(simulator: str, module: Module) -> None:
     """The first operand says where a tile ends; from a disagreement on every row is flagged."""
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
@@ -327,52 +318,48 @@ def check_out_of_step(simulator: str, module: Module, *, sources: Sources = None
         job["w_last"][0] = True
 
     for alter in (missing, extra):
-        result = run_products(simulator, module, [product], alter=alter, sources=sources)
+        result = run_products(simulator, module, [product], alter=alter)
         _compare(module, [product], result.products)
         assert result.out_of_step.all(), f"tlast {alter.__name__} was not flagged"
         assert not result.overlong.any()
 
 
-def check_overlong_block(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_overlong_block(simulator: str, module: Module) -> None:
     """A block of one beat more than the sums hold is flagged from its tile on."""
     p = module.parameters
     rows, block = p["pu_rows"] * p["rows"], p["block"]
     short = operands(np.random.default_rng(6), rows, block, 1, block)
     long = operands(np.random.default_rng(7), rows, block + 1, 1, block)
-    check_products(simulator, module, [short, long, short], sources=sources)
+    check_products(simulator, module, [short, long, short])
 
     def join(job: Job) -> None:
         """Let the second product's block of `block` go on into the block after it."""
         ends = np.flatnonzero(job["a_block_last"])
         job["a_block_last"][ends[1]] = False
 
-    result = run_products(
-        simulator, module, [short, long, short], alter=join, sources=sources, stall=0.2
-    )
+    result = run_products(simulator, module, [short, long, short], alter=join, stall=0.2)
     assert result.overlong[rows:].all(), "a block of a beat too many was not flagged"
     assert not result.out_of_step.any()
 
 
-def check_overlong_tile(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_overlong_tile(simulator: str, module: Module) -> None:
     """A tile of one beat more than its sums hold is flagged, in one piece or going on."""
     p = module.parameters
     rows, lanes, inner = p["pu_rows"] * p["rows"], p["lanes"], p["inner"]
     rng = np.random.default_rng(16)
     whole, beat = (operands(rng, rows, k, 1, lanes) for k in (inner, lanes))
-    check_products(simulator, module, [whole, beat, whole], sources=sources)
+    check_products(simulator, module, [whole, beat, whole])
 
     def go_on(job: Job) -> None:
         """Let the second product, of one beat, go on from the first."""
         job["a_first"][inner // lanes] = False
 
-    result = run_products(
-        simulator, module, [whole, beat, whole], alter=go_on, sources=sources, stall=0.2
-    )
+    result = run_products(simulator, module, [whole, beat, whole], alter=go_on, stall=0.2)
     assert result.overlong[rows:].all(), "a tile of a beat too many was not flagged"
     assert not result.out_of_step.any()
 
 
-def check_distances(simulator: str, module: Module, *, sources: Sources = None) -> Result:
+def check_distances(simulator: str, module: Module) -> Result:
     """Blocks at every distance below their anchors: those of rows, of columns and of both."""
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
@@ -386,10 +373,10 @@ def check_distances(simulator: str, module: Module, *, sources: Sources = None) 
             scales = (150 - rng.integers(0, spread, q.scales.shape)).astype(np.uint8)
             pair.append(mx.QuantizedTensor(q.codes, scales, q.format, q.block, q.axis))
         products.append((pair[0], pair[1]))
-    return check_products(simulator, module, products, stall=0.1, sources=sources)
+    return check_products(simulator, module, products, stall=0.1)
 
 
-def check_scales_above_anchors(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_scales_above_anchors(simulator: str, module: Module) -> None:
     """A block whose scale is above the anchor makes NaN of its row, in that tile alone."""
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
@@ -408,9 +395,7 @@ def check_scales_above_anchors(simulator: str, module: Module, *, sources: Sourc
         words = job["a"]
         words[1, start + row] = words[1, start + rows + row] + 1
 
-    result = run_products(
-        simulator, module, [(a, w), (a, w)], alter=raised, sources=sources, stall=0.1
-    )
+    result = run_products(simulator, module, [(a, w), (a, w)], alter=raised, stall=0.1)
     expected = mx.matmul(a, w, arithmetic="window", window=p["window"], inner=p["inner"])
     assert len(a.scales[0]) == beats
     assert_equal("product", result.products[1].view(np.uint32), expected.view(np.uint32))
@@ -418,7 +403,7 @@ def check_scales_above_anchors(simulator: str, module: Module, *, sources: Sourc
     assert_equal("product", result.products[0].view(np.uint32), expected.view(np.uint32))
 
 
-def check_special_codes(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_special_codes(simulator: str, module: Module) -> None:
     """A code for NaN or Inf, at the start, within or at the end of a block, spoils that alone."""
     p = module.parameters
     fmt = module.format
@@ -433,7 +418,7 @@ def check_special_codes(simulator: str, module: Module, *, sources: Sources = No
         code = rng.choice(_foreign_codes(fmt)[:-1])
         (a.codes[k % rows] if k % 2 else w.codes[:, k % columns])[k] = code
         products.append((a, w))
-    result = check_products(simulator, module, products, sources=sources)
+    result = check_products(simulator, module, products)
     share = np.isnan(np.stack(result.products)).mean(axis=(1, 2))
     assert ((share > 0) & (share < 1)).all()
 
@@ -446,7 +431,6 @@ def check_formats_at_run_time(
     size: int = 4,
     deepest: int = 36,
     stall: Stall = 0.0,
-    sources: Sources = None,
 ) -> Result:
     """Products of all pairs of formats that the operands can have, one after the other."""
     assert module.operands is not None
@@ -458,10 +442,10 @@ def check_formats_at_run_time(
     pairs = len(choices[0]) * len(choices[1])
     products = random_products(21, turns * pairs, size, deepest, block, *choices)
     assert len({(a.format.name, w.format.name) for a, w in products}) == pairs
-    return check_products(simulator, module, products, stall=stall, sources=sources)
+    return check_products(simulator, module, products, stall=stall)
 
 
-def check_full_queue(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_full_queue(simulator: str, module: Module) -> None:
     """Without a sink as many tiles end as have room; then beats enter that do not end one.
 
     What is on offer stays, though a block gets too long meanwhile.
@@ -490,7 +474,6 @@ def check_full_queue(simulator: str, module: Module, *, sources: Sources = None)
         simulator,
         module,
         stimulus,
-        sources=sources,
         unsettled=module.latency + 2,
         watched=watched,
     )
@@ -505,7 +488,7 @@ def check_full_queue(simulator: str, module: Module, *, sources: Sources = None)
     assert log["m_axis_c_tuser"][valid][-1] == 2, "a block of too many beats was not flagged"
 
 
-def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = None) -> None:
+def check_continued_tiles(simulator: str, module: Module) -> None:
     """A tile without `first` goes on from the results before it, or from +0 after a reset.
 
     With `first` it drops what came before.
@@ -522,23 +505,19 @@ def check_continued_tiles(simulator: str, module: Module, *, sources: Sources = 
     def first_again(job: Job) -> None:
         job["a_first"][16 // p["lanes"]] = True
 
-    continued = run_products(simulator, module, [begin, end], alter=without_first, sources=sources)
+    continued = run_products(simulator, module, [begin, end], alter=without_first)
     _compare(module, [begin, (a, w)], continued.products)
-    dropped = run_products(simulator, module, [(a, w)], alter=first_again, sources=sources)
+    dropped = run_products(simulator, module, [(a, w)], alter=first_again)
     _compare(module, [end], dropped.products)
 
     def no_first(job: Job) -> None:
         job["a_first"][0] = False
 
-    after_reset = run_products(
-        simulator, module, [(a, w)], alter=no_first, resets_after=[40], sources=sources
-    )
+    after_reset = run_products(simulator, module, [(a, w)], alter=no_first, resets_after=[40])
     _compare(module, [(a, w)], after_reset.products)
 
 
-def check_continued_tiles_with_stalls(
-    simulator: str, module: Module, *, sources: Sources = None
-) -> None:
+def check_continued_tiles_with_stalls(simulator: str, module: Module) -> None:
     """Tiles without `first`, one after the other, whose results have to wait.
 
     Blocks of one beat keep the accumulators busy; between longer ones they rest.
@@ -554,9 +533,7 @@ def check_continued_tiles_with_stalls(
         a, w = operands(np.random.default_rng(14), rows, sum(lengths), columns, block)
         a, w = _prepared(module, a, w, lengths)
         parts = _parts(a, w, lengths)
-        result = run_products(
-            simulator, module, parts, stall=(0.1, 0.4), alter=without_first, sources=sources
-        )
+        result = run_products(simulator, module, parts, stall=(0.1, 0.4), alter=without_first)
         so_far = [_part(a, w, slice(0, int(end))) for end in np.cumsum(lengths)]
         _compare(module, so_far, result.products)
 

@@ -77,7 +77,6 @@ def run_products(
     stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     alter: Callable[[Job], None] = lambda job: None,
     progress: Path | None = None,
 ) -> Result:
@@ -96,8 +95,6 @@ def run_products(
     resets_after : sequence of int
         Before the job, start it and reset after so many cycles, once for each number; resets of
         one clock and of four take turns.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     alter : callable
         Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
         ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
@@ -112,7 +109,6 @@ def run_products(
         stall=stall,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
         alter=alter,
         progress=progress,
     )
@@ -127,7 +123,6 @@ def run_jobs(
     stall: Stall = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     alter: Callable[[Job], None] = lambda job: None,
     progress: Path | None = None,
 ) -> list[Result]:
@@ -170,7 +165,7 @@ def run_jobs(
         simulate(
             simulator,
             top.name,
-            sources or top.sources,
+            top.sources,
             "verif.bench.array",
             {
                 "MXSAFE_STIMULUS": str(stimulus),

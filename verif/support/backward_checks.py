@@ -71,9 +71,9 @@ def _kinds(rng: np.random.Generator, shape: tuple[int, int]) -> Iterator[PairedR
 
 
 def _lengths(rng: np.random.Generator, depth: int) -> Iterator[int]:
-    """Beats of rows: some of one beat in turn, of the whole memory, and one that does not fit."""
+    """Beats of rows: some of one beat in turn, of the whole memory, and two that do not fit."""
     yield 2
-    yield from (1, 1, 1, 2, 1, depth, depth - 1, 3, depth + 3)
+    yield from (1, 1, 1, 2, 1, depth, depth - 1, 3, depth + 3, depth + 1)
     while True:
         yield int(rng.integers(1, depth + 1))
 

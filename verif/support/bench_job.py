@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ def run_bench(
     module: Module,
     bench: str,
     job: Mapping[str, Any],
-    *,
-    sources: Sequence[Path] | None = None,
 ) -> Any:
     """Run a job on a design and return what the bench logged.
 
@@ -30,8 +28,6 @@ def run_bench(
         A module of `verif.bench`, which reads MXSAFE_JOB and writes MXSAFE_LOG.
     job : Mapping
         Whatever the bench wants, in values that JSON can hold.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     """
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix=f"{bench}-") as folder:
         given, log = Path(folder) / "job.json", Path(folder) / "log.json"
@@ -39,7 +35,7 @@ def run_bench(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             f"verif.bench.{bench}",
             {"MXSAFE_JOB": str(given), "MXSAFE_LOG": str(log)},
         )

@@ -83,7 +83,6 @@ def check_blocks(
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     steady: bool = False,
 ) -> Streamed:
     """Beats come out as the model has them; if they are steady one a clock."""
@@ -99,7 +98,6 @@ def check_blocks(
         stall_in=stall_in,
         stall_out=stall_out,
         resets_after=resets_after,
-        sources=sources,
         steady={"tiles": int(shape == "tiles")} if "tiles" in ports else {},
     )
     length, span = _span(module, shape)

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from verif.support.bench_job import run_bench
@@ -101,7 +100,6 @@ def check_block_memory(
     phases: int,
     *,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """What is read is what was written, whoever wrote it; returns the beats and words compared."""
     model = _Model(module, seed)
@@ -109,7 +107,7 @@ def check_block_memory(
         "seed": seed,
         "phases": [model.fill(), *(model.phase(12) for _ in range(phases)), model.all_words()],
     }
-    log = run_bench(simulator, module, "block_memory", job, sources=sources)
+    log = run_bench(simulator, module, "block_memory", job)
     for got, wanted in zip(log["read"], model.read, strict=True):
         if wanted[0] < 0:
             got[0] = -1  # beyond the end any data will do

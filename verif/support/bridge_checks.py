@@ -6,7 +6,6 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from verif.support.bench_job import run_bench
@@ -199,7 +198,6 @@ def check_bridge(
     count: int,
     *,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> Counter[int]:
     """Answers, registers and memory are the model's; returns how often each status was answered."""
     assert module.parameters == {"memory_bytes": 4 * MEMORY_WORDS, "patience": PATIENCE}
@@ -215,7 +213,7 @@ def check_bridge(
         "memory": memory,
         "bus_errors": BUS_ERRORS,
     }
-    log = run_bench(simulator, module, "serial_bridge", job, sources=sources)
+    log = run_bench(simulator, module, "serial_bridge", job)
     statuses: Counter[int] = Counter()
     for number, (episode, got) in enumerate(zip(episodes, log["answers"], strict=True)):
         if episode["reset"] or episode["resets"] is not None:

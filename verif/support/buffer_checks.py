@@ -1,7 +1,6 @@
 """What the buffers of the machine are held to: random accesses, and lists as memories."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -122,9 +121,7 @@ def _joined(halves: Sequence[int | None], bits: int) -> int | None:
     return sum(half << bits * place for place, half in enumerate(halves) if half is not None)
 
 
-def check_operand_buffer(
-    simulator: str, module: Module, rows: int, *, sources: Sequence[Path] | None = None
-) -> int:
+def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
     """Codes and scales are read as they were written; returns how many values were compared."""
     sizes = module.parameters
     is_late = sizes.get("target") == "fpga"
@@ -140,7 +137,7 @@ def check_operand_buffer(
     stimulus.fill("vector_codes", code_places)
     stimulus.fill("vector_scales", scale_places)
     first = stimulus.first
-    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=first)
+    log = run_lockstep(simulator, module, stimulus.words, unsettled=first)
     pins = {name: stimulus.values(log, name) for name in log}
     expected: dict[str, list[Any]] = {}
     word = sizes["word_bits"]
@@ -180,9 +177,7 @@ def check_operand_buffer(
     return _compare("operand buffer differs in", first, log, expected)
 
 
-def check_vector_buffer(
-    simulator: str, module: Module, rows: int, *, sources: Sequence[Path] | None = None
-) -> int:
+def check_vector_buffer(simulator: str, module: Module, rows: int) -> int:
     """Beats are read as they were written, by those whose turn it is; returns what was compared.
 
     Where turns come a clock later, a user with a turn has it whatever it wants then, and what it
@@ -198,7 +193,7 @@ def check_vector_buffer(
     stimulus.use((*writers, *readers), places)
     stimulus.fill("gemm", places, rows=1 + is_late)
     first = stimulus.first
-    log = run_lockstep(simulator, module, stimulus.words, sources=sources, unsettled=first)
+    log = run_lockstep(simulator, module, stimulus.words, unsettled=first)
     pins = {name: stimulus.values(log, name) for name in log}
     memories = [_Memory(depth, bits) for _ in range(banks)]
     shows: dict[str, int | None] = dict.fromkeys(readers)

@@ -44,15 +44,16 @@ def assert_equal(
         first = int(wrong[0])
         place: tuple[int, ...] = ()
         if got.ndim > 1:
-            place = tuple(int(at[0]) for at in np.nonzero(got[first] != expected[first]))
-        name = f".{fields[place[0]]}" if fields and place else "".join(f"[{at}]" for at in place)
+            place = tuple(int(each[0]) for each in np.nonzero(got[first] != expected[first]))
+        at = first, *place
+        name = f".{fields[place[0]]}" if fields and place else "".join(f"[{i}]" for i in place)
         inputs = [
-            f"{key} = {_shown(values[first][place] if _suits(values, got) else values[first])}"
+            f"{key} = {_shown(values[at] if _suits(values, got) else values[first])}"
             for key, values in context.items()
         ]
         raise AssertionError(
             f"{what}: {len(wrong)} of {len(got)} differ; the first is item {first}{name}: "
-            f"got {_shown(got[first][place])}, expected {_shown(expected[first][place])}"
+            f"got {_shown(got[at])}, expected {_shown(expected[at])}"
             + (f", for {', '.join(inputs)}" if inputs else "")
         )
     return int(got.size)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,8 +47,6 @@ def check_verdicts(
     module: Module,
     machine: MachineConfiguration,
     count: int,
-    *,
-    sources: list[Path] | None = None,
 ) -> Counter[str]:
     """Verdicts are the assembler's; returns how many there are of each."""
     rng = np.random.default_rng(11)
@@ -64,7 +61,7 @@ def check_verdicts(
     stimulus = {"descriptor": rows.reshape(len(raw) + module.latency, -1)}
     if "rst" in module.ports:
         stimulus["rst"] = np.zeros((len(raw) + module.latency, 1), np.uint8)
-    log = run_lockstep(simulator, module, stimulus, sources=sources, unsettled=module.latency)
+    log = run_lockstep(simulator, module, stimulus, unsettled=module.latency)
     got = module.ports["error"].numbers(log["error"])[module.latency :]
     model = np.array([ERRORS[name] for name in names])
     assert_equal("verdicts differ", got, model, descriptor=np.array([w.hex() for w in raw]))
@@ -115,8 +112,6 @@ def check_fetch(
     module: Module,
     machine: MachineConfiguration,
     programs: Sequence[dict[str, Any]],
-    *,
-    sources: list[Path] | None = None,
 ) -> int:
     """Descriptors come in order up to the first error; returns how many came."""
     size = machine.word_bytes
@@ -130,7 +125,7 @@ def check_fetch(
         "first_bits": fields["first"],
         "programs": programs,
     }
-    logs = run_bench(simulator, module, "fetch", options, sources=sources)
+    logs = run_bench(simulator, module, "fetch", options)
     came = failed = 0
     for number, (program, log) in enumerate(zip(programs, logs, strict=True)):
         raw = b"".join(word.to_bytes(size, "little") for word in program["words"])
@@ -166,8 +161,6 @@ def check_registers(
     simulator: str,
     module: Module,
     machine: MachineConfiguration,
-    *,
-    sources: list[Path] | None = None,
 ) -> int:
     """Run the bench; returns how many reads were compared."""
     masks = {}
@@ -181,19 +174,19 @@ def check_registers(
         "constants": constant_registers(machine),
         "held": masks,
         "counters": list(COUNTERS),
-        "reset_stages": RegistersConfiguration.of(machine).reset_stages,
+        "reset_stages": RegistersConfiguration(machine=machine).reset_stages,
     }
-    compared = run_bench(simulator, module, "registers", options, sources=sources)["compared"]
+    compared = run_bench(simulator, module, "registers", options)["compared"]
     assert compared > 0
     return int(compared)
 
 
-def check_moments(simulator: str, module: Module, *, sources: list[Path] | None = None) -> int:
+def check_moments(simulator: str, module: Module) -> int:
     """Run the bench of moments; returns how many reads and levels were compared."""
     options = {
         "addresses": {register.name: register.address for register in REGISTERS},
         "events": [name for name in COUNTERS if name != "cycles"],
     }
-    log = run_bench(simulator, module, "register_moments", options, sources=sources)
+    log = run_bench(simulator, module, "register_moments", options)
     assert log["compared"] > 0
     return int(log["compared"])

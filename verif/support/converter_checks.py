@@ -1,7 +1,4 @@
-"""What a converter is held to: beats of floats, and the model's answers to them.
-
-Each check takes `sources` so that broken converters can be put to it too.
-"""
+"""What a converter is held to: beats of floats, and the model's answers to them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +117,6 @@ def check_beats(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Beats come out as the model has them, each `latency` clocks after it went in or later."""
     words, last = beats
@@ -136,7 +132,6 @@ def check_beats(
         stall_out=stall_out,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
     )
     expected = _expected(module, beats)
     got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
@@ -153,9 +148,7 @@ def check_beats(
     return streamed
 
 
-def check_long_blocks(
-    simulator: str, module: Module, *, sources: Sequence[Path] | None = None
-) -> Streamed:
+def check_long_blocks(simulator: str, module: Module) -> Streamed:
     """Whole blocks and shorter ones, many at once, wait anywhere in a chain of many stages."""
     p = module.parameters
     stages = p["block_beats"]
@@ -172,5 +165,4 @@ def check_long_blocks(
         stall_in=0.15,
         stall_out=0.4,
         resets_after=(stages // 2, stages + 3, 2 * stages),
-        sources=sources,
     )

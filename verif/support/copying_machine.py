@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import connect, flipped
 
 from mxsafe.rtl.accelerator.accelerator import Accelerator
@@ -30,8 +30,24 @@ def _elaborate(self: Accelerator, platform: object) -> Module:
     place(m, platform, "registers", registers)
     connect(m, flipped(self.s_axi), registers.s_axi)
     axi, bits = self.m_axi, self.config.machine.data_width
-    beats = Array(Signal(bits, name=f"beat_{at}") for at in range(COPIED_BEATS))
-    read, written = (Signal(range(COPIED_BEATS + 1), name=n) for n in ("read", "written"))
+    beats = Signal(COPIED_BEATS * bits)
+    number = Signal(range(COPIED_BEATS))
+    with m.If(axi.rvalid & axi.rready | axi.wvalid & axi.wready):
+        m.d.sync += [beats.eq(Cat(beats[bits:], axi.rdata)), number.eq(number + 1)]
+    begins = registers.start
+    # What it does, one after the other, and what ends each of them.
+    for does, ends in (
+        (axi.arvalid, axi.arready),
+        (axi.rready, axi.rvalid & axi.rlast),
+        (axi.awvalid, axi.awready),
+        (axi.wvalid, axi.wready & axi.wlast),
+        (axi.bready, axi.bvalid),
+        (registers.is_done, Const(1)),
+    ):
+        state = Signal(name=f"does_{does.name}")
+        m.d.sync += state.eq(begins | state & ~ends)
+        m.d.comb += does.eq(state)
+        begins = state & ends
     m.d.comb += [
         self.irq.eq(registers.irq),
         registers.quiet.eq(1),
@@ -44,41 +60,9 @@ def _elaborate(self: Accelerator, platform: object) -> Module:
             for c in ("ar", "aw")
             for name, value in burst_constants(c, bits).items()
         ),
-        axi.wdata.eq(beats[written]),
+        axi.wdata.eq(beats[:bits]),
         axi.wstrb.eq(-1),
-        axi.wlast.eq(written == COPIED_BEATS - 1),
+        axi.wlast.eq(number == COPIED_BEATS - 1),
         registers.stopped.eq(0),
     ]
-    with m.FSM():
-        with m.State("rest"):
-            m.d.sync += [read.eq(0), written.eq(0)]
-            with m.If(registers.start):
-                m.next = "ask"
-        with m.State("ask"):
-            m.d.comb += axi.arvalid.eq(1)
-            with m.If(axi.arready):
-                m.next = "read"
-        with m.State("read"):
-            m.d.comb += axi.rready.eq(1)
-            with m.If(axi.rvalid):
-                m.d.sync += [beats[read].eq(axi.rdata), read.eq(read + 1)]
-                with m.If(axi.rlast):
-                    m.next = "offer"
-        with m.State("offer"):
-            m.d.comb += axi.awvalid.eq(1)
-            with m.If(axi.awready):
-                m.next = "write"
-        with m.State("write"):
-            m.d.comb += axi.wvalid.eq(1)
-            with m.If(axi.wready):
-                m.d.sync += written.eq(written + 1)
-                with m.If(axi.wlast):
-                    m.next = "wait"
-        with m.State("wait"):
-            m.d.comb += axi.bready.eq(1)
-            with m.If(axi.bvalid):
-                m.next = "done"
-        with m.State("done"):
-            m.d.comb += registers.is_done.eq(1)
-            m.next = "rest"
     return m

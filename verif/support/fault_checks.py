@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +88,6 @@ def check_faults(
     faults: Sequence[Fault],
     *,
     seed: int = 1,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """Each error must be told with its descriptor, and a right program must run after each.
 
@@ -123,7 +121,6 @@ def check_faults(
         latency=(5, 40),
         pause=0.1,
         seed=seed,
-        sources=sources,
     )
     assert len(ended.runs) == len(runs) == 2 * len(faults) + 2
     expected = image.memory.copy()

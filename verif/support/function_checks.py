@@ -153,7 +153,6 @@ def check_stream(
     stall: float,
     resets_after: Sequence[int] = range(1, 16),
     still: bool = False,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """Beats of numbers through a stream unit, with resets before; packets have many lengths.
 
@@ -189,7 +188,6 @@ def check_stream(
         stall_out=stall,
         still=still,
         resets_after=resets_after if stall else (),
-        sources=sources,
     )
     words = streamed.words
     got = words["m_axis_tdata"].reshape(-1).view(np.uint32).astype(np.int64)

@@ -1,6 +1,5 @@
 """What the engine of products is held to: random descriptors over random buffers, and `matmul`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
+from mxsafe.formats import MX_FORMATS
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS
 from mxsafe.model.gemm import Arithmetic, matmul
-from mxsafe.rtl.accelerator.gemm_engine import LANES, GemmEngine, GemmEngineConfiguration
+from mxsafe.rtl.accelerator.gemm_engine import LANES, GemmEngine
 from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.units import array_unit
 
 __all__ = ["Case", "Descriptor", "check_case", "check_outside", "gemm_engine", "random_case"]
 
@@ -33,15 +32,12 @@ def gemm_engine(
     folder: Path, arithmetic: Arithmetic, format_w: str = "mxsf", **others: Any
 ) -> Module:
     """An engine with an array of 2x2 units of 2x2 MACs and small buffers, in `folder`."""
-    options = ({"accumulators": 2} if arithmetic == "exact" else {}) | others
-    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": LANES} | {
-        name: options.pop(name) for name in ("lanes",) if name in options
-    }
-    array = array_unit(
-        arithmetic, MX_FORMATS["mxsf"], format_w=OPERAND_FORMATS[format_w], **sizes, **options
+    sizes: dict[str, Any] = {"rows": 4, "unit_rows": 2, "conversions": ()}
+    buffers = {"a_beats": 64, "w_beats": 96, "vector_banks": 1, "bank_beats": 64}
+    machine = MachineConfiguration(
+        arithmetic=arithmetic, format_w=format_w, **sizes, **buffers, **others
     )
-    config = GemmEngineConfiguration(array=array.config, a_beats=64, w_beats=96, vector_beats=48)
-    return generated(GemmEngine(config), folder)
+    return generated(GemmEngine(machine=machine), folder)
 
 
 @dataclass
@@ -184,12 +180,11 @@ def _run(
     case: Case,
     stall: float,
     pause: float,
-    sources: Sequence[Path] | None,
 ) -> tuple[dict[str, Any], NDArray[np.uint32]]:
     """Run a case; returns the log, and the vector buffer afterwards."""
     options = {"seed": 1, "stall": stall, "pause": pause}
     options |= {"limit": 200_000, "patience": _PATIENCE}
-    log = run_bench(simulator, module, "gemm_engine", case.job() | options, sources=sources)
+    log = run_bench(simulator, module, "gemm_engine", case.job() | options)
     vector = case.vector.copy()
     for address, word in log["writes"]:
         assert address < len(vector), f"vector beat {address} is written"
@@ -206,10 +201,9 @@ def check_case(
     stall: float = 0.0,
     pause: float = 0.0,
     gapless: bool = False,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """The vector buffer is as `matmul` has it; returns how many rows were written."""
-    log, vector = _run(simulator, module, case, stall, pause, sources)
+    log, vector = _run(simulator, module, case, stall, pause)
     assert log["error"] == 0, f"error {log['error']}"
     assert len(log["done"]) == len(case.descriptors)
     assert_equal("vector beats", vector, case.image(), beat=np.arange(len(vector)))
@@ -232,11 +226,9 @@ def check_outside(
     module: Module,
     case: Case,
     number: int,
-    *,
-    sources: Sequence[Path] | None = None,
 ) -> int:
     """The descriptor of that number reaches outside: it fails, and all before it are done."""
-    log, vector = _run(simulator, module, case, 0.2, 0.0, sources)
+    log, vector = _run(simulator, module, case, 0.2, 0.0)
     assert log["error"] == ERRORS["address"], f"error {log['error']} of descriptor {number}"
     done = len(log["done"])
     assert done == number, f"{done} descriptors were done before the error of {number}"

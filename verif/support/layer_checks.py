@@ -1,7 +1,4 @@
-"""What a layer is held to: operands, and the model's answers to them.
-
-Each check takes `sources` so that broken layers can be put to it too.
-"""
+"""What a layer is held to: operands, and the model's answers to them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -190,7 +187,6 @@ def check_layers(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> tuple[LayerRun, int]:
     """Layers come out as the model has them, nothing is flagged; returns the run and the codes."""
     run = run_layers(
@@ -202,7 +198,6 @@ def check_layers(
         stall_out=stall_out,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
     )
     codes = sum(
         compare_beats(module, got, pair, numbers)

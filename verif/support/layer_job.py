@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +135,6 @@ def run_layers(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     alter: Callable[[Job], None] = lambda job: None,
 ) -> LayerRun:
     """Send operands through a layer, one pair after the other, until nothing comes out any more.
@@ -149,7 +147,7 @@ def run_layers(
     operands : sequence of (weights, samples)
     added : sequence of Added
         For each of them what the layer's stages add, if it has such.
-    stall_in, stall_out, seed, resets_after, sources
+    stall_in, stall_out, seed, resets_after
         See `run_stream`.
     alter : callable
         Called with the job before it runs, to change it in place; the number of beats stays.
@@ -173,7 +171,6 @@ def run_layers(
         stall_out=stall_out,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
     )
     return _received(module, schedules, streamed)
 

@@ -1,8 +1,5 @@
 """What both ends of a serial line are held to: levels on the line, clock by clock."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,9 +50,7 @@ def random_line(seed: int, divisor: int, count: int) -> tuple[Levels, list[int |
     return np.concatenate([*parts, np.ones(12 * divisor, int)]), expected
 
 
-def check_receiver(
-    simulator: str, module: Module, count: int, *, sources: Sequence[Path] | None = None
-) -> int:
+def check_receiver(simulator: str, module: Module, count: int) -> int:
     """Bytes come as they were sent, and nothing else; returns how many."""
     divisor = module.parameters["divisor"]
     levels, expected = random_line(divisor, divisor, count)
@@ -66,7 +61,7 @@ def check_receiver(
     reset[:4] = 1
     ports = module.ports
     stimulus = {"line": ports["line"].words(levels), "rst": ports["rst"].words(reset)}
-    log = run_lockstep(simulator, module, stimulus, sources=sources, unsettled=5)
+    log = run_lockstep(simulator, module, stimulus, unsettled=5)
     found = {name: ports[name].numbers(log[name]) for name in ("valid", "data", "error")}
     events = np.flatnonzero(found["valid"] | found["error"])
     got = [int(found["data"][at]) if found["valid"][at] else BROKEN for at in events]
@@ -76,9 +71,7 @@ def check_receiver(
     return len(got)
 
 
-def check_transmitter(
-    simulator: str, module: Module, clocks: int, *, sources: Sequence[Path] | None = None
-) -> int:
+def check_transmitter(simulator: str, module: Module, clocks: int) -> int:
     """The line in every clock, of random bytes and a reset among them; returns their number."""
     divisor, ports = module.parameters["divisor"], module.ports
     rng = np.random.default_rng(divisor)
@@ -89,7 +82,7 @@ def check_transmitter(
     reset[clocks // 3] = 1
     columns = {"valid": valid, "data": data, "rst": reset}
     stimulus = {name: ports[name].words(values) for name, values in columns.items()}
-    log = run_lockstep(simulator, module, stimulus, sources=sources, unsettled=2)
+    log = run_lockstep(simulator, module, stimulus, unsettled=2)
     ready, line = (ports[name].numbers(log[name]) for name in ("ready", "line"))
     expected, taken, free = np.ones(clocks + 11 * divisor, int), 0, 0
     for clock in range(3, clocks):

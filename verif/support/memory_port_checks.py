@@ -102,7 +102,6 @@ def run_memory_bench(
     bench: str,
     arrays: Mapping[str, NDArray[Any]],
     options: Mapping[str, Any],
-    sources: Sequence[Path] | None = None,
 ) -> Result:
     """Run a bench with a job of arrays and options."""
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="memory-") as folder:
@@ -111,7 +110,7 @@ def run_memory_bench(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             bench,
             {
                 "MXSAFE_JOB": str(job),
@@ -190,7 +189,6 @@ def check_reader(
     *,
     memory_words: int = 1024,
     wrong_beats: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> Result:
     """Words come as they stand in memory, those of each client in order, errors where they are.
 
@@ -220,7 +218,7 @@ def check_reader(
         },
     }
     result = run_memory_bench(
-        simulator, module, "verif.bench.memory_ports", {"memory": content}, options, sources
+        simulator, module, "verif.bench.memory_ports", {"memory": content}, options
     )
     got = module.ports["words_payload"].split_words(result.arrays["words"])
     wrong = np.zeros(memory_words * word_bytes // beat_bytes, np.bool_)
@@ -250,7 +248,6 @@ def check_writer(
     *,
     memory_words: int = 1024,
     wrong_beats: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> Result:
     """Words stand in memory where they should and nowhere else, and each end is told in time.
 
@@ -281,9 +278,7 @@ def check_writer(
         },
     }
     arrays = {"memory": content, "after": after.reshape(-1), "data": data}
-    result = run_memory_bench(
-        simulator, module, "verif.bench.memory_ports", arrays, options, sources
-    )
+    result = run_memory_bench(simulator, module, "verif.bench.memory_ports", arrays, options)
     got = result.arrays["memory"].reshape(-1, word_bytes)
     assert_equal("memory", got, after, word=np.arange(memory_words))
     told = np.cumsum([words for _, words in runs])[np.flatnonzero(tells)] * beats_of_word

@@ -1,7 +1,6 @@
 """What a binary32 multiplier is held to: operands of all kinds, and NumPy's answer to them."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,8 +170,6 @@ def check_products(
     module: Module,
     seed: int,
     share: int,
-    *,
-    sources: Sequence[Path] | None = None,
 ) -> Words:
     """Products of `share` pairs of each class are NumPy's; returns those.
 
@@ -184,7 +181,6 @@ def check_products(
         simulator,
         module,
         {name: words.view(np.uint8).reshape(-1, row) for name, words in operands.items()},
-        sources=sources,
     )
     a, b, got = (log[name].reshape(-1).view(np.uint32) for name in ("a", "b", "product"))
     expected = expected_products(a, b)

@@ -7,7 +7,8 @@ that of a DSP block of ECP5, for which Yosys has none, is ours (``ecp5_blocks.v`
 import hashlib
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from verif.support.manifest import Module
 from verif.support.proof import compared, run_yosys
 from verif.support.simulators import SCRATCH
 
-__all__ = ["NETLISTS", "netlist_sources", "prove_netlist"]
+__all__ = ["NETLISTS", "netlist_of", "prove_netlist"]
 
 NETLISTS = {
     "ecp5": (ECP5, "luts"),
@@ -33,8 +34,8 @@ _BLOCKS = Path(__file__).parent / "ecp5_blocks.v"
 _MODULE = re.compile(r"^module (\w+)\b.*?^endmodule$", re.DOTALL | re.MULTILINE)
 
 
-def netlist_sources(module: Module, kind: str, part: str | None = None) -> list[Path]:
-    """Files of a module with a netlist in them.
+def netlist_of(module: Module, kind: str, part: str | None = None) -> Module:
+    """A module with a netlist among its files.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def netlist_sources(module: Module, kind: str, part: str | None = None) -> list[
     top = part or module.name
     made = _netlist(module, kind, top)
     rest = [source for source in module.sources if part and source.stem != part]
-    return [*rest, made / NETLIST, made / _CELLS]
+    return replace(module, sources=(*rest, made / NETLIST, made / _CELLS))
 
 
 def _netlist(module: Module, kind: str, top: str) -> Path:
@@ -98,7 +99,7 @@ def _used(netlist: str, models: Mapping[str, str]) -> str:
     return "\n".join(used.values()) + "\n"
 
 
-def prove_netlist(module: Module, sources: Sequence[Path], folder: Path) -> None:
+def prove_netlist(module: Module, netlist: Module, folder: Path) -> None:
     """Prove that a netlist has its module's outputs, for all inputs in all clocks.
 
     Registers are 0 at first, as a reset leaves them. ABC finds those of source and netlist that are
@@ -106,13 +107,11 @@ def prove_netlist(module: Module, sources: Sequence[Path], folder: Path) -> None
 
     Parameters
     ----------
-    module : Module
-    sources : sequence of Path
-        The netlist and its cells.
+    module, netlist : Module
     folder : Path
         Where files are written.
     """
-    designs = {"source": module.sources, "netlist": sources}
+    designs = {"source": module.sources, "netlist": netlist.sources}
     script = []
     for name, files in designs.items():
         (folder / name).mkdir(parents=True)

@@ -67,7 +67,6 @@ def check_packing(
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Operand beats come out as they have to."""
     codes, scales, block_last, last = beats
@@ -83,7 +82,6 @@ def check_packing(
         stall_in=stall_in,
         stall_out=stall_out,
         resets_after=resets_after,
-        sources=sources,
     )
     rows, ends_block, ends_packet = _gathered(module, beats)
     index = np.arange(len(rows))

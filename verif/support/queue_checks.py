@@ -227,7 +227,6 @@ def check_programs(
     module: Module,
     programs: Sequence[Program],
     *,
-    sources: Sequence[Path] | None = None,
     without: Collection[str] = (),
 ) -> dict[str, int]:
     """Programs end as the model says, with tokens that are there; returns what was compared.
@@ -245,7 +244,7 @@ def check_programs(
         "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
         "programs": [program.job(at) for program, at in zip(programs, first, strict=True)],
     }
-    logs = run_bench(simulator, module, "queues", job, sources=sources)
+    logs = run_bench(simulator, module, "queues", job)
     assert len(logs) == len(programs)
     counts = {"descriptors": 0, "tokens": 0, "deadlocks": 0, "early": 0, "lacks": 0}
     for at, (program, log) in enumerate(zip(programs, logs, strict=True)):

@@ -48,7 +48,6 @@ def check_rows(
     stall_in: float = 0.0,
     stall_out: float = 0.0,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     skip: bool = False,
 ) -> Streamed:
     """Rows come out as the model has them; with `skip` without the first of their passes."""
@@ -71,7 +70,6 @@ def check_rows(
         stall_in=stall_in,
         stall_out=stall_out,
         resets_after=resets_after,
-        sources=sources,
         steady={"skip": int(skip)} if config["may_skip"] else None,
         silent="target" in config,  # for FPGAs it takes beats during reset too
     )

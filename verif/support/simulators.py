@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +52,6 @@ __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "runtime_libra
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
 
-_QUICK = Path(__file__).parents[1] / "bench" / "quick"
 _TIMESCALE = ("1ns", "1ps")
 # Lint is a test of its own; a build is not where its warnings belong.
 _VERILATOR_ARGS = (*POWER_UP, "-Wno-fatal")
@@ -131,7 +129,6 @@ def _tool_environment() -> dict[str, str]:
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
         "COCOTB_RESOLVE_X": "",  # what is unknown is no number
-        "MXSAFE_COCOTB_VERSION": version("cocotb"),
         **_verilator_root(),
     }
 
@@ -423,10 +420,9 @@ def simulate(
     begins = []
     if simulator == "verilator":
         begins = ["+verilator+rand+reset+2", f"+verilator+seed+{power_up}"]
-    path = mock.patch.object(sys, "path", [str(_QUICK), *sys.path])  # the runner copies it
     are_held = writes_at_edges and simulator == "icarus"
     writes = {"COCOTB_TRUST_INERTIAL_WRITES": "0" if are_held else "1"}
-    with mock.patch.dict(os.environ, _tool_environment() | writes), path:
+    with mock.patch.dict(os.environ, _tool_environment() | writes):
         records = "MXSAFE_RECORD" in os.environ
         with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="recorder-") as recorder:
             built = recording.recorded(top, sources, Path(recorder)) if records else sources
@@ -472,7 +468,6 @@ def run_lockstep(
     module: Module,
     stimulus: Mapping[str, Words],
     *,
-    sources: Sequence[Path] | None = None,
     unsettled: int = 0,
     watched: Sequence[str] = (),
     power_up: int = 1,
@@ -486,8 +481,6 @@ def run_lockstep(
         Unit without handshakes.
     stimulus : Mapping
         Words of every input but the clock, equally many rows.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
@@ -503,7 +496,7 @@ def run_lockstep(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             "verif.bench.lockstep",
             {
                 "MXSAFE_STIMULUS": str(stimulus_file),

@@ -113,7 +113,6 @@ def check_softmax(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     still: bool = False,
-    sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Results come out as the model has them.
 
@@ -131,7 +130,6 @@ def check_softmax(
         seed=seed,
         still=still,
         resets_after=resets_after,
-        sources=sources,
     )
     index = np.arange(len(results))
     got = module.ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"]).astype(np.uint32)
@@ -143,9 +141,7 @@ def check_softmax(
     return streamed
 
 
-def check_overlong_row(
-    simulator: str, module: Module, *, sources: Sequence[Path] | None = None
-) -> Streamed:
+def check_overlong_row(simulator: str, module: Module) -> Streamed:
     """Of a row that does not fit, what the memory holds is NaN; rows after it are as ever."""
     rng = np.random.default_rng(5)
     depth = module.parameters["depth"]
@@ -162,7 +158,6 @@ def check_overlong_row(
         [usual, long, usual],
         expected=(np.concatenate([results, cut, results]), np.concatenate([lasts, ends, lasts])),
         unknown=slice(2 + depth, 4 + depth),
-        sources=sources,
     )
 
 

@@ -54,7 +54,6 @@ def run_stream(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
     steady: Mapping[str, int] | None = None,
     beside: Sequence[str] = (),
     beside_first: bool = False,
@@ -87,8 +86,6 @@ def run_stream(
         one clock and of four take turns. After each but the last, first beats of the job (`probe`)
         follow, every other two times at once and else after a while in which nothing may come out;
         what they give must be what they give in the job.
-    sources : sequence of Path, optional
-        Other files than the manifest names.
     steady : mapping, optional
         Values of pins that belong to no stream.
     beside : sequence of str
@@ -134,7 +131,7 @@ def run_stream(
         simulate(
             simulator,
             module.name,
-            sources or module.sources,
+            module.sources,
             "verif.bench.stream",
             {
                 "MXSAFE_STIMULUS": str(stimulus),

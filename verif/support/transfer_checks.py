@@ -62,15 +62,19 @@ def machine_of(module: Module) -> MachineConfiguration:
     )
 
 
+_VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
+
+
 def load_engine(folder: Path, **options: Any) -> Module:
     """A LOAD engine with small buffers, generated into `folder`."""
-    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, "vector_beats": 128}
-    return generated(LoadEngine(**sizes | options), folder)
+    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
+    return generated(LoadEngine(machine=MachineConfiguration(**sizes | options)), folder)
 
 
-def store_engine(folder: Path, **options: int) -> Module:
+def store_engine(folder: Path, **options: Any) -> Module:
     """A STORE engine with small buffers, generated into `folder`."""
-    return generated(StoreEngine(**{"out_beats": 100, "vector_beats": 128} | options), folder)
+    sizes = {"out_beats": 100, **_VECTOR_BEATS}
+    return generated(StoreEngine(machine=MachineConfiguration(**sizes | options)), folder)
 
 
 @dataclass
@@ -284,7 +288,6 @@ def check_loads(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-    sources: Sequence[Path] | None = None,
 ) -> Result:
     """Buffers hold what the interpreter puts there, and each word has been written once.
 
@@ -303,7 +306,7 @@ def check_loads(
     options["writes_late"] = module.parameters.get("target") == "fpga"
     options |= {"errors": list(wrong_words), "under_way": under_way}
     arrays = {"memory": memory, "descriptors": _payloads(instructions)}
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
     whole = _whole(result, instructions, error)
     right, got = Buffers(configuration), Buffers(configuration)
     counts = [load(instruction, memory, right, configuration) for instruction in whole]
@@ -358,7 +361,6 @@ def check_stores(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-    sources: Sequence[Path] | None = None,
 ) -> Result:
     """Memory holds what the interpreter puts there; parameters as those of `check_loads`."""
     configuration = machine_of(module)
@@ -376,7 +378,7 @@ def check_stores(
     for name in STORE_BUFFERS.members:
         entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
         arrays[name] = buffers.words(name).reshape(-1, entry)
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options, sources)
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
     whole = _whole(result, instructions, error)
     expected = memory.copy()
     counts = [store(instruction, expected, buffers, configuration) for instruction in whole]

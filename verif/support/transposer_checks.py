@@ -55,7 +55,6 @@ def check_rows(
     stall_out: float = 0.0,
     seed: int = 1,
     resets_after: Sequence[int] = (),
-    sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Columns come out as the model has them."""
     values, last = rows
@@ -71,7 +70,6 @@ def check_rows(
         stall_out=stall_out,
         seed=seed,
         resets_after=resets_after,
-        sources=sources,
     )
     columns, ends = transpose_beats(values, last)
     got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])

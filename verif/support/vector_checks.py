@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +157,6 @@ def check_vectors(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     still: bool = False,
-    sources: Sequence[Path] | None = None,
 ) -> Streamed:
     """Results come out as the model has them, with what goes along."""
     streamed = run_stream(
@@ -171,7 +169,6 @@ def check_vectors(
         seed=seed,
         still=still,
         resets_after=resets_after,
-        sources=sources,
     )
     got = streamed.words["m_axis_tdata"].view(np.uint32)
     expected = expected_vectors(module, beats).view(np.uint32)

@@ -8,11 +8,13 @@ import pytest
 
 from mxsafe import model
 from mxsafe.synthesis.technologies import ECP5, NETLIST, Design
+from mxsafe.verilog.names import part_name
 from verif.support import corner_cases
 from verif.support.array_checks import check_products, random_products, small_array
 from verif.support.checkers import check_mac
 from verif.support.manifest import Module, mac_stimulus
-from verif.support.netlists import NETLISTS, netlist_sources, prove_netlist
+from verif.support.mutation import mutated
+from verif.support.netlists import NETLISTS, netlist_of, prove_netlist
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, some
 
@@ -28,12 +30,12 @@ MACS = [
 ]
 
 
-def drive(module: Module, sources: list[Path], count: int) -> int:
+def drive(module: Module, count: int) -> int:
     """Operand vectors of all corner classes, stalls and resets; how many were compared."""
     a, w = corner_cases.mixed(31, count, module.parameters["lanes"])
     rows = corner_cases.with_stalls(31, a, w, flush=module.latency - 1, resets=3)
     stimulus = mac_stimulus(module, *rows)
-    log = run_lockstep(available("icarus"), module, stimulus, sources=sources)
+    log = run_lockstep(available("icarus"), module, stimulus)
     if "dot" in module.ports:
         return check_mac(module, log, "dot", model.safe_mac_exact)
     return check_mac(module, log, "partial_sum", model.safe_mac)
@@ -45,7 +47,7 @@ def test_mac(
 ) -> None:
     name, kind = case
     count = volume(300, 4_000)
-    compared = drive(modules[name], netlist_sources(modules[name], kind), count)
+    compared = drive(netlist_of(modules[name], kind), count)
     assert compared > count // 2
     tally("icarus", f"netlist of {name}", compared)
 
@@ -56,48 +58,45 @@ def test_sub_matrix_unit_for_fpgas(kind: str, tmp_path: Path, tally: Tally) -> N
     """It is a netlist; the array around it is not."""
     size = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
     module = small_array(tmp_path, "exact", **size, target="fpga")
-    sources = netlist_sources(module, kind, "mxsf_pu_exact_fpga")
+    module = netlist_of(module, kind, part_name("mxsf_pu_exact_fpga"))
     products = random_products(17, 3, 4, 40, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2, sources=sources)
+    result = check_products(available("icarus"), module, products, stall=0.2)
     tally("icarus", "netlists of a sub-matrix unit, tiles", result.tiles)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["ecp5", "xilinx"])
 def test_array(kind: str, tmp_path: Path, tally: Tally) -> None:
-    module = small_array(tmp_path, "exact")
-    sources = netlist_sources(module, kind)
+    module = netlist_of(small_array(tmp_path, "exact"), kind)
     products = random_products(18, 2, 3, 24, 8)
-    result = check_products(
-        available("icarus"), module, products, stall=0.2, resets_after=[20], sources=sources
-    )
+    result = check_products(available("icarus"), module, products, stall=0.2, resets_after=[20])
     tally("icarus", "netlists of arrays, tiles", result.tiles)
 
 
-def broken(sources: list[Path], folder: Path) -> list[Path]:
+def broken(module: Module, folder: Path) -> Module:
     """A netlist one of whose look-up tables is inverted, and its cells."""
-    text = (sources[0].parent / NETLIST).read_text()
+    netlist, cells = module.sources
+    text = netlist.read_text()
     table = list(re.finditer(r"INIT\(16'h([0-9a-f]{4})\)", text))[300]
     wrong = folder / NETLIST
     wrong.write_text(
         f"{text[: table.start(1)]}{int(table[1], 16) ^ 0xFFFF:04x}{text[table.end(1) :]}"
     )
-    return [wrong, *sources[1:]]
+    return replace(module, sources=(wrong, cells))
 
 
 def test_broken_netlist_is_found(modules: dict[str, Module], tmp_path: Path) -> None:
-    module = modules["safe_mac_exact"]
-    sources = broken(netlist_sources(module, "ecp5"), tmp_path)
+    module = broken(netlist_of(modules["safe_mac_exact"], "ecp5"), tmp_path)
     with pytest.raises(AssertionError, match="differ"):
-        drive(module, sources, 100)
+        drive(module, 100)
 
 
 @pytest.mark.full
 def test_proof_finds_a_broken_netlist(modules: dict[str, Module], tmp_path: Path) -> None:
     module = modules["safe_mac_exact"]
-    sources = broken(netlist_sources(module, "ecp5"), tmp_path)
+    netlist = broken(netlist_of(module, "ecp5"), tmp_path)
     with pytest.raises(AssertionError, match="Yosys failed"):
-        prove_netlist(module, sources, tmp_path / "proof")
+        prove_netlist(module, netlist, tmp_path / "proof")
 
 
 PROVED = [
@@ -118,20 +117,17 @@ def test_netlist_is_proved(
     case: tuple[str, str], modules: dict[str, Module], tmp_path: Path
 ) -> None:
     name, kind = case
-    prove_netlist(modules[name], netlist_sources(modules[name], kind), tmp_path)
+    prove_netlist(modules[name], netlist_of(modules[name], kind), tmp_path)
 
 
 def test_a_change_of_the_verilog_is_found_by_proof(
     modules: dict[str, Module], tmp_path: Path
 ) -> None:
     module = modules["mxsf_decoder"]
-    sources = netlist_sources(module, "ecp5")
-    text = module.sources[0].read_text()
-    wrong = tmp_path / module.sources[0].name
-    wrong.write_text(text.replace("assign sign = code[7]", "assign sign = code[6]"))
-    assert wrong.read_text() != text
+    right, wrong = "assign sign = code[7]", "assign sign = code[6]"
+    changed = mutated(module, right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match="Yosys failed"):
-        prove_netlist(replace(module, sources=(wrong,)), sources, tmp_path / "proof")
+        prove_netlist(changed, netlist_of(module, "ecp5"), tmp_path / "proof")
 
 
 def test_ecp5_has_one_netlist() -> None:

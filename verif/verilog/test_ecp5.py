@@ -42,7 +42,7 @@ def test_block_is_the_multiplier(unit: DspMultiplier, tmp_path: Path) -> None:
     }
     simulator = available("icarus")
     products = [
-        run_lockstep(simulator, module, words, sources=sources, unsettled=4)["product"][4:]
+        run_lockstep(simulator, module, words, unsettled=4)["product"][4:]
         for sources in (None, [block, BLOCKS])
     ]
     assert len(np.unique(products[0], axis=0)) > count // 4

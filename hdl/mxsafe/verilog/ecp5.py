@@ -7,6 +7,7 @@ Generated files hold both, see `either`.
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DSP_BITS,
@@ -32,9 +33,10 @@ def dsp_units() -> list[DspMultiplier]:
 
 
 def dsp_sources(names: Iterable[str]) -> dict[str, str]:
-    """By file name the Verilog of those files that hold such a multiplier."""
+    """By file the Verilog of those files that hold such a multiplier, under its own name."""
     known = {f"{unit.module_name}.v": unit for unit in dsp_units()}
-    return {name: dsp_source(known[name]) for name in names if name in known}
+    files = {name: Path(name).name for name in names}
+    return {name: dsp_source(known[file]) for name, file in files.items() if file in known}
 
 
 def dsp_source(unit: DspMultiplier) -> str:

@@ -1,7 +1,7 @@
 """The manifest beside the Verilog: ports, layouts, parameters and latency of every module."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import checked
 
-__all__ = ["MANIFEST", "manifest_entry", "read_manifest"]
+__all__ = ["MANIFEST", "manifest_entry", "read_manifest", "summary"]
 
 MANIFEST = "manifest.json"
 
@@ -56,21 +56,31 @@ def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
 
 
 @checked
-def manifest_entry(unit: Unit[Any], inside: Iterable[str]) -> dict[str, Any]:
+def summary(unit: Unit[Any]) -> str:
+    """What a unit is, in a sentence: the first one of its docstring."""
+    words = " ".join((type(unit).__doc__ or "").split())
+    return words.split(".")[0].replace("`", "") + "."
+
+
+@checked
+def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
     """What the manifest says of a module.
 
-    `parameters` are the fields of its configuration, `properties` numbers that follow from them.
+    `unit` is the name that its configuration gives it, with all that is not as usual; `parameters`
+    are the fields of the configuration, `properties` numbers that follow from them.
 
     Parameters
     ----------
     unit : Unit
         The unit.
-    inside : iterable of str
-        Names of the modules it needs, at any depth.
+    files : sequence of str
+        Its file and those of the modules that it needs, at any depth.
     """
     return {
-        "file": f"{unit.module_name}.v",
-        "sources": [f"{name}.v" for name in (unit.module_name, *inside)],
+        "unit": unit.module_name,
+        "summary": summary(unit),
+        "file": files[0],
+        "sources": list(files),
         "parameters": unit.config.parameters,
         "properties": dict(unit.config.properties),
         "latency": unit.latency,

@@ -1,6 +1,5 @@
 """Fetch: programs in order, with late words, full queues and errors of every kind."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,8 @@ import pytest
 
 from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
-from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
+from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
+from mxsafe.rtl.accelerator.fetch import Fetch
 from verif.support.control_checks import check_fetch, programs_at_the_top, random_programs
 from verif.support.descriptor_cases import good_descriptor
 from verif.support.generated import generated
@@ -90,7 +90,7 @@ def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally
     length = machine.word_bytes
     split = [int.from_bytes(word[i : i + length], "little") for i in range(0, len(word), length)]
     programs.append({"words": split, "address": 5, "errors": []})
-    module = generated(Fetch(FetchConfiguration.of(machine)), tmp_path)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
     came = check_fetch(simulator, module, machine, programs)
     tally(simulator, "descriptors fetched", came)
 
@@ -100,7 +100,7 @@ def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: T
     """Up to the last word of all addresses, and beyond: nothing is asked for at 0."""
     machine = MACHINES[size]
     programs = programs_at_the_top(np.random.default_rng(8), machine)
-    module = generated(Fetch(FetchConfiguration.of(machine)), tmp_path)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
     came = check_fetch(simulator, module, machine, programs)
     tally(simulator, "descriptors fetched", came)
 
@@ -120,7 +120,7 @@ def test_configurations_that_cannot_work(parameters: dict[str, int], message: st
     assert str(error.value) == message
 
 
-def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None = None) -> None:
+def _prove_room(module: Module, folder: Path) -> None:
     """All words of any program are asked for in order, find room, and leave as they came."""
     ahead = module.parameters["ahead"]
     run, word = (
@@ -167,7 +167,7 @@ def _prove_room(module: Module, folder: Path, *, sources: Sequence[Path] | None 
         verdict_top=module.ports["error"].width - 1,
         fetch_error=ERRORS["fetch"],
     )
-    prove(module, folder, claims, free="beat_memory", declarations=counts, sources=sources)
+    prove(module, folder, claims, free="beat_memory", declarations=counts)
 
 
 @pytest.mark.yosys
@@ -181,8 +181,6 @@ def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
 @pytest.mark.parametrize("mutation", some(WRONG))
 def test_wrong_room_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
-    module = generated(Fetch(), tmp_path)
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(module, "fetch", right, wrong, tmp_path / "wrong")
+    module = mutated(generated(Fetch(), tmp_path), right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match="proof did fail"):
-        _prove_room(module, tmp_path / "proof", sources=sources)
+        _prove_room(module, tmp_path / "proof")

@@ -3,7 +3,6 @@
 What is read is also proved, for counters of all 64 bits, which no simulation can count up to.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, some, typical
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
@@ -31,26 +30,15 @@ MACHINES = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    module = generated(Registers(machine=machine), tmp_path)
     tally(simulator, "registers read", check_registers(simulator, module, machine))
 
 
 @pytest.mark.parametrize("name", typical(["usual", "fpga"]))
 def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """Clears, starts and ends in the very clock of an event."""
-    module = generated(Registers(RegistersConfiguration.of(MACHINES[name])), tmp_path)
+    module = generated(Registers(machine=MACHINES[name]), tmp_path)
     tally(simulator, "registers read", check_moments(simulator, module))
-
-
-@pytest.mark.full
-def test_an_event_that_a_clear_loses_is_found(tmp_path: Path) -> None:
-    module = generated(Registers(), tmp_path)
-    (tmp_path / "wrong").mkdir()
-    right = "else happened <= "
-    lost = f"{right}~{{ interrupt_error_written, interrupt_done_written }} & "
-    sources = mutated(module, "registers", right, lost, tmp_path / "wrong")
-    with pytest.raises(AssertionError, match="irq is not 1"):
-        check_moments(available("icarus"), module, sources=sources)
 
 
 _RUN = """
@@ -208,19 +196,17 @@ def _prove_values(
     module: Module,
     machine: MachineConfiguration,
     folder: Path,
-    *,
-    sources: Sequence[Path] | None = None,
 ) -> None:
     """All that is read, all counters and what starts a program are as described, at any time."""
     text, claims = _model(machine)
-    prove(module, folder, claims, free="beat_memory", declarations=text, sources=sources)
+    prove(module, folder, claims, free="beat_memory", declarations=text)
 
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(MACHINES, every=4))
 def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    module = generated(Registers(machine=machine), tmp_path)
     _prove_values(module, machine, tmp_path / "proof")
     tally("yosys sat", "registers", 1)
 
@@ -249,25 +235,16 @@ NAMED = {
 def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     machine = MachineConfiguration()
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(module, "registers", right, wrong, tmp_path / "wrong")
+    module = generated(Registers(machine=machine), tmp_path)
+    module = mutated(module, right, wrong, tmp_path / "wrong")
     named = rf"proof did fail: registers: assert \({NAMED[mutation]}\) is broken .* where "
     with pytest.raises(AssertionError, match=named):
-        _prove_values(module, machine, tmp_path / "proof", sources=sources)
-
-
-def test_constants_that_cannot_be() -> None:
-    usual = RegistersConfiguration().constants
-    with pytest.raises(ValueError) as error:
-        Registers(constants=usual[1:])
-    assert str(error.value) == f"constants must be {len(usual)} numbers, not {len(usual) - 1}"
-    with pytest.raises(ValueError) as error:
-        Registers(constants=(1 << 32, *usual[1:]))
-    assert str(error.value) == "constants must be numbers of 32 bits, not 4294967296"
+        _prove_values(module, machine, tmp_path / "proof")
 
 
 def test_machines_that_differ_have_names_that_differ() -> None:
-    names = [RegistersConfiguration.of(one).module_name for one in (MachineConfiguration(), OTHER)]
+    names = [
+        RegistersConfiguration(machine=one).module_name for one in (MachineConfiguration(), OTHER)
+    ]
     assert names[0] == "registers"
     assert names[1].startswith("registers_array")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mxsafe.verilog.names import PREFIX, part_name, renamed
 from verif.support.array_checks import (
     check_distances,
     check_products,
@@ -16,7 +17,6 @@ from verif.support.array_checks import (
 )
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
-from verif.support.mutation import mutated
 from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
 from verif.support.stall_checks import check_stalls
@@ -27,7 +27,7 @@ _PUBLISHED = ("mxsf_pu_exact_fpga", "mxsf_pu_window")
 """Units that other tests hold to few products."""
 
 
-def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
+def _check_passed_on(module: Module) -> int:
     """Every bit comes out an enabled clock later, whatever the others are; no token in reset.
 
     But scales of exact units come out when their block has ended, and stay.
@@ -43,9 +43,7 @@ def _check_passed_on(module: Module, sources: Sequence[Path]) -> int:
     fields = [name for name, _, _ in module.ports["token"].fields]
     token = dict(zip(fields, module.ports["token"].split(stimulus["token"]).T, strict=True))
     ends = en & (token["valid"] & (token["block_last"] | token["last"])).astype(np.bool_)
-    log = run_lockstep(
-        available("icarus"), module, stimulus, sources=sources, unsettled=rows, watched=watched
-    )
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=rows, watched=watched)
     compared, is_exact = 0, module.parameters["arithmetic"] == "exact"
     for pin in PASSED_ON:
         # The enabled clock before each one; the token of a clock of reset is 0.
@@ -64,16 +62,7 @@ def test_operands_and_tokens_are_passed_on(
     name: str, modules: dict[str, Module], tally: Tally
 ) -> None:
     module = modules[name]
-    tally("icarus", f"{name}, bytes passed on", _check_passed_on(module, module.sources))
-
-
-@pytest.mark.full
-def test_a_token_that_is_not_passed_on_is_found(modules: dict[str, Module], tmp_path: Path) -> None:
-    module = modules["mxsf_pu"]
-    wrong = "token_next <= { token[3], token[0], token[1:0] }"
-    sources = mutated(module, module.name, "token_next <= token", wrong, tmp_path)
-    with pytest.raises(AssertionError, match=r"token_next: .* differ"):
-        _check_passed_on(module, sources)
+    tally("icarus", f"{name}, bytes passed on", _check_passed_on(module))
 
 
 _BEATS = 200
@@ -110,14 +99,22 @@ def test_clocks_without_enable_change_nothing(
     tally(simulator, f"{name}, bytes with stalls", compared)
 
 
+def _as_parts(sources: Sequence[Path]) -> dict[str, str]:
+    """Modules without their heads, all of them with names of parts: some are tops in ``gen/``."""
+    stems = [source.stem for source in sources]
+    names = {name: name if name.startswith(PREFIX) else part_name(name) for name in stems}
+    texts = {names[source.stem]: source.read_text() for source in sources}
+    return {name: renamed(text[text.index("\nmodule ") :], names) for name, text in texts.items()}
+
+
 def _array_of(unit: Module, folder: Path) -> Module:
     """An array of a single unit, which is a published one as it is in ``gen/``."""
     p = unit.parameters
     options = {name: p[name] for name in ("rows", "columns", "lanes", "target") if name in p}
     array = small_array(folder, p["arithmetic"], pu_rows=1, pu_columns=1, **options)
-    texts = {source.name: source.read_text() for source in array.sources}
-    for source in unit.sources:
-        assert texts[source.name] == source.read_text(), f"{array.name} has another {source.name}"
+    texts = _as_parts(array.sources)
+    for name, text in _as_parts(unit.sources).items():
+        assert texts[name] == text, f"{array.name} has another {name}"
     return array
 
 

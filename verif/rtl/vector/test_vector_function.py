@@ -17,7 +17,6 @@ from verif.support.function_checks import (
 )
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, typical
@@ -148,29 +147,6 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
     available("verilator")
     for number, functions in enumerate(("relu+gelu+silu+tanh", "tanh+exp")):
         assert lint(generated(_unit(functions, 2), tmp_path / str(number))) == ""
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        (
-            "assign lanes_en = ",
-            "assign lanes_en = 1 | ",
-            "stalled result changed|differ|results for",
-        ),
-        ("assign is_taken = s_axis_tvalid & ", "assign is_taken = ", "reset|differ|results"),
-        ("if (rst) valid_1", "if (0) valid_1", "reset|unknown|differ|results"),
-    ],
-)
-def test_wrong_streams_are_found(right: str, wrong: str, message: str, tmp_path: Path) -> None:
-    unit = _unit("relu+relu_derivative", 2)
-    module = generated(unit, tmp_path / "right")
-    (tmp_path / "wrong").mkdir()
-    sources = mutated(module, module.name, right, wrong, tmp_path / "wrong")
-    beats = random_arguments(np.random.default_rng(35), 100).reshape(-1, 2)
-    codes = np.arange(len(beats)) % 2
-    with pytest.raises(AssertionError, match=message):
-        check_stream(available("icarus"), unit, module, beats, codes, stall=0.2, sources=sources)
 
 
 def test_configurations_that_cannot_work() -> None:

@@ -28,7 +28,7 @@ def test_no_bad_input_is_unanswered() -> None:
 def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
     found = json.loads(DATA.read_text())["proofs"]
     for kind, units in proofs.stream_units(modules).items():
-        assert found["streams"].get(units[0].name), f"{kind}: run `python -m studies.proofs`"
+        assert found["streams"].get(units[0].unit), f"{kind}: run `python -m studies.proofs`"
     inside = {name for entry in found["streams"].values() for name in entry.get("inside", ())}
     assert set(found["enables"]) == inside
     assert set(found["pipelines"]) == set(PIPELINES)

@@ -295,12 +295,9 @@ def test_wrong_transposer_is_found(
     mutation: str, modules: dict[str, Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
-    module = modules["transposer"]
-    sources = mutated(module, module.name, right, wrong, tmp_path)
+    module = mutated(modules["transposer"], right, wrong, tmp_path / "wrong")
     monkeypatch.setattr(array, "run_products", software)
-    hardware = Hardware(
-        available("icarus"), modules["mxsf_sta"], module, transposer_sources=sources
-    )
+    hardware = Hardware(available("icarus"), modules["mxsf_sta"], module)
     layer = random_layer(np.random.default_rng(26), 24, 16, 8, extreme=0)
     with pytest.raises(AssertionError, match=message):
         check_passes(hardware, [layer])

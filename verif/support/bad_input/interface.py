@@ -37,8 +37,6 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.yosys": "drives other people's tools and reads what they write",
     "mxsafe.host.simulated.Simulated": "compiles a simulator, whose sources are no input",
     "mxsafe.host.serial": "talks to a board",
-    "mxsafe.rtl.accelerator.axi_master.AxiMasterConfiguration": "is a base of two units",
-    "mxsafe.rtl.board.line.LineConfiguration": "is a base of two units",
     "mxsafe.rtl.configuration": "is the base of all units",
     "mxsafe.host.verilator": "drives other people's tools and reads what they write",
 }

@@ -21,14 +21,10 @@ from mxsafe.rtl.arithmetic.bits import (
     select,
     truncated,
 )
-from mxsafe.rtl.arithmetic.dsp_multiplier import (
-    DSP_BITS,
-    DspMultiplier,
-    DspMultiplierConfiguration,
-)
+from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier, DspMultiplierConfiguration
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
 from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
@@ -160,9 +156,6 @@ class OperandMultiplierConfiguration(Configuration):
     paired: bool = False
     complemented: bool = False
     reset: bool = False
-
-    def __post_init__(self) -> None:
-        require_target(self.target)
 
     @property
     def boundaries(self) -> tuple[str, ...]:

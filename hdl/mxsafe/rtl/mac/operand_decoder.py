@@ -270,7 +270,7 @@ class LaneDecoderConfiguration(Configuration):
     @property
     def decoder(self) -> OperandDecoderConfiguration:
         """The decoder of one code."""
-        return OperandDecoderConfiguration(format=self.format, factor=self.factor, nan=self.nan)
+        return self.part(OperandDecoderConfiguration)
 
     @property
     def layout(self) -> data.StructLayout:

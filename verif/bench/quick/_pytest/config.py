@@ -1,3 +1,0 @@
-"""See the package."""
-
-Config = None

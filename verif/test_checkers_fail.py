@@ -1,0 +1,311 @@
+"""Every kind of checker can fail: hardware that is wrong in one place is seen by each of them.
+
+How much the tests find is the mutation score, `docs/mutation.md`; here it is whether they can.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe import model
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.rtl.accelerator.accelerator import Accelerator
+from mxsafe.rtl.board.serial_bridge import SerialBridge
+from verif.support import corner_cases
+from verif.support.accelerator_checks import require_done, require_memory
+from verif.support.accelerator_job import Run, run_programs
+from verif.support.array_checks import check_short_tiles, small_array
+from verif.support.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
+from verif.support.checkers import check_mac
+from verif.support.control_checks import (
+    check_fetch,
+    check_moments,
+    check_registers,
+    random_programs,
+)
+from verif.support.copying_machine import COPIED_BEATS, copying_machines
+from verif.support.gemm_checks import check_case, gemm_engine, random_case
+from verif.support.generated import generated
+from verif.support.manifest import Module, mac_stimulus
+from verif.support.memory_port_checks import (
+    LIVELY,
+    check_reader,
+    check_writer,
+    random_runs,
+    separate_runs,
+)
+from verif.support.mutation import mutated
+from verif.support.queue_checks import check_programs, queue_programs
+from verif.support.simulators import run_lockstep
+from verif.support.stream_claims import claims_for
+from verif.support.stream_rules import prove_rules
+from verif.support.tests import available
+from verif.support.transfer_checks import check_stores, random_stores
+from verif.support.transposer_checks import check_rows, random_packets
+from verif.support.vector_engine_checks import (
+    check_engine,
+    few_tasks,
+    small_machine,
+    vector_engine,
+)
+
+Fault = tuple[str | Callable[[Path], Module], str, str, Callable[[Module], object], str]
+COPYING = replace(SMALL_MACHINE, queue_depth=9)
+"""Units are generated once for a configuration: no other test has this one."""
+RELU = small_machine(functions=("relu",), reductions=())
+
+
+def _array(folder: Path) -> Module:
+    return small_array(folder, "exact")
+
+
+def _bridge(folder: Path) -> Module:
+    return generated(SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), folder)
+
+
+def _copying_machine(folder: Path) -> Module:
+    with copying_machines():
+        return generated(Accelerator(machine=COPYING), folder)
+
+
+def _products(folder: Path) -> Module:
+    return gemm_engine(folder, "exact")
+
+
+def _vector_engine(folder: Path) -> Module:
+    return vector_engine(RELU, folder)
+
+
+def _answers(module: Module) -> None:
+    check_bridge("icarus", module, 4)
+
+
+def _converts(module: Module) -> None:
+    check_engine("icarus", module, RELU, few_tasks(RELU)[:4], limit=2000)
+
+
+def _fetches(module: Module) -> None:
+    machine = MachineConfiguration()
+    programs = random_programs(np.random.default_rng(7), 8, machine)
+    check_fetch("icarus", module, machine, programs)
+
+
+def _moments(module: Module) -> None:
+    check_moments("icarus", module)
+
+
+def _multiplies(module: Module) -> None:
+    check_case("icarus", module, random_case(3, 3, module, "exact"))
+
+
+def _reads(module: Module) -> None:
+    runs = [random_runs(seed, 6, module.parameters["word_bytes"], 30, 200) for seed in (1, 2)]
+    check_reader("icarus", module, runs, LIVELY, memory_words=200)
+
+
+def _writes(module: Module) -> None:
+    runs = separate_runs(1, module.parameters["word_bytes"], 30, 60)
+    check_writer("icarus", module, runs, LIVELY, memory_words=60)
+
+
+def _registers(module: Module) -> None:
+    check_registers("icarus", module, MachineConfiguration())
+
+
+def _runs(module: Module) -> None:
+    """A machine that copies the first beats of a program."""
+    size = COPIED_BEATS * COPYING.data_width // 8
+    memory = np.random.default_rng(1).integers(0, 256, 3 * size).astype(np.uint8)
+    run = Run(program=0, length=1, base=size, limit=1000)
+    ended = run_programs("icarus", module, memory, [run])
+    require_done(ended.runs[0])
+    require_memory(ended.memory, np.concatenate([memory[:size], memory[:size], memory[2 * size :]]))
+
+
+def _starts(module: Module) -> None:
+    check_programs("icarus", module, queue_programs(np.random.default_rng(3), 8))
+
+
+def _stores(module: Module) -> None:
+    check_stores("icarus", module, random_stores(1, module, 6), LIVELY)
+
+
+def _streams(module: Module) -> None:
+    check_rows(
+        "icarus",
+        module,
+        random_packets(module, 1, 6),
+        stall_in=0.2,
+        stall_out=0.2,
+        resets_after=range(1, 12),
+    )
+
+
+def _tiles(module: Module) -> None:
+    check_short_tiles("icarus", module)
+
+
+def _sums(module: Module) -> None:
+    operands = corner_cases.mixed(1, 300, module.parameters["lanes"])
+    rows = corner_cases.with_stalls(1, *operands, flush=module.latency - 1, resets=5)
+    log = run_lockstep("icarus", module, mac_stimulus(module, *rows))
+    check_mac(module, log, "partial_sum", model.safe_mac)
+
+
+# What is broken, a text of it and what takes its place, the check, and what that says.
+FAULTS: dict[str, Fault] = {
+    "a sum": (
+        "safe_mac",
+        "assign sticky = |",
+        "assign sticky = 0 & |",
+        _sums,
+        r"partial_sum: \d+ of \d+ differ",
+    ),
+    "a beat of a stream": (
+        "transposer",
+        "steps_done == 3'h7",
+        "steps_done == 3'h6",
+        _streams,
+        "beats differ after reset",
+    ),
+    "a beat that waits": (
+        "transposer",
+        "assign step = is_open & has_row",
+        "assign step = has_row",
+        _streams,
+        "a stalled result changed",
+    ),
+    "a beat that waits for ready": (
+        "transposer",
+        "assign m_axis_tvalid = is_full",
+        "assign m_axis_tvalid = m_axis_tready & is_full",
+        _streams,
+        "was never taken",
+    ),
+    "a beat in a reset": (
+        "transposer",
+        "assign \\$5  = ~ rst;",
+        "assign \\$5  = 1'h1;",
+        _streams,
+        "was taken during reset",
+    ),
+    "what powers up unknown": (
+        "transposer",
+        "if (rst) is_full",
+        "if (0) is_full",
+        _streams,
+        "m_axis_tvalid is X",
+    ),
+    "tiles of an array": (
+        _array,
+        "assign block_too_early = ",
+        "assign block_too_early = 0 & ",
+        _tiles,
+        r"tile \d+ of \d+ never came out",
+    ),
+    "rows of a product": (
+        _products,
+        "assign is_beyond = ends_inner_loop &",
+        "assign is_beyond = 0 & ends_inner_loop &",
+        _multiplies,
+        r"vector beats: \d+ of \d+ differ",
+    ),
+    "buffers of the vector engine": (
+        _vector_engine,
+        "assign beat_after = block_last ?",
+        "assign beat_after = 0 & block_last ?",
+        _converts,
+        r"words of out_codes, .* differ",
+    ),
+    "a request of AXI": (
+        "axi_reader",
+        "assign address_moves = ",
+        "assign address_moves = 1 | ",
+        _reads,
+        "m_axi_ar changed from",
+    ),
+    "the end of a burst": (
+        "axi_writer",
+        "m_axi_wlast <= ",
+        "m_axi_wlast <= ~ ",
+        _writes,
+        "wlast is wrong",
+    ),
+    "memory": (
+        "store_engine",
+        "= vector_data[16] | ",
+        "= 1'h1 | ",
+        _stores,
+        r"memory: \d+ of \d+ differ",
+    ),
+    "registers": (
+        "registers",
+        "assign clear = stop & quiet",
+        "assign clear = stop",
+        _registers,
+        "stop.value == 1",
+    ),
+    "an event of registers": (
+        "registers",
+        "else happened <= ",
+        "else happened <= ~{ interrupt_error_written, interrupt_done_written } & ",
+        _moments,
+        "irq is not 1",
+    ),
+    "an error of a fetch": (
+        "fetch",
+        "if (fetch_failed)",
+        "if (0)",
+        _fetches,
+        r"descriptors of program \d+ differ",
+    ),
+    "tokens": (
+        "queues",
+        "assign fetch_is_stuck = ",
+        "assign fetch_is_stuck = 1 | ",
+        _starts,
+        r"program \d+ ended with",
+    ),
+    "an answer on a serial line": (
+        _bridge,
+        "== 32'd3736805603",
+        "== 32'd3736805602",
+        _answers,
+        r"answer \d+, to a frame",
+    ),
+    "memory after a program": (
+        _copying_machine,
+        "m_axi_wdata = beats[63:0]",
+        "m_axi_wdata = ~ beats[63:0]",
+        _runs,
+        "32 bytes of memory differ",
+    ),
+    "rules of memory in a program": (
+        _copying_machine,
+        "m_axi_wlast = number == 2'h3",
+        "m_axi_wlast = number == 2'h2",
+        _runs,
+        "rules were broken: wlast is set",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_seen(fault: str, modules: dict[str, Module], tmp_path: Path) -> None:
+    unit, right, wrong, check, said = FAULTS[fault]
+    module = modules[unit] if isinstance(unit, str) else unit(tmp_path / "right")
+    available("icarus")
+    broken = mutated(module, right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=said):
+        check(broken)
+
+
+def test_a_broken_claim_is_seen(modules: dict[str, Module], tmp_path: Path) -> None:
+    """By the proofs of streams; those of single units have broken ones of their own."""
+    module = modules["register_slice_bits2_halved"]
+    change = "if (rst) sink_valid <= 1'h0;", "if (rst & source_valid) sink_valid <= 1'h0;"
+    with pytest.raises(AssertionError, match="proof did fail: beat_made in clock 2"):
+        prove_rules(module, modules, tmp_path, claims_for(module), change=change)
