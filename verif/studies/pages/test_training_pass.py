@@ -1,60 +1,21 @@
-"""The page on the training pass says what the code computes, and what its prose claims is so."""
+"""The training pass: its hardware again, and what the prose of its page claims is so."""
 
 import re
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.analysis import figures
 from mxsafe.model.gemm import Arithmetic
-from studies import training_pass
+from studies import training_pass as study
+from studies.pages import DOCS, training_pass
+from studies.pages.training_pass import CASES, layer_traffic, relative_errors
 from studies.training.array import store
-from studies.training_pass import (
-    ARRAYS,
-    CASES,
-    DOCS,
-    LayerRun,
-    Run,
-    StepRun,
-    layer_shape,
-    layer_traffic,
-    measure_layer,
-    measure_step,
-    page,
-    picture,
-    relative_errors,
-    training_layer,
-)
+from studies.training_pass import ARRAYS, measure_layer, measure_step, training_layer
+from verif.support.data import minilm
 from verif.support.tests import Tally, available
-
-
-def committed_runs() -> dict[Arithmetic, Run]:
-    """Cycles, which only a simulation knows, from the committed page."""
-    text = (DOCS / "training_pass.md").read_text()
-    rows = re.findall(r"^\| `d?[YXW] = .*\| (fp12|exact) \| (\d+) \|", text, re.MULTILINE)
-    steps = dict(re.findall(r"^\| (fp12|exact) \| (\d+ \| \d+) \|$", text, re.MULTILINE))
-    (transposer,) = re.findall(r"transposer takes ([\d,]+) cycles", text)
-    runs: dict[Arithmetic, Run] = {}
-    for arithmetic in ARRAYS:
-        y, dx, dw = (int(cycles) for name, cycles in rows if name == arithmetic)
-        cycles, transposer_cycles = map(int, steps[arithmetic].split(" | "))
-        runs[arithmetic] = Run(
-            layer=LayerRun(
-                cycles={"y": y, "dx": dx, "dw": dw},
-                transposer_cycles=int(transposer.replace(",", "")),
-            ),
-            step=StepRun(cycles=cycles, transposer_cycles=transposer_cycles),
-        )
-    return runs
-
-
-def test_page() -> None:
-    committed = (DOCS / "training_pass.md").read_text()
-    assert committed == page(committed_runs()), "run `python -m studies.training_pass`"
-    for link in re.findall(r"\]\(([^)#:]+)(?:#\w+)?\)", committed):
-        assert (DOCS / link).exists(), link
 
 
 def test_picture() -> None:
@@ -63,7 +24,7 @@ def test_picture() -> None:
         re.findall(r"<!-- (.*?) -->", svg)
         for svg in (
             (DOCS / "training_pass.svg").read_text(),
-            figures.render(picture(), ".svg").decode(),
+            training_pass.pictures()["training_pass.svg"].decode(),
         )
     )
     assert len(now) > 20
@@ -75,9 +36,11 @@ def test_picture() -> None:
 def test_what_was_simulated(arithmetic: Arithmetic, tally: Tally) -> None:
     """Layer and step again, bit for bit, in the cycles that the page gives."""
     available("verilator")
-    assert measure_layer(arithmetic) == committed_runs()[arithmetic].layer
-    assert measure_step(arithmetic) == committed_runs()[arithmetic].step
-    batch, inputs, outputs = layer_shape()
+    run = training_pass.load()[arithmetic]
+    assert asdict(measure_layer(arithmetic)) == run["layer"]
+    assert asdict(measure_step(arithmetic)) == run["step"]
+    x, w = minilm.load()
+    (batch, inputs), outputs = x.shape, w.shape[1]
     tally(
         "verilator",
         f"training pass, {ARRAYS[arithmetic]}",
@@ -100,14 +63,14 @@ def test_claims_on_bytes() -> None:
 
 
 def test_claims_on_cycles() -> None:
-    runs = committed_runs()
-    layer = runs["fp12"].layer
-    assert layer.transposer_cycles == 8 * (960 + 2)
-    array = sum(layer.cycles.values())
-    assert array < layer.transposer_cycles < 2 * array
+    runs = training_pass.load()
+    layer = runs["fp12"]["layer"]
+    assert layer["transposer_cycles"] == 8 * (960 + 2)
+    array = sum(layer["cycles"].values())
+    assert array < layer["transposer_cycles"] < 2 * array
     # X of both layers and W of the second: 4 x 8, 4 x 4 and 4 x 2 tiles.
     for run in runs.values():
-        assert run.step.transposer_cycles == 8 * (32 + 16 + 8 + 3)
+        assert run["step"]["transposer_cycles"] == 8 * (32 + 16 + 8 + 3)
 
 
 @pytest.mark.parametrize("arithmetic", ARRAYS)
@@ -130,7 +93,7 @@ def test_a_wrong_bit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         product.view(np.uint32)[3, 5] ^= 1
         return type("Result", (), {"products": [product]})()
 
-    monkeypatch.setattr(training_pass, "run_with_progress", wrong)
+    monkeypatch.setattr(study, "run_with_progress", wrong)
     with pytest.raises(SystemExit) as stop:
         measure_layer("fp12")
     assert str(stop.value) == "mxsf_sta: y is not what the model says"

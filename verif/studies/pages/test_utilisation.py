@@ -1,26 +1,22 @@
-"""The page on utilisation: fresh from its numbers, and what its prose claims is so."""
+"""The page on utilisation: what its prose claims is so."""
 
 import re
 
 import pytest
 
-from mxsafe.analysis import figures
-from studies import utilisation
-from studies.utilisation import CASES, DOCS, SHAPES, draw, load, page
+from studies.pages import DOCS, utilisation
+from studies.utilisation import CASES, SHAPES, as_text
 
-TABLE = load()
+TABLE = utilisation.values()["utilisation"]
 
 
-def test_page_picture_and_numbers_are_fresh() -> None:
-    assert (DOCS / "utilisation.md").read_text() == page(TABLE), (
-        "run `python -m studies.utilisation --page`"
-    )
-    assert (DOCS / "utilisation.json").read_text() == utilisation._numbers(TABLE)
+def test_picture_and_numbers_are_fresh() -> None:
+    assert (DOCS / "utilisation.json").read_text() == as_text(TABLE)
     committed, now = (
         re.findall(r"<!-- (.*?) -->", svg)
         for svg in (
             (DOCS / "utilisation.svg").read_text(),
-            figures.render(draw(TABLE), ".svg").decode(),
+            utilisation.pictures()["utilisation.svg"].decode(),
         )
     )
     assert committed == now
