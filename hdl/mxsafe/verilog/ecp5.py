@@ -7,7 +7,6 @@ Generated files hold both, see `either`.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DSP_BITS,
@@ -35,8 +34,11 @@ def dsp_units() -> list[DspMultiplier]:
 def dsp_sources(names: Iterable[str]) -> dict[str, str]:
     """By file the Verilog of those files that hold such a multiplier, under its own name."""
     known = {f"{unit.module_name}.v": unit for unit in dsp_units()}
-    files = {name: Path(name).name for name in names}
-    return {name: dsp_source(known[file]) for name, file in files.items() if file in known}
+    return {
+        name: dsp_source(known[file])
+        for name in names
+        if (file := str(name).rpartition("/")[2]) in known
+    }
 
 
 def dsp_source(unit: DspMultiplier) -> str:
