@@ -182,7 +182,14 @@ def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
         The unit.
     files : sequence of str
         Its file and those of the modules that it needs, at any depth.
+
+    Raises
+    ------
+    ValueError
+        If there is no file.
     """
+    if not files:
+        raise ValueError("files must begin with that of the module, not be empty")
     return {
         "unit": unit.module_name,
         "file": files[0],
