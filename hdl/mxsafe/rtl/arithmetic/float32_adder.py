@@ -105,7 +105,9 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         `a` counts as +0, as at the start of a sum. It is masked late, so that a flag with many
         loads does not hold up the comparison.
     a, b : In(32)
+        Binary32 numbers.
     sum : Out(32)
+        Their sum.
 
     Notes
     -----

@@ -100,7 +100,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     en : In(1)
         Clock enable of the registers, if there are any.
     a, b : In(32)
+        Binary32 numbers.
     product : Out(32)
+        Their product.
 
     Notes
     -----

@@ -219,6 +219,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     significands : In
         Their product, of operands three clocks before, if it comes from outside.
     sign : Out(1)
+        Sign of the product.
     magnitude : Out
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     term : Out(signed), plus : Out(1)
@@ -534,6 +535,7 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
     w : In
         The significand of the column.
     products : Out(array of 2)
+        The product with each of the two.
     """
 
     def ports(self) -> Mapping[str, Member]:

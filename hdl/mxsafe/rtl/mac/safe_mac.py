@@ -154,6 +154,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     a, w : In(array of `lanes` codes)
         Lane ``i`` in bits ``[width*i +: width]``.
     partial_sum : Out(struct of mantissa, exponent, sign)
+        The dot product.
     nan : Out(1)
         Only of formats with codes for NaN or Inf, unless `finite`: one of the operands that
         `partial_sum` belongs to is one.

@@ -54,7 +54,9 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     Attributes
     ----------
     fields : In(array of numbers)
+        Exponents without a sign.
     largest : Out(bits)
+        The largest of them.
     """
 
     def ports(self) -> Mapping[str, Member]:

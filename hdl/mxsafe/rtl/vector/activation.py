@@ -119,6 +119,7 @@ class Activation(Unit[ActivationConfiguration]):
     values : In(array of 32)
         Binary32 numbers.
     results : Out(array of 32)
+        The function of each of them.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -97,6 +97,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
     en : In(1)
         Clock enable of all registers.
     x : In(32)
+        A binary32 number.
     factor : In(32)
         If there is a multiplier.
     addend : In(32)
