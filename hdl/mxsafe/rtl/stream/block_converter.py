@@ -139,7 +139,7 @@ class BlockConverterConfiguration(Configuration):
     @property
     def grouped(self) -> int:
         """Lanes of a tile whose largest exponent is found before a register."""
-        return math.gcd(self.tile, _GROUP) if self.target == "fpga" else 1
+        return math.gcd(self.tile, _GROUP) if at(self, "entry") else 1
 
     @property
     def summary(self) -> data.StructLayout:
@@ -390,7 +390,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             steps = (-alignment.lowest, 1 - alignment.bottom)
             # For an FPGA it is known before the registers: what is behind them is the longer half.
             chosen = ("special", special)
-            if config.target == "fpga":
+            if at(config, "lowered"):
                 chosen = ("lowered", Mux(special, *steps)[:bits])
             registers = {
                 "fraction": waiting[lane].fraction,
@@ -404,7 +404,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                 for name, value in registers.items()
             }
             lowering = held[chosen[0]]
-            if config.target == "asic":
+            if not at(config, "lowered"):
                 lowering = Mux(lowering, *steps)
             lowering = named(m, f"lowering_{lane}", bits, lowering)
             encode = ElementEncoder(format=config.format)
