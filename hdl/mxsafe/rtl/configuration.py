@@ -1,6 +1,7 @@
 """What a hardware unit is: a frozen value that names its module and says all that decides it."""
 
-from abc import ABCMeta, abstractmethod
+import re
+from abc import ABCMeta
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -40,6 +41,7 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 _MOST_PLACES = 3
+_CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -196,9 +198,9 @@ class Configuration(Options):
     """
 
     @property
-    @abstractmethod
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its usual configuration: by default that of the class."""
+        return _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
 
     @property
     def module_name(self) -> str:

@@ -80,11 +80,6 @@ class Float32AdderConfiguration(Configuration):
         return STAGES["Float32Adder"][self.target].standing(self.latency)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "float32_adder"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from operands to the sum."""
         assert self.pipeline is not None

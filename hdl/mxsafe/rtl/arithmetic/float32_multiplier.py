@@ -70,11 +70,6 @@ class Float32MultiplierConfiguration(Configuration):
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "float32_multiplier"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from operands to the product."""
         assert self.pipeline is not None

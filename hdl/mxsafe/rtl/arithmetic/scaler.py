@@ -110,11 +110,6 @@ class ScalerConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "scaler"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from inputs to the product."""
         assert self.pipeline is not None

@@ -127,11 +127,6 @@ class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`: there is one."""
 
     @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "bf16_accumulator"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks until `acc` holds the sum with a partial sum."""
         return 1

@@ -27,11 +27,6 @@ _TOP_FIELD = (1 << _FIELDS.exponent_bits) - 1
 class BF16MultiplierConfiguration(Configuration):
     """A `BF16Multiplier`: there is one."""
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "bf16_multiplier"
-
 
 class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     """Product of two bfloat16 numbers as binary32. Combinational.
@@ -117,11 +112,6 @@ class BF16MacConfiguration(Configuration):
         coarse, fine = self._boundaries
         self._settle(pipeline=min(_USUAL_STAGES, len(coarse)))
         self._set(pipeline=check_pipeline(self.pipeline, fine))
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "bf16_mac"
 
     @property
     def _boundaries(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

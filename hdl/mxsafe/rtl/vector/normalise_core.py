@@ -93,11 +93,6 @@ class NormaliseCoreConfiguration(Configuration):
             )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_core"
-
-    @property
     def latency(self) -> int:
         """Clocks from the first beat of a row to its first result, without stalls, at most."""
         wait = self.lane.square_latency + self.sum_latency + self.row.latency
