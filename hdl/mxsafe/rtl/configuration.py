@@ -209,8 +209,11 @@ class Configuration(Options):
 
     @property
     def latency(self) -> int:
-        """Clocks from an input to the output that belongs to it; 0 of combinational units."""
-        return 0
+        """Clocks, or enabled ones, from an input to the output that belongs to it.
+
+        By default those of a field `pipeline`; 0 of combinational units.
+        """
+        return getattr(self, "pipeline", None) or 0
 
     @property
     def clocked(self) -> bool:

@@ -135,12 +135,6 @@ class BF16MacConfiguration(Configuration):
         return coarse if self.latency <= len(coarse) else fine
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the partial sum."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def properties(self) -> Mapping[str, object]:
         """The arithmetic."""
         return {"arithmetic": "bf16"}

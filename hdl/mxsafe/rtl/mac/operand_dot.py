@@ -153,12 +153,6 @@ class OperandDotConfiguration(Configuration):
         return f"{self.formats.name}_operand_dot"
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to `halves`."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def _places(self) -> tuple[str, ...]:
         assert self.together is not None
         return dot_places(

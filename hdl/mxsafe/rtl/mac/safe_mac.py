@@ -117,12 +117,6 @@ class SafeMacConfiguration(Configuration):
         return (*within, *spread(others, self.latency - len(within)))
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the partial sum."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def sum_format(self) -> FloatFormat:
         """Format of products and sums, see `OperandFormats.fp12_format`."""
         return self.formats.fp12_format(self.lanes)

@@ -84,12 +84,6 @@ class SafeMacExactConfiguration(Configuration):
         return behind if self.target == "asic" else (*DSP_PLACES, "shifted", *behind)
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the dot product."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def dot(self) -> OperandDotConfiguration:
         """What multiplies and adds: all but the last addition, and the registers before that."""
         return self.part(
