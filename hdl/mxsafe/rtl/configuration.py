@@ -105,7 +105,7 @@ class Options(metaclass=_Checked):
     A field whose usual value depends on others has the default None, and `_settle` replaces that.
     """
 
-    unnamed: ClassVar[frozenset[str]] = frozenset()
+    unnamed: ClassVar[frozenset[str]] = frozenset({"format", "formats", "sum_format"})
     """Fields that the name of the module leaves to its base."""
     shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
     """Fields that the parameters leave out where they are as usual, such as a target."""
@@ -199,8 +199,13 @@ class Configuration(Options):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration: by default that of the class."""
-        return _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
+        """Name of the module in its usual configuration: by default that of the class.
+
+        In front of it stands the name of a field `format` or `formats`.
+        """
+        own = _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
+        formats = (getattr(self, name, None) for name in ("format", "formats"))
+        return "_".join([*(one.name for one in formats if one is not None), own])
 
     @property
     def module_name(self) -> str:

@@ -32,8 +32,6 @@ class AccumulatorConfiguration(Configuration):
         Format of the partial sums.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat = FP12_E4M7
 
     def __post_init__(self) -> None:

@@ -74,7 +74,6 @@ class SafeMacConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None

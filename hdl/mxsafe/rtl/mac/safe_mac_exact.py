@@ -55,7 +55,6 @@ class SafeMacExactConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None

@@ -67,7 +67,6 @@ class BlockConverterConfiguration(Configuration):
         If a parameter is not as above, or the format does not suit.
     """
 
-    unnamed = frozenset({"format"})
     shown_if_unusual = frozenset({"target", "paced"})
 
     format: MXFormat
@@ -93,11 +92,6 @@ class BlockConverterConfiguration(Configuration):
             self._set(**{name: require_integer(name, getattr(self, name), 2, _MOST_BEATS)})
         if "tiles" in self.shapes and self.width % self.tile:
             raise ValueError(f"tile must divide width {self.width}, not {self.tile}")
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_block_converter"
 
     @property
     def latency(self) -> int:
