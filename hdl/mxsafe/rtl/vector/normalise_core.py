@@ -15,6 +15,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import SQUARE_BITS, NormaliseLane, NormaliseLaneConfiguration
@@ -92,11 +93,6 @@ class NormaliseCoreConfiguration(Configuration):
             )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_core"
-
-    @property
     def latency(self) -> int:
         """Clocks from the first beat of a row to its first result, without stalls, at most."""
         wait = self.lane.square_latency + self.sum_latency + self.row.latency
@@ -128,7 +124,7 @@ class NormaliseCoreConfiguration(Configuration):
 
         For an FPGA that register is always there.
         """
-        return int(self.lanes > self.rows or self.target == "fpga")
+        return int(self.lanes > self.rows or at(self, "squares") > 0)
 
     @property
     def rows(self) -> int:

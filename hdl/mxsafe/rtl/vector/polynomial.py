@@ -236,11 +236,6 @@ class PolynomialConfiguration(Configuration):
         """Name of the module in its usual configuration."""
         return f"{self.table}_polynomial"
 
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from an offset to its value."""
-        return self.pipeline
-
 
 class Polynomial(Unit[PolynomialConfiguration]):
     """A table on its own: `polynomial` between ports.

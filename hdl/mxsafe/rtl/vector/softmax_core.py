@@ -70,11 +70,6 @@ class SoftmaxCoreConfiguration(Configuration):
             raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "softmax_core"
-
-    @property
     def rows(self) -> int:
         """Rows at a time."""
         return self.lanes if self.along == "beats" else 1

@@ -67,11 +67,6 @@ class SummedRowsConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "summed_rows"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its sums, without stalls, at most."""
         return max(self.products.latency + self.partials - 1, self.replay.latency)
