@@ -71,16 +71,14 @@ synth: $(VENV)/installed-synth
 	$(RUN) studies.activity sim_build/activity
 	$(RUN) mxsafe synth $(CLUSTER) --activity sim_build/activity --out sim_build/synth
 	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --case '*lanes' --case '*8 lanes, most registers' --case '*carry-save sums' --activity sim_build/activity --keep sim_build/synth/synthesis.json --out sim_build/synth
-	$(RUN) studies.synthesis_page sim_build/synth/synthesis.json
-	$(RUN) studies.comparison_page
-	$(RUN) studies.pairs_page
-	$(RUN) studies.machine_page
-	$(RUN) studies.vector_page
+	cp sim_build/synth/synthesis.json docs/synthesis.json
+	$(RUN) studies.pages synthesis comparison pairs accelerator vector
 
 fpga: $(VENV)/installed-synth
 	$(RUN) mxsafe synth $(CLUSTER) --case '*for FPGAs' --out sim_build/fpga
 	$(RUN) studies.fpga_peers sim_build/fpga/peers.json
-	$(RUN) studies.fpga_page sim_build/fpga/synthesis.json sim_build/fpga/peers.json
+	$(RUN) studies.fpga_results sim_build/fpga/synthesis.json sim_build/fpga/peers.json
+	$(RUN) studies.pages fpga_figures
 
 bitstream: $(VENV)/installed-synth
 	$(RUN) mxsafe bitstream

@@ -56,7 +56,7 @@ module activation_stream(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   always @(posedge clk)
     if (rst) valid_1 <= 1'h0;
     else if (lanes_en) valid_1 <= is_taken;
-  activation lanes (
+  mxsafe_activation lanes (
     .clk(clk),
     .code(s_axis_tuser),
     .en(lanes_en),

@@ -53,20 +53,20 @@ module fp12_accumulator(clk, rst, en, valid, first, partial_sum, scale_a, scale_
     else if (en) product_valid <= valid;
   always @(posedge clk)
     if (en) adder_b <= scale_product;
-  float32_adder_clearable adder (
+  mxsafe_float32_adder_clearable adder (
     .a(acc),
     .b(adder_b),
     .clear_a(adder_clear_a),
     .sum(adder_sum)
   );
-  scaler scale (
+  mxsafe_scaler scale (
     .block_exponent(block_exponent),
     .magnitude(scale_magnitude),
     .nan(is_nan),
     .negative(scale_negative),
     .product(scale_product)
   );
-  fp12_unpacker unpack (
+  mxsafe_fp12_unpacker unpack (
     .code(partial_sum),
     .magnitude(scale_magnitude),
     .sign(scale_negative)

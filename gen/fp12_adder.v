@@ -36,18 +36,18 @@ module fp12_adder(a, b, sum);
   assign \$2  = { 2'h0, unpack_a_magnitude } + { exact_addend[22], exact_addend };
   assign exact_sum = \$2  + { 23'h000000, exact_differ };
   assign above = $signed(exact_sum) > $signed(24'h3fc000);
-  fp12_packer pack (
+  mxsafe_fp12_packer pack (
     .code(sum),
     .negate(pack_negate),
     .value(pack_value),
     .zero_sign(pack_zero_sign)
   );
-  fp12_unpacker unpack_a (
+  mxsafe_fp12_unpacker unpack_a (
     .code(a),
     .magnitude(unpack_a_magnitude),
     .sign(pack_negate)
   );
-  fp12_unpacker unpack_b (
+  mxsafe_fp12_unpacker unpack_b (
     .code(b),
     .magnitude(unpack_b_magnitude),
     .sign(unpack_b_sign)

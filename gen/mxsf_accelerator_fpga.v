@@ -156,7 +156,7 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
   assign \$2  = ~ core_reset_0;
   assign m_axi_awvalid = core_m_axi_awvalid & \$2 ;
   assign \$3  = ~ core_reset_0;
-  mxsf_accelerator_core_fpga core (
+  mxsafe_mxsf_accelerator_core_fpga core (
     .array_busy(core_array_busy),
     .base(core_base),
     .clk(clk),
@@ -205,7 +205,7 @@ module mxsf_accelerator_fpga(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid
     .words_read(core_words_read),
     .words_written(core_words_written)
   );
-  registers_small_fpga registers (
+  mxsafe_registers_small_fpga registers (
     .array_busy(core_array_busy),
     .base(core_base),
     .clear(registers_clear),

@@ -133,7 +133,7 @@ module mxsf_accelerator_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvali
   input s_axi_wvalid;
   wire s_axi_wvalid;
   assign \$1  = rst | registers_clear;
-  mxsf_accelerator_core_small core (
+  mxsafe_mxsf_accelerator_core_small core (
     .array_busy(core_array_busy),
     .base(core_base),
     .clk(clk),
@@ -182,7 +182,7 @@ module mxsf_accelerator_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvali
     .words_read(core_words_read),
     .words_written(core_words_written)
   );
-  registers_small registers (
+  mxsafe_registers_small registers (
     .array_busy(core_array_busy),
     .base(core_base),
     .clear(registers_clear),

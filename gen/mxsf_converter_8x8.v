@@ -343,223 +343,223 @@ module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   always @(posedge clk)
     if (rst) beats_left <= 3'h7;
     else if (taken) beats_left <= \$17 ;
-  mxsf_encoder encode_0 (
+  mxsafe_mxsf_encoder encode_0 (
     .binade(binade_0),
     .code(m_axis_tdata[7:0]),
     .fraction(encode_0_fraction),
     .sign(encode_0_sign)
   );
-  mxsf_encoder encode_1 (
+  mxsafe_mxsf_encoder encode_1 (
     .binade(binade_1),
     .code(m_axis_tdata[15:8]),
     .fraction(encode_1_fraction),
     .sign(encode_1_sign)
   );
-  mxsf_encoder encode_10 (
+  mxsafe_mxsf_encoder encode_10 (
     .binade(binade_10),
     .code(m_axis_tdata[87:80]),
     .fraction(encode_10_fraction),
     .sign(encode_10_sign)
   );
-  mxsf_encoder encode_11 (
+  mxsafe_mxsf_encoder encode_11 (
     .binade(binade_11),
     .code(m_axis_tdata[95:88]),
     .fraction(encode_11_fraction),
     .sign(encode_11_sign)
   );
-  mxsf_encoder encode_12 (
+  mxsafe_mxsf_encoder encode_12 (
     .binade(binade_12),
     .code(m_axis_tdata[103:96]),
     .fraction(encode_12_fraction),
     .sign(encode_12_sign)
   );
-  mxsf_encoder encode_13 (
+  mxsafe_mxsf_encoder encode_13 (
     .binade(binade_13),
     .code(m_axis_tdata[111:104]),
     .fraction(encode_13_fraction),
     .sign(encode_13_sign)
   );
-  mxsf_encoder encode_14 (
+  mxsafe_mxsf_encoder encode_14 (
     .binade(binade_14),
     .code(m_axis_tdata[119:112]),
     .fraction(encode_14_fraction),
     .sign(encode_14_sign)
   );
-  mxsf_encoder encode_15 (
+  mxsafe_mxsf_encoder encode_15 (
     .binade(binade_15),
     .code(m_axis_tdata[127:120]),
     .fraction(encode_15_fraction),
     .sign(encode_15_sign)
   );
-  mxsf_encoder encode_2 (
+  mxsafe_mxsf_encoder encode_2 (
     .binade(binade_2),
     .code(m_axis_tdata[23:16]),
     .fraction(encode_2_fraction),
     .sign(encode_2_sign)
   );
-  mxsf_encoder encode_3 (
+  mxsafe_mxsf_encoder encode_3 (
     .binade(binade_3),
     .code(m_axis_tdata[31:24]),
     .fraction(encode_3_fraction),
     .sign(encode_3_sign)
   );
-  mxsf_encoder encode_4 (
+  mxsafe_mxsf_encoder encode_4 (
     .binade(binade_4),
     .code(m_axis_tdata[39:32]),
     .fraction(encode_4_fraction),
     .sign(encode_4_sign)
   );
-  mxsf_encoder encode_5 (
+  mxsafe_mxsf_encoder encode_5 (
     .binade(binade_5),
     .code(m_axis_tdata[47:40]),
     .fraction(encode_5_fraction),
     .sign(encode_5_sign)
   );
-  mxsf_encoder encode_6 (
+  mxsafe_mxsf_encoder encode_6 (
     .binade(binade_6),
     .code(m_axis_tdata[55:48]),
     .fraction(encode_6_fraction),
     .sign(encode_6_sign)
   );
-  mxsf_encoder encode_7 (
+  mxsafe_mxsf_encoder encode_7 (
     .binade(binade_7),
     .code(m_axis_tdata[63:56]),
     .fraction(encode_7_fraction),
     .sign(encode_7_sign)
   );
-  mxsf_encoder encode_8 (
+  mxsafe_mxsf_encoder encode_8 (
     .binade(binade_8),
     .code(m_axis_tdata[71:64]),
     .fraction(encode_8_fraction),
     .sign(encode_8_sign)
   );
-  mxsf_encoder encode_9 (
+  mxsafe_mxsf_encoder encode_9 (
     .binade(binade_9),
     .code(m_axis_tdata[79:72]),
     .fraction(encode_9_fraction),
     .sign(encode_9_sign)
   );
-  largest_exponent_count9 maximum_0 (
+  mxsafe_largest_exponent_count9 maximum_0 (
     .fields({ largest_before_0, s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] }),
     .largest(maximum_0_largest)
   );
-  largest_exponent_count9 maximum_1 (
+  mxsafe_largest_exponent_count9 maximum_1 (
     .fields({ largest_before_1, s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407], s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279] }),
     .largest(maximum_1_largest)
   );
-  mxsf_float32_normaliser normalise_0 (
+  mxsafe_mxsf_float32_normaliser normalise_0 (
     .exponent(normalise_0_exponent),
     .fraction(normalise_0_fraction),
     .sign(normalise_0_sign),
     .subnormal(normalise_0_subnormal),
     .word(s_axis_tdata[31:0])
   );
-  mxsf_float32_normaliser normalise_1 (
+  mxsafe_mxsf_float32_normaliser normalise_1 (
     .exponent(normalise_1_exponent),
     .fraction(normalise_1_fraction),
     .sign(normalise_1_sign),
     .subnormal(normalise_1_subnormal),
     .word(s_axis_tdata[63:32])
   );
-  mxsf_float32_normaliser normalise_10 (
+  mxsafe_mxsf_float32_normaliser normalise_10 (
     .exponent(normalise_10_exponent),
     .fraction(normalise_10_fraction),
     .sign(normalise_10_sign),
     .subnormal(normalise_10_subnormal),
     .word(s_axis_tdata[351:320])
   );
-  mxsf_float32_normaliser normalise_11 (
+  mxsafe_mxsf_float32_normaliser normalise_11 (
     .exponent(normalise_11_exponent),
     .fraction(normalise_11_fraction),
     .sign(normalise_11_sign),
     .subnormal(normalise_11_subnormal),
     .word(s_axis_tdata[383:352])
   );
-  mxsf_float32_normaliser normalise_12 (
+  mxsafe_mxsf_float32_normaliser normalise_12 (
     .exponent(normalise_12_exponent),
     .fraction(normalise_12_fraction),
     .sign(normalise_12_sign),
     .subnormal(normalise_12_subnormal),
     .word(s_axis_tdata[415:384])
   );
-  mxsf_float32_normaliser normalise_13 (
+  mxsafe_mxsf_float32_normaliser normalise_13 (
     .exponent(normalise_13_exponent),
     .fraction(normalise_13_fraction),
     .sign(normalise_13_sign),
     .subnormal(normalise_13_subnormal),
     .word(s_axis_tdata[447:416])
   );
-  mxsf_float32_normaliser normalise_14 (
+  mxsafe_mxsf_float32_normaliser normalise_14 (
     .exponent(normalise_14_exponent),
     .fraction(normalise_14_fraction),
     .sign(normalise_14_sign),
     .subnormal(normalise_14_subnormal),
     .word(s_axis_tdata[479:448])
   );
-  mxsf_float32_normaliser normalise_15 (
+  mxsafe_mxsf_float32_normaliser normalise_15 (
     .exponent(normalise_15_exponent),
     .fraction(normalise_15_fraction),
     .sign(normalise_15_sign),
     .subnormal(normalise_15_subnormal),
     .word(s_axis_tdata[511:480])
   );
-  mxsf_float32_normaliser normalise_2 (
+  mxsafe_mxsf_float32_normaliser normalise_2 (
     .exponent(normalise_2_exponent),
     .fraction(normalise_2_fraction),
     .sign(normalise_2_sign),
     .subnormal(normalise_2_subnormal),
     .word(s_axis_tdata[95:64])
   );
-  mxsf_float32_normaliser normalise_3 (
+  mxsafe_mxsf_float32_normaliser normalise_3 (
     .exponent(normalise_3_exponent),
     .fraction(normalise_3_fraction),
     .sign(normalise_3_sign),
     .subnormal(normalise_3_subnormal),
     .word(s_axis_tdata[127:96])
   );
-  mxsf_float32_normaliser normalise_4 (
+  mxsafe_mxsf_float32_normaliser normalise_4 (
     .exponent(normalise_4_exponent),
     .fraction(normalise_4_fraction),
     .sign(normalise_4_sign),
     .subnormal(normalise_4_subnormal),
     .word(s_axis_tdata[159:128])
   );
-  mxsf_float32_normaliser normalise_5 (
+  mxsafe_mxsf_float32_normaliser normalise_5 (
     .exponent(normalise_5_exponent),
     .fraction(normalise_5_fraction),
     .sign(normalise_5_sign),
     .subnormal(normalise_5_subnormal),
     .word(s_axis_tdata[191:160])
   );
-  mxsf_float32_normaliser normalise_6 (
+  mxsafe_mxsf_float32_normaliser normalise_6 (
     .exponent(normalise_6_exponent),
     .fraction(normalise_6_fraction),
     .sign(normalise_6_sign),
     .subnormal(normalise_6_subnormal),
     .word(s_axis_tdata[223:192])
   );
-  mxsf_float32_normaliser normalise_7 (
+  mxsafe_mxsf_float32_normaliser normalise_7 (
     .exponent(normalise_7_exponent),
     .fraction(normalise_7_fraction),
     .sign(normalise_7_sign),
     .subnormal(normalise_7_subnormal),
     .word(s_axis_tdata[255:224])
   );
-  mxsf_float32_normaliser normalise_8 (
+  mxsafe_mxsf_float32_normaliser normalise_8 (
     .exponent(normalise_8_exponent),
     .fraction(normalise_8_fraction),
     .sign(normalise_8_sign),
     .subnormal(normalise_8_subnormal),
     .word(s_axis_tdata[287:256])
   );
-  mxsf_float32_normaliser normalise_9 (
+  mxsafe_mxsf_float32_normaliser normalise_9 (
     .exponent(normalise_9_exponent),
     .fraction(normalise_9_fraction),
     .sign(normalise_9_sign),
     .subnormal(normalise_9_subnormal),
     .word(s_axis_tdata[319:288])
   );
-  beat_chain_stages8_largest_bits16 waiting_0 (
+  mxsafe_beat_chain_stages8_largest_bits16 waiting_0 (
     .beat({ s_axis_tlast, maximum_1_largest, maximum_0_largest, normalise_15_sign, height_15, normalise_15_fraction, normalise_14_sign, height_14, normalise_14_fraction, normalise_13_sign, height_13, normalise_13_fraction, normalise_12_sign, height_12, normalise_12_fraction, normalise_11_sign, height_11, normalise_11_fraction, normalise_10_sign, height_10, normalise_10_fraction, normalise_9_sign, height_9, normalise_9_fraction, normalise_8_sign, height_8, normalise_8_fraction, normalise_7_sign, height_7, normalise_7_fraction, normalise_6_sign, height_6, normalise_6_fraction, normalise_5_sign, height_5, normalise_5_fraction, normalise_4_sign, height_4, normalise_4_fraction, normalise_3_sign, height_3, normalise_3_fraction, normalise_2_sign, height_2, normalise_2_fraction, normalise_1_sign, height_1, normalise_1_fraction, normalise_0_sign, height_0, normalise_0_fraction }),
     .beat_ends(waiting_0_beat_ends),
     .beat_valid(taken),

@@ -123,7 +123,7 @@ module mxsf_layer_8x8(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready
   always @(posedge clk)
     if (rst) tiles_under_way <= 2'h0;
     else tiles_under_way <= \$6 ;
-  relu_stream activation (
+  mxsafe_relu_stream activation (
     .m_axis_tdata(activation_m_axis_tdata),
     .m_axis_tlast(activation_m_axis_tlast),
     .m_axis_tready(activation_m_axis_tready),
@@ -164,7 +164,7 @@ module mxsf_layer_8x8(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready
     .s_axis_tready(activation_m_axis_tready),
     .s_axis_tvalid(activation_m_axis_tvalid)
   );
-  mxsf_operand_packer_groups2 pack (
+  mxsafe_mxsf_operand_packer_groups2 pack (
     .clk(clk),
     .m_axis_tdata(m_axis_tdata),
     .m_axis_tlast(m_axis_tlast),

@@ -123,7 +123,7 @@ module mxsf_layer_exact(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_trea
   always @(posedge clk)
     if (rst) tiles_under_way <= 2'h0;
     else tiles_under_way <= \$6 ;
-  relu_stream activation (
+  mxsafe_relu_stream activation (
     .m_axis_tdata(activation_m_axis_tdata),
     .m_axis_tlast(activation_m_axis_tlast),
     .m_axis_tready(activation_m_axis_tready),
@@ -151,7 +151,7 @@ module mxsf_layer_exact(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_trea
     .s_axis_w_tready(s_axis_w_tready),
     .s_axis_w_tvalid(s_axis_w_tvalid)
   );
-  mxsf_converter_64x1 converter (
+  mxsafe_mxsf_converter_64x1 converter (
     .clk(clk),
     .m_axis_tdata(converter_m_axis_tdata),
     .m_axis_tlast(converter_m_axis_tlast),

@@ -96,7 +96,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
-  block_accumulator_halves1_half_bits27 accumulate_0 (
+  mxsafe_block_accumulator_halves1_half_bits27 accumulate_0 (
     .acc(results),
     .block_exponent(accumulate_0_block_exponent),
     .clk(clk),
@@ -111,7 +111,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot_together4 mac_0_0 (
+  mxsafe_mxsf_operand_dot_together4 mac_0_0 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -120,7 +120,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_0_1 (
+  mxsafe_mxsf_operand_dot_together4 mac_0_1 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -129,7 +129,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_0_2 (
+  mxsafe_mxsf_operand_dot_together4 mac_0_2 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -138,7 +138,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_0_3 (
+  mxsafe_mxsf_operand_dot_together4 mac_0_3 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -147,7 +147,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_1_0 (
+  mxsafe_mxsf_operand_dot_together4 mac_1_0 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -156,7 +156,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_1_1 (
+  mxsafe_mxsf_operand_dot_together4 mac_1_1 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -165,7 +165,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_1_2 (
+  mxsafe_mxsf_operand_dot_together4 mac_1_2 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -174,7 +174,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_1_3 (
+  mxsafe_mxsf_operand_dot_together4 mac_1_3 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -183,7 +183,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_2_0 (
+  mxsafe_mxsf_operand_dot_together4 mac_2_0 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -192,7 +192,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_2_1 (
+  mxsafe_mxsf_operand_dot_together4 mac_2_1 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -201,7 +201,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_2_2 (
+  mxsafe_mxsf_operand_dot_together4 mac_2_2 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -210,7 +210,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_2_3 (
+  mxsafe_mxsf_operand_dot_together4 mac_2_3 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -219,7 +219,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4 mac_3_0 (
+  mxsafe_mxsf_operand_dot_together4 mac_3_0 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -228,7 +228,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4 mac_3_1 (
+  mxsafe_mxsf_operand_dot_together4 mac_3_1 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -237,7 +237,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4 mac_3_2 (
+  mxsafe_mxsf_operand_dot_together4 mac_3_2 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -246,7 +246,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4 mac_3_3 (
+  mxsafe_mxsf_operand_dot_together4 mac_3_3 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -255,7 +255,7 @@ module mxsf_pu_exact(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  block_sequencer sequencer (
+  mxsafe_block_sequencer sequencer (
     .clk(clk),
     .done(done),
     .en(en),

@@ -178,7 +178,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     if (scale_a_enters) scale_a_next <= scale_a;
   always @(posedge clk)
     if (en) w_next <= w;
-  block_accumulator_halves1_half_bits27_scale_stages10_add_stages12_fpga accumulate_0 (
+  mxsafe_block_accumulator_halves1_half_e89a28f8 accumulate_0 (
     .acc(results),
     .block_exponent(accumulate_0_block_exponent),
     .clk(clk),
@@ -194,7 +194,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  mxsf_operand_dot_fpga_paired mac_0_0 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_0_0 (
     .a(a_0_near_1),
     .clk(clk),
     .en(en),
@@ -204,7 +204,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_0_0_significands),
     .w(mac_0_0_w)
   );
-  mxsf_operand_dot_fpga_paired mac_0_1 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_0_1 (
     .a(a_0_near_1),
     .clk(clk),
     .en(en),
@@ -214,7 +214,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_0_1_significands),
     .w(mac_0_1_w)
   );
-  mxsf_operand_dot_fpga_paired mac_0_2 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_0_2 (
     .a(a_0_near_1),
     .clk(clk),
     .en(en),
@@ -224,7 +224,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_0_2_significands),
     .w(mac_0_2_w)
   );
-  mxsf_operand_dot_fpga_paired mac_0_3 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_0_3 (
     .a(a_0_near_1),
     .clk(clk),
     .en(en),
@@ -234,7 +234,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_0_3_significands),
     .w(mac_0_3_w)
   );
-  mxsf_operand_dot_fpga_paired mac_1_0 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_1_0 (
     .a(a_1_near_1),
     .clk(clk),
     .en(en),
@@ -244,7 +244,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_1_0_significands),
     .w(mac_0_0_w)
   );
-  mxsf_operand_dot_fpga_paired mac_1_1 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_1_1 (
     .a(a_1_near_1),
     .clk(clk),
     .en(en),
@@ -254,7 +254,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_1_1_significands),
     .w(mac_0_1_w)
   );
-  mxsf_operand_dot_fpga_paired mac_1_2 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_1_2 (
     .a(a_1_near_1),
     .clk(clk),
     .en(en),
@@ -264,7 +264,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_1_2_significands),
     .w(mac_0_2_w)
   );
-  mxsf_operand_dot_fpga_paired mac_1_3 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_1_3 (
     .a(a_1_near_1),
     .clk(clk),
     .en(en),
@@ -274,7 +274,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_1_3_significands),
     .w(mac_0_3_w)
   );
-  mxsf_operand_dot_fpga_paired mac_2_0 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_2_0 (
     .a(a_2_near_1),
     .clk(clk),
     .en(en),
@@ -284,7 +284,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_2_0_significands),
     .w(mac_2_0_w)
   );
-  mxsf_operand_dot_fpga_paired mac_2_1 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_2_1 (
     .a(a_2_near_1),
     .clk(clk),
     .en(en),
@@ -294,7 +294,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_2_1_significands),
     .w(mac_2_1_w)
   );
-  mxsf_operand_dot_fpga_paired mac_2_2 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_2_2 (
     .a(a_2_near_1),
     .clk(clk),
     .en(en),
@@ -304,7 +304,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_2_2_significands),
     .w(mac_2_2_w)
   );
-  mxsf_operand_dot_fpga_paired mac_2_3 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_2_3 (
     .a(a_2_near_1),
     .clk(clk),
     .en(en),
@@ -314,7 +314,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_2_3_significands),
     .w(mac_2_3_w)
   );
-  mxsf_operand_dot_fpga_paired mac_3_0 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_3_0 (
     .a(a_3_near_1),
     .clk(clk),
     .en(en),
@@ -324,7 +324,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_3_0_significands),
     .w(mac_2_0_w)
   );
-  mxsf_operand_dot_fpga_paired mac_3_1 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_3_1 (
     .a(a_3_near_1),
     .clk(clk),
     .en(en),
@@ -334,7 +334,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_3_1_significands),
     .w(mac_2_1_w)
   );
-  mxsf_operand_dot_fpga_paired mac_3_2 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_3_2 (
     .a(a_3_near_1),
     .clk(clk),
     .en(en),
@@ -344,7 +344,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_3_2_significands),
     .w(mac_2_2_w)
   );
-  mxsf_operand_dot_fpga_paired mac_3_3 (
+  mxsafe_mxsf_operand_dot_fpga_paired mac_3_3 (
     .a(a_3_near_1),
     .clk(clk),
     .en(en),
@@ -354,7 +354,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .significands(mac_3_3_significands),
     .w(mac_2_3_w)
   );
-  mxsf_paired_multiplier multiply_0_0 (
+  mxsafe_mxsf_paired_multiplier multiply_0_0 (
     .a({ a_1_near_1[5:0], a_0_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -362,7 +362,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_0_w[5:0])
   );
-  mxsf_paired_multiplier multiply_0_1 (
+  mxsafe_mxsf_paired_multiplier multiply_0_1 (
     .a({ a_1_near_1[15:10], a_0_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -370,7 +370,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_0_w[15:10])
   );
-  mxsf_paired_multiplier multiply_0_2 (
+  mxsafe_mxsf_paired_multiplier multiply_0_2 (
     .a({ a_1_near_1[25:20], a_0_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -378,7 +378,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_0_w[25:20])
   );
-  mxsf_paired_multiplier multiply_0_3 (
+  mxsafe_mxsf_paired_multiplier multiply_0_3 (
     .a({ a_1_near_1[35:30], a_0_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -386,7 +386,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_0_w[35:30])
   );
-  mxsf_paired_multiplier multiply_10_0 (
+  mxsafe_mxsf_paired_multiplier multiply_10_0 (
     .a({ a_3_near_1[5:0], a_2_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -394,7 +394,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_2_w[5:0])
   );
-  mxsf_paired_multiplier multiply_10_1 (
+  mxsafe_mxsf_paired_multiplier multiply_10_1 (
     .a({ a_3_near_1[15:10], a_2_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -402,7 +402,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_2_w[15:10])
   );
-  mxsf_paired_multiplier multiply_10_2 (
+  mxsafe_mxsf_paired_multiplier multiply_10_2 (
     .a({ a_3_near_1[25:20], a_2_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -410,7 +410,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_2_w[25:20])
   );
-  mxsf_paired_multiplier multiply_10_3 (
+  mxsafe_mxsf_paired_multiplier multiply_10_3 (
     .a({ a_3_near_1[35:30], a_2_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -418,7 +418,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_2_w[35:30])
   );
-  mxsf_paired_multiplier multiply_11_0 (
+  mxsafe_mxsf_paired_multiplier multiply_11_0 (
     .a({ a_3_near_1[5:0], a_2_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -426,7 +426,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_3_w[5:0])
   );
-  mxsf_paired_multiplier multiply_11_1 (
+  mxsafe_mxsf_paired_multiplier multiply_11_1 (
     .a({ a_3_near_1[15:10], a_2_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -434,7 +434,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_3_w[15:10])
   );
-  mxsf_paired_multiplier multiply_11_2 (
+  mxsafe_mxsf_paired_multiplier multiply_11_2 (
     .a({ a_3_near_1[25:20], a_2_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -442,7 +442,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_3_w[25:20])
   );
-  mxsf_paired_multiplier multiply_11_3 (
+  mxsafe_mxsf_paired_multiplier multiply_11_3 (
     .a({ a_3_near_1[35:30], a_2_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -450,7 +450,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_3_w[35:30])
   );
-  mxsf_paired_multiplier multiply_1_0 (
+  mxsafe_mxsf_paired_multiplier multiply_1_0 (
     .a({ a_1_near_1[5:0], a_0_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -458,7 +458,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_1_w[5:0])
   );
-  mxsf_paired_multiplier multiply_1_1 (
+  mxsafe_mxsf_paired_multiplier multiply_1_1 (
     .a({ a_1_near_1[15:10], a_0_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -466,7 +466,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_1_w[15:10])
   );
-  mxsf_paired_multiplier multiply_1_2 (
+  mxsafe_mxsf_paired_multiplier multiply_1_2 (
     .a({ a_1_near_1[25:20], a_0_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -474,7 +474,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_1_w[25:20])
   );
-  mxsf_paired_multiplier multiply_1_3 (
+  mxsafe_mxsf_paired_multiplier multiply_1_3 (
     .a({ a_1_near_1[35:30], a_0_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -482,7 +482,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_1_w[35:30])
   );
-  mxsf_paired_multiplier multiply_2_0 (
+  mxsafe_mxsf_paired_multiplier multiply_2_0 (
     .a({ a_1_near_1[5:0], a_0_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -490,7 +490,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_2_w[5:0])
   );
-  mxsf_paired_multiplier multiply_2_1 (
+  mxsafe_mxsf_paired_multiplier multiply_2_1 (
     .a({ a_1_near_1[15:10], a_0_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -498,7 +498,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_2_w[15:10])
   );
-  mxsf_paired_multiplier multiply_2_2 (
+  mxsafe_mxsf_paired_multiplier multiply_2_2 (
     .a({ a_1_near_1[25:20], a_0_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -506,7 +506,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_2_w[25:20])
   );
-  mxsf_paired_multiplier multiply_2_3 (
+  mxsafe_mxsf_paired_multiplier multiply_2_3 (
     .a({ a_1_near_1[35:30], a_0_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -514,7 +514,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_2_w[35:30])
   );
-  mxsf_paired_multiplier multiply_3_0 (
+  mxsafe_mxsf_paired_multiplier multiply_3_0 (
     .a({ a_1_near_1[5:0], a_0_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -522,7 +522,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_3_w[5:0])
   );
-  mxsf_paired_multiplier multiply_3_1 (
+  mxsafe_mxsf_paired_multiplier multiply_3_1 (
     .a({ a_1_near_1[15:10], a_0_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -530,7 +530,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_3_w[15:10])
   );
-  mxsf_paired_multiplier multiply_3_2 (
+  mxsafe_mxsf_paired_multiplier multiply_3_2 (
     .a({ a_1_near_1[25:20], a_0_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -538,7 +538,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_3_w[25:20])
   );
-  mxsf_paired_multiplier multiply_3_3 (
+  mxsafe_mxsf_paired_multiplier multiply_3_3 (
     .a({ a_1_near_1[35:30], a_0_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -546,7 +546,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_0_3_w[35:30])
   );
-  mxsf_paired_multiplier multiply_8_0 (
+  mxsafe_mxsf_paired_multiplier multiply_8_0 (
     .a({ a_3_near_1[5:0], a_2_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -554,7 +554,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_0_w[5:0])
   );
-  mxsf_paired_multiplier multiply_8_1 (
+  mxsafe_mxsf_paired_multiplier multiply_8_1 (
     .a({ a_3_near_1[15:10], a_2_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -562,7 +562,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_0_w[15:10])
   );
-  mxsf_paired_multiplier multiply_8_2 (
+  mxsafe_mxsf_paired_multiplier multiply_8_2 (
     .a({ a_3_near_1[25:20], a_2_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -570,7 +570,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_0_w[25:20])
   );
-  mxsf_paired_multiplier multiply_8_3 (
+  mxsafe_mxsf_paired_multiplier multiply_8_3 (
     .a({ a_3_near_1[35:30], a_2_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -578,7 +578,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_0_w[35:30])
   );
-  mxsf_paired_multiplier multiply_9_0 (
+  mxsafe_mxsf_paired_multiplier multiply_9_0 (
     .a({ a_3_near_1[5:0], a_2_near_1[5:0] }),
     .clk(clk),
     .en(en),
@@ -586,7 +586,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_1_w[5:0])
   );
-  mxsf_paired_multiplier multiply_9_1 (
+  mxsafe_mxsf_paired_multiplier multiply_9_1 (
     .a({ a_3_near_1[15:10], a_2_near_1[15:10] }),
     .clk(clk),
     .en(en),
@@ -594,7 +594,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_1_w[15:10])
   );
-  mxsf_paired_multiplier multiply_9_2 (
+  mxsafe_mxsf_paired_multiplier multiply_9_2 (
     .a({ a_3_near_1[25:20], a_2_near_1[25:20] }),
     .clk(clk),
     .en(en),
@@ -602,7 +602,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_1_w[25:20])
   );
-  mxsf_paired_multiplier multiply_9_3 (
+  mxsafe_mxsf_paired_multiplier multiply_9_3 (
     .a({ a_3_near_1[35:30], a_2_near_1[35:30] }),
     .clk(clk),
     .en(en),
@@ -610,7 +610,7 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .rst(1'h0),
     .w(mac_2_1_w[35:30])
   );
-  block_sequencer_dot_latency8_step_latency12_result_latency25_early1 sequencer (
+  mxsafe_block_sequencer_dot_latency8_7886e7e3 sequencer (
     .clk(clk),
     .copies(accumulate_0_copies),
     .done(done),
@@ -624,14 +624,14 @@ module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_nex
     .turn(accumulate_0_turn),
     .valid(accumulate_0_valid)
   );
-  register_copy_bits160 w_near_0 (
+  mxsafe_register_copy_bits160 w_near_0 (
     .clk(clk),
     .copy({ mac_0_3_w, mac_0_2_w, mac_0_1_w, mac_0_0_w }),
     .en(en),
     .rst(1'h0),
     .value(w_next)
   );
-  register_copy_bits160 w_near_2 (
+  mxsafe_register_copy_bits160 w_near_2 (
     .clk(clk),
     .copy({ mac_2_3_w, mac_2_2_w, mac_2_1_w, mac_2_0_w }),
     .en(en),

@@ -192,7 +192,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     if (anchor_w_enters) anchor_w_next <= anchor_w;
   always @(posedge clk)
     if (anchor_a_enters) anchor_a_next <= anchor_a;
-  window_accumulator_halves1 accumulate (
+  mxsafe_window_accumulator_halves1 accumulate (
     .aligns(accumulate_aligns),
     .anchor_exponent(accumulate_anchor_exponent),
     .clk(clk),
@@ -208,7 +208,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .turn(accumulate_turn),
     .valid(accumulate_valid)
   );
-  mxsf_operand_dot_together4_late3 mac_0_0 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_0_0 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -217,7 +217,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4_late3 mac_0_1 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_0_1 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -226,7 +226,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4_late3 mac_0_2 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_0_2 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -235,7 +235,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4_late3 mac_0_3 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_0_3 (
     .a(a_next[47:0]),
     .clk(clk),
     .en(en),
@@ -244,7 +244,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4_late3 mac_1_0 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_1_0 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -253,7 +253,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4_late3 mac_1_1 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_1_1 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -262,7 +262,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4_late3 mac_1_2 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_1_2 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -271,7 +271,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4_late3 mac_1_3 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_1_3 (
     .a(a_next[95:48]),
     .clk(clk),
     .en(en),
@@ -280,7 +280,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4_late3 mac_2_0 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_2_0 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -289,7 +289,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4_late3 mac_2_1 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_2_1 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -298,7 +298,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4_late3 mac_2_2 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_2_2 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -307,7 +307,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4_late3 mac_2_3 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_2_3 (
     .a(a_next[143:96]),
     .clk(clk),
     .en(en),
@@ -316,7 +316,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  mxsf_operand_dot_together4_late3 mac_3_0 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_3_0 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -325,7 +325,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[67:0])
   );
-  mxsf_operand_dot_together4_late3 mac_3_1 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_3_1 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -334,7 +334,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[135:68])
   );
-  mxsf_operand_dot_together4_late3 mac_3_2 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_3_2 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -343,7 +343,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[203:136])
   );
-  mxsf_operand_dot_together4_late3 mac_3_3 (
+  mxsafe_mxsf_operand_dot_together4_late3 mac_3_3 (
     .a(a_next[191:144]),
     .clk(clk),
     .en(en),
@@ -352,7 +352,7 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
     .rst(1'h0),
     .w(w_next[271:204])
   );
-  window_sequencer sequencer (
+  mxsafe_window_sequencer sequencer (
     .aligns(accumulate_aligns),
     .clk(clk),
     .done(done),

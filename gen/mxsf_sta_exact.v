@@ -387,35 +387,35 @@ module mxsf_sta_exact(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready
   assign \$auto$opt_dff.cc:194:make_patterns_logic$140  = { \$5 , block_end_taken } != 2'h0;
   assign \$procmux$89_Y  = \$5  ? block_wait_less_1 : 4'hx;
   assign \$procmux$91_Y  = block_end_taken ? 4'hf : \$procmux$89_Y ;
-  mxsf_lane_decoder_digits decode_a_0 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_0 (
     .codes({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .operands(decode_a_0_operands)
   );
-  mxsf_lane_decoder_digits decode_a_1 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_1 (
     .codes(a_1_skew_1[127:0]),
     .operands(decode_a_1_operands)
   );
-  mxsf_lane_decoder_digits decode_a_2 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_2 (
     .codes(a_2_skew_2[127:0]),
     .operands(decode_a_2_operands)
   );
-  mxsf_lane_decoder_digits decode_a_3 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_3 (
     .codes(a_3_skew_3[127:0]),
     .operands(decode_a_3_operands)
   );
-  mxsf_lane_decoder_triple decode_w_0 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_0 (
     .codes(s_axis_w_tdata[127:0]),
     .operands(decode_w_0_operands)
   );
-  mxsf_lane_decoder_triple decode_w_1 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_1 (
     .codes(w_1_skew_1[127:0]),
     .operands(decode_w_1_operands)
   );
-  mxsf_lane_decoder_triple decode_w_2 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_2 (
     .codes(w_2_skew_2[127:0]),
     .operands(decode_w_2_operands)
   );
-  mxsf_lane_decoder_triple decode_w_3 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_3 (
     .codes(w_3_skew_3[127:0]),
     .operands(decode_w_3_operands)
   );

@@ -492,39 +492,39 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   assign \$auto$opt_dff.cc:253:combine_resets$155  = | { rst, block_end_taken };
   assign \$procmux$93_Y  = \$6  ? tile_wait_less_1 : 4'hx;
   assign \$procmux$95_Y  = tile_end_taken ? 4'hf : \$procmux$93_Y ;
-  mxsf_lane_decoder_digits decode_a_0 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_0 (
     .codes({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .operands(decode_a_0_operands)
   );
-  mxsf_lane_decoder_digits decode_a_1 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_1 (
     .codes(a_1_skew_1[127:0]),
     .operands(decode_a_1_operands)
   );
-  mxsf_lane_decoder_digits decode_a_2 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_2 (
     .codes(a_2_skew_2[127:0]),
     .operands(decode_a_2_operands)
   );
-  mxsf_lane_decoder_digits decode_a_3 (
+  mxsafe_mxsf_lane_decoder_digits decode_a_3 (
     .codes(a_3_skew_3[127:0]),
     .operands(decode_a_3_operands)
   );
-  mxsf_lane_decoder_triple decode_w_0 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_0 (
     .codes(s_axis_w_tdata[127:0]),
     .operands(decode_w_0_operands)
   );
-  mxsf_lane_decoder_triple decode_w_1 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_1 (
     .codes(w_1_skew_1[127:0]),
     .operands(decode_w_1_operands)
   );
-  mxsf_lane_decoder_triple decode_w_2 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_2 (
     .codes(w_2_skew_2[127:0]),
     .operands(decode_w_2_operands)
   );
-  mxsf_lane_decoder_triple decode_w_3 (
+  mxsafe_mxsf_lane_decoder_triple decode_w_3 (
     .codes(w_3_skew_3[127:0]),
     .operands(decode_w_3_operands)
   );
-  scale_distances distances_a_0 (
+  mxsafe_scale_distances distances_a_0 (
     .anchors({ s_axis_a_tdata[743:736], s_axis_a_tdata[711:704], s_axis_a_tdata[679:672], s_axis_a_tdata[647:640] }),
     .clk(clk),
     .distances(distances_a_0_distances),
@@ -536,7 +536,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales({ s_axis_a_tdata[615:608], s_axis_a_tdata[583:576], s_axis_a_tdata[551:544], s_axis_a_tdata[519:512] }),
     .valid(s_axis_a_tready)
   );
-  scale_distances distances_a_1 (
+  mxsafe_scale_distances distances_a_1 (
     .anchors(a_1_skew_1[191:160]),
     .clk(clk),
     .distances(distances_a_1_distances),
@@ -548,7 +548,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(a_1_skew_1[159:128]),
     .valid(pu_1_0_token[0])
   );
-  scale_distances distances_a_2 (
+  mxsafe_scale_distances distances_a_2 (
     .anchors(a_2_skew_2[191:160]),
     .clk(clk),
     .distances(distances_a_2_distances),
@@ -560,7 +560,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(a_2_skew_2[159:128]),
     .valid(pu_2_0_token[0])
   );
-  scale_distances distances_a_3 (
+  mxsafe_scale_distances distances_a_3 (
     .anchors(a_3_skew_3[191:160]),
     .clk(clk),
     .distances(distances_a_3_distances),
@@ -572,7 +572,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(a_3_skew_3[159:128]),
     .valid(pu_3_0_token[0])
   );
-  scale_distances distances_w_0 (
+  mxsafe_scale_distances distances_w_0 (
     .anchors(s_axis_w_tdata[671:640]),
     .clk(clk),
     .distances(distances_w_0_distances),
@@ -584,7 +584,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(s_axis_w_tdata[543:512]),
     .valid(s_axis_a_tready)
   );
-  scale_distances distances_w_1 (
+  mxsafe_scale_distances distances_w_1 (
     .anchors(w_1_skew_1[191:160]),
     .clk(clk),
     .distances(distances_w_1_distances),
@@ -596,7 +596,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(w_1_skew_1[159:128]),
     .valid(distances_w_1_valid)
   );
-  scale_distances distances_w_2 (
+  mxsafe_scale_distances distances_w_2 (
     .anchors(w_2_skew_2[191:160]),
     .clk(clk),
     .distances(distances_w_2_distances),
@@ -608,7 +608,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     .scales(w_2_skew_2[159:128]),
     .valid(distances_w_2_valid)
   );
-  scale_distances distances_w_3 (
+  mxsafe_scale_distances distances_w_3 (
     .anchors(w_3_skew_3[191:160]),
     .clk(clk),
     .distances(distances_w_3_distances),

@@ -370,7 +370,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     if (correct_0_en) less_mean_4 <= less_mean_3;
   always @(posedge clk)
     if (correct_0_en) less_mean_3 <= less_mean_2;
-  multiply_add correct_0 (
+  mxsafe_multiply_add correct_0 (
     .addend(correct_0_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -379,7 +379,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_0_x)
   );
-  multiply_add correct_1 (
+  mxsafe_multiply_add correct_1 (
     .addend(correct_1_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -388,7 +388,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_1_x)
   );
-  multiply_add correct_10 (
+  mxsafe_multiply_add correct_10 (
     .addend(correct_10_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -397,7 +397,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_10_x)
   );
-  multiply_add correct_11 (
+  mxsafe_multiply_add correct_11 (
     .addend(correct_11_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -406,7 +406,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_11_x)
   );
-  multiply_add correct_12 (
+  mxsafe_multiply_add correct_12 (
     .addend(correct_12_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -415,7 +415,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_12_x)
   );
-  multiply_add correct_13 (
+  mxsafe_multiply_add correct_13 (
     .addend(correct_13_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -424,7 +424,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_13_x)
   );
-  multiply_add correct_14 (
+  mxsafe_multiply_add correct_14 (
     .addend(correct_14_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -433,7 +433,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_14_x)
   );
-  multiply_add correct_15 (
+  mxsafe_multiply_add correct_15 (
     .addend(correct_15_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -442,7 +442,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_15_x)
   );
-  multiply_add correct_2 (
+  mxsafe_multiply_add correct_2 (
     .addend(correct_2_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -451,7 +451,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_2_x)
   );
-  multiply_add correct_3 (
+  mxsafe_multiply_add correct_3 (
     .addend(correct_3_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -460,7 +460,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_3_x)
   );
-  multiply_add correct_4 (
+  mxsafe_multiply_add correct_4 (
     .addend(correct_4_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -469,7 +469,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_4_x)
   );
-  multiply_add correct_5 (
+  mxsafe_multiply_add correct_5 (
     .addend(correct_5_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -478,7 +478,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_5_x)
   );
-  multiply_add correct_6 (
+  mxsafe_multiply_add correct_6 (
     .addend(correct_6_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -487,7 +487,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_6_x)
   );
-  multiply_add correct_7 (
+  mxsafe_multiply_add correct_7 (
     .addend(correct_7_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -496,7 +496,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_7_x)
   );
-  multiply_add correct_8 (
+  mxsafe_multiply_add correct_8 (
     .addend(correct_8_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -505,7 +505,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_8_x)
   );
-  multiply_add correct_9 (
+  mxsafe_multiply_add correct_9 (
     .addend(correct_9_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -514,7 +514,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_9_x)
   );
-  multiply_add_no_multiply difference_0 (
+  mxsafe_multiply_add_no_multiply difference_0 (
     .addend({ difference_0_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -522,7 +522,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[31:0])
   );
-  multiply_add_no_multiply difference_1 (
+  mxsafe_multiply_add_no_multiply difference_1 (
     .addend({ difference_1_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -530,7 +530,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[63:32])
   );
-  multiply_add_no_multiply difference_10 (
+  mxsafe_multiply_add_no_multiply difference_10 (
     .addend({ difference_10_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -538,7 +538,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[351:320])
   );
-  multiply_add_no_multiply difference_11 (
+  mxsafe_multiply_add_no_multiply difference_11 (
     .addend({ difference_11_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -546,7 +546,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[383:352])
   );
-  multiply_add_no_multiply difference_12 (
+  mxsafe_multiply_add_no_multiply difference_12 (
     .addend({ difference_12_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -554,7 +554,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[415:384])
   );
-  multiply_add_no_multiply difference_13 (
+  mxsafe_multiply_add_no_multiply difference_13 (
     .addend({ difference_13_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -562,7 +562,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[447:416])
   );
-  multiply_add_no_multiply difference_14 (
+  mxsafe_multiply_add_no_multiply difference_14 (
     .addend({ difference_14_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -570,7 +570,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[479:448])
   );
-  multiply_add_no_multiply difference_15 (
+  mxsafe_multiply_add_no_multiply difference_15 (
     .addend({ difference_15_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -578,7 +578,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[511:480])
   );
-  multiply_add_no_multiply difference_2 (
+  mxsafe_multiply_add_no_multiply difference_2 (
     .addend({ difference_2_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -586,7 +586,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[95:64])
   );
-  multiply_add_no_multiply difference_3 (
+  mxsafe_multiply_add_no_multiply difference_3 (
     .addend({ difference_3_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -594,7 +594,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[127:96])
   );
-  multiply_add_no_multiply difference_4 (
+  mxsafe_multiply_add_no_multiply difference_4 (
     .addend({ difference_4_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -602,7 +602,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[159:128])
   );
-  multiply_add_no_multiply difference_5 (
+  mxsafe_multiply_add_no_multiply difference_5 (
     .addend({ difference_5_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -610,7 +610,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[191:160])
   );
-  multiply_add_no_multiply difference_6 (
+  mxsafe_multiply_add_no_multiply difference_6 (
     .addend({ difference_6_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -618,7 +618,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[223:192])
   );
-  multiply_add_no_multiply difference_7 (
+  mxsafe_multiply_add_no_multiply difference_7 (
     .addend({ difference_7_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -626,7 +626,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[255:224])
   );
-  multiply_add_no_multiply difference_8 (
+  mxsafe_multiply_add_no_multiply difference_8 (
     .addend({ difference_8_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -634,7 +634,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[287:256])
   );
-  multiply_add_no_multiply difference_9 (
+  mxsafe_multiply_add_no_multiply difference_9 (
     .addend({ difference_9_addend[31], s_axis_statistics_tdata[30:0] }),
     .clk(clk),
     .en(difference_0_en),
@@ -642,7 +642,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_tdata[319:288])
   );
-  multiply_add_no_add gain_0 (
+  mxsafe_multiply_add_no_add gain_0 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[31:0]),
@@ -650,7 +650,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[31:0])
   );
-  multiply_add_no_add gain_1 (
+  mxsafe_multiply_add_no_add gain_1 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[63:32]),
@@ -658,7 +658,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[63:32])
   );
-  multiply_add_no_add gain_10 (
+  mxsafe_multiply_add_no_add gain_10 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[351:320]),
@@ -666,7 +666,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[351:320])
   );
-  multiply_add_no_add gain_11 (
+  mxsafe_multiply_add_no_add gain_11 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[383:352]),
@@ -674,7 +674,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[383:352])
   );
-  multiply_add_no_add gain_12 (
+  mxsafe_multiply_add_no_add gain_12 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[415:384]),
@@ -682,7 +682,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[415:384])
   );
-  multiply_add_no_add gain_13 (
+  mxsafe_multiply_add_no_add gain_13 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[447:416]),
@@ -690,7 +690,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[447:416])
   );
-  multiply_add_no_add gain_14 (
+  mxsafe_multiply_add_no_add gain_14 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[479:448]),
@@ -698,7 +698,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[479:448])
   );
-  multiply_add_no_add gain_15 (
+  mxsafe_multiply_add_no_add gain_15 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[511:480]),
@@ -706,7 +706,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[511:480])
   );
-  multiply_add_no_add gain_2 (
+  mxsafe_multiply_add_no_add gain_2 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[95:64]),
@@ -714,7 +714,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[95:64])
   );
-  multiply_add_no_add gain_3 (
+  mxsafe_multiply_add_no_add gain_3 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[127:96]),
@@ -722,7 +722,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[127:96])
   );
-  multiply_add_no_add gain_4 (
+  mxsafe_multiply_add_no_add gain_4 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[159:128]),
@@ -730,7 +730,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[159:128])
   );
-  multiply_add_no_add gain_5 (
+  mxsafe_multiply_add_no_add gain_5 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[191:160]),
@@ -738,7 +738,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[191:160])
   );
-  multiply_add_no_add gain_6 (
+  mxsafe_multiply_add_no_add gain_6 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[223:192]),
@@ -746,7 +746,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[223:192])
   );
-  multiply_add_no_add gain_7 (
+  mxsafe_multiply_add_no_add gain_7 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[255:224]),
@@ -754,7 +754,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[255:224])
   );
-  multiply_add_no_add gain_8 (
+  mxsafe_multiply_add_no_add gain_8 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[287:256]),
@@ -762,7 +762,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[287:256])
   );
-  multiply_add_no_add gain_9 (
+  mxsafe_multiply_add_no_add gain_9 (
     .clk(clk),
     .en(difference_0_en),
     .factor(s_axis_gain_tdata[319:288]),
@@ -770,7 +770,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(s_axis_gradient_tdata[319:288])
   );
-  normalise_backward_row of_row (
+  mxsafe_normalise_backward_row of_row (
     .clk(clk),
     .deviation(of_row_deviation),
     .has_sums(of_row_has_sums),
@@ -785,7 +785,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .totals(of_row_totals),
     .valid(of_row_valid)
   );
-  summed_rows_totals_summary_bits32 rows (
+  mxsafe_summed_rows_totals_summary_bits32 rows (
     .clk(clk),
     .m_axis_sums_tdata({ of_row_reciprocal, of_row_totals, of_row_products }),
     .m_axis_sums_tlast(unused_0 ),
@@ -803,7 +803,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .s_axis_tuser(reciprocal_3),
     .s_axis_tvalid(entry_valid[2])
   );
-  multiply_add_no_add scale_0 (
+  mxsafe_multiply_add_no_add scale_0 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -811,7 +811,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_0_x)
   );
-  multiply_add_no_add scale_1 (
+  mxsafe_multiply_add_no_add scale_1 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -819,7 +819,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_1_x)
   );
-  multiply_add_no_add scale_10 (
+  mxsafe_multiply_add_no_add scale_10 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -827,7 +827,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_10_x)
   );
-  multiply_add_no_add scale_11 (
+  mxsafe_multiply_add_no_add scale_11 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -835,7 +835,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_11_x)
   );
-  multiply_add_no_add scale_12 (
+  mxsafe_multiply_add_no_add scale_12 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -843,7 +843,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_12_x)
   );
-  multiply_add_no_add scale_13 (
+  mxsafe_multiply_add_no_add scale_13 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -851,7 +851,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_13_x)
   );
-  multiply_add_no_add scale_14 (
+  mxsafe_multiply_add_no_add scale_14 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -859,7 +859,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_14_x)
   );
-  multiply_add_no_add scale_15 (
+  mxsafe_multiply_add_no_add scale_15 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -867,7 +867,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_15_x)
   );
-  multiply_add_no_add scale_2 (
+  mxsafe_multiply_add_no_add scale_2 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -875,7 +875,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_2_x)
   );
-  multiply_add_no_add scale_3 (
+  mxsafe_multiply_add_no_add scale_3 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -883,7 +883,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_3_x)
   );
-  multiply_add_no_add scale_4 (
+  mxsafe_multiply_add_no_add scale_4 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -891,7 +891,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_4_x)
   );
-  multiply_add_no_add scale_5 (
+  mxsafe_multiply_add_no_add scale_5 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -899,7 +899,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_5_x)
   );
-  multiply_add_no_add scale_6 (
+  mxsafe_multiply_add_no_add scale_6 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -907,7 +907,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_6_x)
   );
-  multiply_add_no_add scale_7 (
+  mxsafe_multiply_add_no_add scale_7 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -915,7 +915,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_7_x)
   );
-  multiply_add_no_add scale_8 (
+  mxsafe_multiply_add_no_add scale_8 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -923,7 +923,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_8_x)
   );
-  multiply_add_no_add scale_9 (
+  mxsafe_multiply_add_no_add scale_9 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_7),
@@ -931,7 +931,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(scale_9_x)
   );
-  multiply_add_no_multiply subtract_0 (
+  mxsafe_multiply_add_no_multiply subtract_0 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -939,7 +939,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_0_result)
   );
-  multiply_add_no_multiply subtract_1 (
+  mxsafe_multiply_add_no_multiply subtract_1 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -947,7 +947,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_1_result)
   );
-  multiply_add_no_multiply subtract_10 (
+  mxsafe_multiply_add_no_multiply subtract_10 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -955,7 +955,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_10_result)
   );
-  multiply_add_no_multiply subtract_11 (
+  mxsafe_multiply_add_no_multiply subtract_11 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -963,7 +963,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_11_result)
   );
-  multiply_add_no_multiply subtract_12 (
+  mxsafe_multiply_add_no_multiply subtract_12 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -971,7 +971,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_12_result)
   );
-  multiply_add_no_multiply subtract_13 (
+  mxsafe_multiply_add_no_multiply subtract_13 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -979,7 +979,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_13_result)
   );
-  multiply_add_no_multiply subtract_14 (
+  mxsafe_multiply_add_no_multiply subtract_14 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -987,7 +987,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_14_result)
   );
-  multiply_add_no_multiply subtract_15 (
+  mxsafe_multiply_add_no_multiply subtract_15 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -995,7 +995,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_15_result)
   );
-  multiply_add_no_multiply subtract_2 (
+  mxsafe_multiply_add_no_multiply subtract_2 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1003,7 +1003,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_2_result)
   );
-  multiply_add_no_multiply subtract_3 (
+  mxsafe_multiply_add_no_multiply subtract_3 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1011,7 +1011,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_3_result)
   );
-  multiply_add_no_multiply subtract_4 (
+  mxsafe_multiply_add_no_multiply subtract_4 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1019,7 +1019,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_4_result)
   );
-  multiply_add_no_multiply subtract_5 (
+  mxsafe_multiply_add_no_multiply subtract_5 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1027,7 +1027,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_5_result)
   );
-  multiply_add_no_multiply subtract_6 (
+  mxsafe_multiply_add_no_multiply subtract_6 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1035,7 +1035,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_6_result)
   );
-  multiply_add_no_multiply subtract_7 (
+  mxsafe_multiply_add_no_multiply subtract_7 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1043,7 +1043,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_7_result)
   );
-  multiply_add_no_multiply subtract_8 (
+  mxsafe_multiply_add_no_multiply subtract_8 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),
@@ -1051,7 +1051,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
     .rst(1'h0),
     .x(correct_8_result)
   );
-  multiply_add_no_multiply subtract_9 (
+  mxsafe_multiply_add_no_multiply subtract_9 (
     .addend(less_mean_5),
     .clk(clk),
     .en(correct_0_en),

@@ -371,7 +371,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     if (entry_moves) entry_last_2 <= entry_last_1;
   always @(posedge clk)
     if (entry_moves) entry_last_1 <= s_axis_tlast;
-  multiply_add correct_0 (
+  mxsafe_multiply_add correct_0 (
     .addend(correct_0_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -380,7 +380,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_0_x)
   );
-  multiply_add correct_1 (
+  mxsafe_multiply_add correct_1 (
     .addend(correct_1_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -389,7 +389,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_1_x)
   );
-  multiply_add correct_10 (
+  mxsafe_multiply_add correct_10 (
     .addend(correct_10_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -398,7 +398,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_10_x)
   );
-  multiply_add correct_11 (
+  mxsafe_multiply_add correct_11 (
     .addend(correct_11_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -407,7 +407,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_11_x)
   );
-  multiply_add correct_12 (
+  mxsafe_multiply_add correct_12 (
     .addend(correct_12_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -416,7 +416,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_12_x)
   );
-  multiply_add correct_13 (
+  mxsafe_multiply_add correct_13 (
     .addend(correct_13_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -425,7 +425,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_13_x)
   );
-  multiply_add correct_14 (
+  mxsafe_multiply_add correct_14 (
     .addend(correct_14_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -434,7 +434,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_14_x)
   );
-  multiply_add correct_15 (
+  mxsafe_multiply_add correct_15 (
     .addend(correct_15_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -443,7 +443,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_15_x)
   );
-  multiply_add correct_2 (
+  mxsafe_multiply_add correct_2 (
     .addend(correct_2_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -452,7 +452,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_2_x)
   );
-  multiply_add correct_3 (
+  mxsafe_multiply_add correct_3 (
     .addend(correct_3_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -461,7 +461,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_3_x)
   );
-  multiply_add correct_4 (
+  mxsafe_multiply_add correct_4 (
     .addend(correct_4_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -470,7 +470,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_4_x)
   );
-  multiply_add correct_5 (
+  mxsafe_multiply_add correct_5 (
     .addend(correct_5_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -479,7 +479,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_5_x)
   );
-  multiply_add correct_6 (
+  mxsafe_multiply_add correct_6 (
     .addend(correct_6_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -488,7 +488,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_6_x)
   );
-  multiply_add correct_7 (
+  mxsafe_multiply_add correct_7 (
     .addend(correct_7_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -497,7 +497,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_7_x)
   );
-  multiply_add correct_8 (
+  mxsafe_multiply_add correct_8 (
     .addend(correct_8_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -506,7 +506,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_8_x)
   );
-  multiply_add correct_9 (
+  mxsafe_multiply_add correct_9 (
     .addend(correct_9_addend),
     .clk(clk),
     .en(correct_0_en),
@@ -515,7 +515,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_9_x)
   );
-  multiply_add_no_add gain_0 (
+  mxsafe_multiply_add_no_add gain_0 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[31:0]),
@@ -523,7 +523,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[31:0])
   );
-  multiply_add_no_add gain_1 (
+  mxsafe_multiply_add_no_add gain_1 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[63:32]),
@@ -531,7 +531,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[63:32])
   );
-  multiply_add_no_add gain_10 (
+  mxsafe_multiply_add_no_add gain_10 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[351:320]),
@@ -539,7 +539,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[351:320])
   );
-  multiply_add_no_add gain_11 (
+  mxsafe_multiply_add_no_add gain_11 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[383:352]),
@@ -547,7 +547,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[383:352])
   );
-  multiply_add_no_add gain_12 (
+  mxsafe_multiply_add_no_add gain_12 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[415:384]),
@@ -555,7 +555,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[415:384])
   );
-  multiply_add_no_add gain_13 (
+  mxsafe_multiply_add_no_add gain_13 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[447:416]),
@@ -563,7 +563,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[447:416])
   );
-  multiply_add_no_add gain_14 (
+  mxsafe_multiply_add_no_add gain_14 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[479:448]),
@@ -571,7 +571,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[479:448])
   );
-  multiply_add_no_add gain_15 (
+  mxsafe_multiply_add_no_add gain_15 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[511:480]),
@@ -579,7 +579,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[511:480])
   );
-  multiply_add_no_add gain_2 (
+  mxsafe_multiply_add_no_add gain_2 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[95:64]),
@@ -587,7 +587,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[95:64])
   );
-  multiply_add_no_add gain_3 (
+  mxsafe_multiply_add_no_add gain_3 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[127:96]),
@@ -595,7 +595,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[127:96])
   );
-  multiply_add_no_add gain_4 (
+  mxsafe_multiply_add_no_add gain_4 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[159:128]),
@@ -603,7 +603,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[159:128])
   );
-  multiply_add_no_add gain_5 (
+  mxsafe_multiply_add_no_add gain_5 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[191:160]),
@@ -611,7 +611,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[191:160])
   );
-  multiply_add_no_add gain_6 (
+  mxsafe_multiply_add_no_add gain_6 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[223:192]),
@@ -619,7 +619,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[223:192])
   );
-  multiply_add_no_add gain_7 (
+  mxsafe_multiply_add_no_add gain_7 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[255:224]),
@@ -627,7 +627,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[255:224])
   );
-  multiply_add_no_add gain_8 (
+  mxsafe_multiply_add_no_add gain_8 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[287:256]),
@@ -635,7 +635,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[287:256])
   );
-  multiply_add_no_add gain_9 (
+  mxsafe_multiply_add_no_add gain_9 (
     .clk(clk),
     .en(entry_moves),
     .factor(s_axis_gain_tdata[319:288]),
@@ -643,7 +643,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(s_axis_gradient_tdata[319:288])
   );
-  normalise_backward_row_no_centre of_row (
+  mxsafe_normalise_backward_row_no_centre of_row (
     .clk(clk),
     .deviation(of_row_deviation),
     .has_sums(of_row_has_sums),
@@ -656,7 +656,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .sums_taken(of_row_sums_taken),
     .valid(of_row_valid)
   );
-  summed_rows_summary_bits32 rows (
+  mxsafe_summed_rows_summary_bits32 rows (
     .clk(clk),
     .m_axis_sums_tdata({ of_row_reciprocal, of_row_products }),
     .m_axis_sums_tlast(unused_0 ),
@@ -674,7 +674,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .s_axis_tuser(reciprocal_3),
     .s_axis_tvalid(entry_valid[2])
   );
-  multiply_add_no_add scale_0 (
+  mxsafe_multiply_add_no_add scale_0 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -682,7 +682,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_0_result)
   );
-  multiply_add_no_add scale_1 (
+  mxsafe_multiply_add_no_add scale_1 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -690,7 +690,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_1_result)
   );
-  multiply_add_no_add scale_10 (
+  mxsafe_multiply_add_no_add scale_10 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -698,7 +698,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_10_result)
   );
-  multiply_add_no_add scale_11 (
+  mxsafe_multiply_add_no_add scale_11 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -706,7 +706,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_11_result)
   );
-  multiply_add_no_add scale_12 (
+  mxsafe_multiply_add_no_add scale_12 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -714,7 +714,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_12_result)
   );
-  multiply_add_no_add scale_13 (
+  mxsafe_multiply_add_no_add scale_13 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -722,7 +722,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_13_result)
   );
-  multiply_add_no_add scale_14 (
+  mxsafe_multiply_add_no_add scale_14 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -730,7 +730,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_14_result)
   );
-  multiply_add_no_add scale_15 (
+  mxsafe_multiply_add_no_add scale_15 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -738,7 +738,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_15_result)
   );
-  multiply_add_no_add scale_2 (
+  mxsafe_multiply_add_no_add scale_2 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -746,7 +746,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_2_result)
   );
-  multiply_add_no_add scale_3 (
+  mxsafe_multiply_add_no_add scale_3 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -754,7 +754,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_3_result)
   );
-  multiply_add_no_add scale_4 (
+  mxsafe_multiply_add_no_add scale_4 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -762,7 +762,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_4_result)
   );
-  multiply_add_no_add scale_5 (
+  mxsafe_multiply_add_no_add scale_5 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -770,7 +770,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_5_result)
   );
-  multiply_add_no_add scale_6 (
+  mxsafe_multiply_add_no_add scale_6 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -778,7 +778,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_6_result)
   );
-  multiply_add_no_add scale_7 (
+  mxsafe_multiply_add_no_add scale_7 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -786,7 +786,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_7_result)
   );
-  multiply_add_no_add scale_8 (
+  mxsafe_multiply_add_no_add scale_8 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),
@@ -794,7 +794,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
     .rst(1'h0),
     .x(correct_8_result)
   );
-  multiply_add_no_add scale_9 (
+  mxsafe_multiply_add_no_add scale_9 (
     .clk(clk),
     .en(correct_0_en),
     .factor(deviation_5),

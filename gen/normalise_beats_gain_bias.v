@@ -245,7 +245,7 @@ module normalise_beats_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   always @(posedge clk)
     if (rst) \largest_0_fields[1]  <= 8'h00;
     else if (beat_taken) \largest_0_fields[1]  <= \$33 ;
-  normalise_core_beats_gain_bias core (
+  mxsafe_normalise_core_beats_gain_bias core (
     .clk(clk),
     .epsilon(epsilon),
     .m_axis_tdata(m_axis_tdata),
@@ -265,71 +265,71 @@ module normalise_beats_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
     .s_axis_tuser(core_s_axis_tuser),
     .s_axis_tvalid(core_s_axis_tvalid)
   );
-  largest_exponent_count2 largest_0 (
+  mxsafe_largest_exponent_count2 largest_0 (
     .fields({ \largest_0_fields[1] , s_axis_tdata[30:23] }),
     .largest(largest_0_largest)
   );
-  largest_exponent_count2 largest_1 (
+  mxsafe_largest_exponent_count2 largest_1 (
     .fields({ \largest_1_fields[1] , s_axis_tdata[62:55] }),
     .largest(largest_1_largest)
   );
-  largest_exponent_count2 largest_10 (
+  mxsafe_largest_exponent_count2 largest_10 (
     .fields({ \largest_10_fields[1] , s_axis_tdata[350:343] }),
     .largest(largest_10_largest)
   );
-  largest_exponent_count2 largest_11 (
+  mxsafe_largest_exponent_count2 largest_11 (
     .fields({ \largest_11_fields[1] , s_axis_tdata[382:375] }),
     .largest(largest_11_largest)
   );
-  largest_exponent_count2 largest_12 (
+  mxsafe_largest_exponent_count2 largest_12 (
     .fields({ \largest_12_fields[1] , s_axis_tdata[414:407] }),
     .largest(largest_12_largest)
   );
-  largest_exponent_count2 largest_13 (
+  mxsafe_largest_exponent_count2 largest_13 (
     .fields({ \largest_13_fields[1] , s_axis_tdata[446:439] }),
     .largest(largest_13_largest)
   );
-  largest_exponent_count2 largest_14 (
+  mxsafe_largest_exponent_count2 largest_14 (
     .fields({ \largest_14_fields[1] , s_axis_tdata[478:471] }),
     .largest(largest_14_largest)
   );
-  largest_exponent_count2 largest_15 (
+  mxsafe_largest_exponent_count2 largest_15 (
     .fields({ \largest_15_fields[1] , s_axis_tdata[510:503] }),
     .largest(largest_15_largest)
   );
-  largest_exponent_count2 largest_2 (
+  mxsafe_largest_exponent_count2 largest_2 (
     .fields({ \largest_2_fields[1] , s_axis_tdata[94:87] }),
     .largest(largest_2_largest)
   );
-  largest_exponent_count2 largest_3 (
+  mxsafe_largest_exponent_count2 largest_3 (
     .fields({ \largest_3_fields[1] , s_axis_tdata[126:119] }),
     .largest(largest_3_largest)
   );
-  largest_exponent_count2 largest_4 (
+  mxsafe_largest_exponent_count2 largest_4 (
     .fields({ \largest_4_fields[1] , s_axis_tdata[158:151] }),
     .largest(largest_4_largest)
   );
-  largest_exponent_count2 largest_5 (
+  mxsafe_largest_exponent_count2 largest_5 (
     .fields({ \largest_5_fields[1] , s_axis_tdata[190:183] }),
     .largest(largest_5_largest)
   );
-  largest_exponent_count2 largest_6 (
+  mxsafe_largest_exponent_count2 largest_6 (
     .fields({ \largest_6_fields[1] , s_axis_tdata[222:215] }),
     .largest(largest_6_largest)
   );
-  largest_exponent_count2 largest_7 (
+  mxsafe_largest_exponent_count2 largest_7 (
     .fields({ \largest_7_fields[1] , s_axis_tdata[254:247] }),
     .largest(largest_7_largest)
   );
-  largest_exponent_count2 largest_8 (
+  mxsafe_largest_exponent_count2 largest_8 (
     .fields({ \largest_8_fields[1] , s_axis_tdata[286:279] }),
     .largest(largest_8_largest)
   );
-  largest_exponent_count2 largest_9 (
+  mxsafe_largest_exponent_count2 largest_9 (
     .fields({ \largest_9_fields[1] , s_axis_tdata[318:311] }),
     .largest(largest_9_largest)
   );
-  row_replay_passes3_summary_bits128 replay (
+  mxsafe_row_replay_passes3_summary_bits128 replay (
     .clk(clk),
     .m_axis_tdata(core_s_axis_tdata),
     .m_axis_tlast(core_s_axis_tlast),

@@ -61,7 +61,7 @@ module normalise_no_centre_gain(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
   always @(posedge clk)
     if (rst) \largest_0_fields[2]  <= 8'h00;
     else if (beat_taken) \largest_0_fields[2]  <= \$3 ;
-  normalise_core_no_centre_gain core (
+  mxsafe_normalise_core_no_centre_gain core (
     .clk(clk),
     .epsilon(epsilon),
     .m_axis_tdata(m_axis_tdata),
@@ -78,19 +78,19 @@ module normalise_no_centre_gain(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
     .s_axis_tuser(core_s_axis_tuser),
     .s_axis_tvalid(core_s_axis_tvalid)
   );
-  largest_exponent_count3 largest_0 (
+  mxsafe_largest_exponent_count3 largest_0 (
     .fields({ \largest_0_fields[2] , largest_0_1_largest, largest_0_0_largest }),
     .largest(largest_0_largest)
   );
-  largest_exponent_count8 largest_0_0 (
+  mxsafe_largest_exponent_count8 largest_0_0 (
     .fields({ s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] }),
     .largest(largest_0_0_largest)
   );
-  largest_exponent_count8 largest_0_1 (
+  mxsafe_largest_exponent_count8 largest_0_1 (
     .fields({ s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407], s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279] }),
     .largest(largest_0_1_largest)
   );
-  row_replay_summary_bits8 replay (
+  mxsafe_row_replay_summary_bits8 replay (
     .clk(clk),
     .m_axis_tdata(core_s_axis_tdata),
     .m_axis_tlast(core_s_axis_tlast),

@@ -286,7 +286,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     if (rst) has_first_2 <= 1'h0;
     else if (arrives_2) has_first_2 <= \$22 ;
   assign \$auto$opt_dff.cc:253:combine_resets$122  = | { rst, row_ends };
-  float32_adder_pipeline1_clearable accumulate (
+  mxsafe_float32_adder_pipeline1_clearable accumulate (
     .a(accumulate_a),
     .b(accumulate_b),
     .clear_a(accumulate_clear_a),
@@ -295,7 +295,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .sum(accumulate_sum)
   );
-  multiply_add_no_multiply add_16_0 (
+  mxsafe_multiply_add_no_multiply add_16_0 (
     .addend(add_16_0_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -303,7 +303,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_0_x)
   );
-  multiply_add_no_multiply add_16_10 (
+  mxsafe_multiply_add_no_multiply add_16_10 (
     .addend(add_16_10_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -311,7 +311,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_10_x)
   );
-  multiply_add_no_multiply add_16_12 (
+  mxsafe_multiply_add_no_multiply add_16_12 (
     .addend(add_16_12_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -319,7 +319,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_12_x)
   );
-  multiply_add_no_multiply add_16_14 (
+  mxsafe_multiply_add_no_multiply add_16_14 (
     .addend(add_16_14_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -327,7 +327,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_14_x)
   );
-  multiply_add_no_multiply add_16_2 (
+  mxsafe_multiply_add_no_multiply add_16_2 (
     .addend(add_16_2_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -335,7 +335,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_2_x)
   );
-  multiply_add_no_multiply add_16_4 (
+  mxsafe_multiply_add_no_multiply add_16_4 (
     .addend(add_16_4_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -343,7 +343,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_4_x)
   );
-  multiply_add_no_multiply add_16_6 (
+  mxsafe_multiply_add_no_multiply add_16_6 (
     .addend(add_16_6_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -351,7 +351,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_6_x)
   );
-  multiply_add_no_multiply add_16_8 (
+  mxsafe_multiply_add_no_multiply add_16_8 (
     .addend(add_16_8_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -359,7 +359,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_8_x)
   );
-  multiply_add_no_multiply add_2_0 (
+  mxsafe_multiply_add_no_multiply add_2_0 (
     .addend(add_2_0_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -367,7 +367,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_2_0_x)
   );
-  multiply_add_no_multiply add_4_0 (
+  mxsafe_multiply_add_no_multiply add_4_0 (
     .addend(add_4_0_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -375,7 +375,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_4_0_x)
   );
-  multiply_add_no_multiply add_4_2 (
+  mxsafe_multiply_add_no_multiply add_4_2 (
     .addend(add_4_2_addend),
     .clk(clk),
     .en(add_16_0_en),
@@ -383,7 +383,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_4_2_x)
   );
-  multiply_add_no_multiply add_8_0 (
+  mxsafe_multiply_add_no_multiply add_8_0 (
     .addend(add_16_2_result),
     .clk(clk),
     .en(add_16_0_en),
@@ -391,7 +391,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_0_result)
   );
-  multiply_add_no_multiply add_8_2 (
+  mxsafe_multiply_add_no_multiply add_8_2 (
     .addend(add_16_6_result),
     .clk(clk),
     .en(add_16_0_en),
@@ -399,7 +399,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_4_result)
   );
-  multiply_add_no_multiply add_8_4 (
+  mxsafe_multiply_add_no_multiply add_8_4 (
     .addend(add_16_10_result),
     .clk(clk),
     .en(add_16_0_en),
@@ -407,7 +407,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_8_result)
   );
-  multiply_add_no_multiply add_8_6 (
+  mxsafe_multiply_add_no_multiply add_8_6 (
     .addend(add_16_14_result),
     .clk(clk),
     .en(add_16_0_en),
@@ -415,7 +415,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_16_12_result)
   );
-  multiply_add_no_multiply add_partials_0 (
+  mxsafe_multiply_add_no_multiply add_partials_0 (
     .addend(accumulate_a),
     .clk(clk),
     .en(add_partials_0_en),
@@ -423,7 +423,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_partials_0_x)
   );
-  multiply_add_no_multiply add_partials_1 (
+  mxsafe_multiply_add_no_multiply add_partials_1 (
     .addend(add_partials_0_result),
     .clk(clk),
     .en(add_partials_0_en),
@@ -431,7 +431,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_partials_1_x)
   );
-  multiply_add_no_multiply add_partials_2 (
+  mxsafe_multiply_add_no_multiply add_partials_2 (
     .addend(add_partials_1_result),
     .clk(clk),
     .en(add_partials_0_en),
@@ -439,7 +439,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(add_partials_2_x)
   );
-  multiply_add_no_add multiply_0 (
+  mxsafe_multiply_add_no_add multiply_0 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[31:0]),
@@ -447,7 +447,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[31:0])
   );
-  multiply_add_no_add multiply_1 (
+  mxsafe_multiply_add_no_add multiply_1 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[63:32]),
@@ -455,7 +455,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[63:32])
   );
-  multiply_add_no_add multiply_10 (
+  mxsafe_multiply_add_no_add multiply_10 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[351:320]),
@@ -463,7 +463,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[351:320])
   );
-  multiply_add_no_add multiply_11 (
+  mxsafe_multiply_add_no_add multiply_11 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[383:352]),
@@ -471,7 +471,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[383:352])
   );
-  multiply_add_no_add multiply_12 (
+  mxsafe_multiply_add_no_add multiply_12 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[415:384]),
@@ -479,7 +479,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[415:384])
   );
-  multiply_add_no_add multiply_13 (
+  mxsafe_multiply_add_no_add multiply_13 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[447:416]),
@@ -487,7 +487,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[447:416])
   );
-  multiply_add_no_add multiply_14 (
+  mxsafe_multiply_add_no_add multiply_14 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[479:448]),
@@ -495,7 +495,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[479:448])
   );
-  multiply_add_no_add multiply_15 (
+  mxsafe_multiply_add_no_add multiply_15 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[511:480]),
@@ -503,7 +503,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[511:480])
   );
-  multiply_add_no_add multiply_2 (
+  mxsafe_multiply_add_no_add multiply_2 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[95:64]),
@@ -511,7 +511,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[95:64])
   );
-  multiply_add_no_add multiply_3 (
+  mxsafe_multiply_add_no_add multiply_3 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[127:96]),
@@ -519,7 +519,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[127:96])
   );
-  multiply_add_no_add multiply_4 (
+  mxsafe_multiply_add_no_add multiply_4 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[159:128]),
@@ -527,7 +527,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[159:128])
   );
-  multiply_add_no_add multiply_5 (
+  mxsafe_multiply_add_no_add multiply_5 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[191:160]),
@@ -535,7 +535,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[191:160])
   );
-  multiply_add_no_add multiply_6 (
+  mxsafe_multiply_add_no_add multiply_6 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[223:192]),
@@ -543,7 +543,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[223:192])
   );
-  multiply_add_no_add multiply_7 (
+  mxsafe_multiply_add_no_add multiply_7 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[255:224]),
@@ -551,7 +551,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[255:224])
   );
-  multiply_add_no_add multiply_8 (
+  mxsafe_multiply_add_no_add multiply_8 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[287:256]),
@@ -559,7 +559,7 @@ module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlas
     .rst(1'h0),
     .x(s_axis_tdata[287:256])
   );
-  multiply_add_no_add multiply_9 (
+  mxsafe_multiply_add_no_add multiply_9 (
     .clk(clk),
     .en(add_16_0_en),
     .factor(s_axis_factor_tdata[319:288]),

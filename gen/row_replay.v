@@ -147,7 +147,7 @@ module row_replay(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_t
     if (rst) beats_held <= 10'h000;
     else beats_held <= \$10 ;
   assign \$auto$opt_dff.cc:219:make_patterns_logic$45  = & { is_at_last, memory_read_en };
-  beat_memory memory (
+  mxsafe_beat_memory memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data(m_axis_tdata),

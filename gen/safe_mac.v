@@ -118,41 +118,41 @@ module safe_mac(clk, rst, en, a, w, partial_sum);
   always @(posedge clk)
     if (rst) value_0_products <= 20'h00000;
     else if (en) value_0_products <= multiply_0_magnitude;
-  mxsf_fp12_multiplier multiply_0 (
+  mxsafe_mxsf_fp12_multiplier multiply_0 (
     .a(a[7:0]),
     .magnitude(multiply_0_magnitude),
     .sign(multiply_0_sign),
     .w(w[7:0])
   );
-  mxsf_fp12_multiplier multiply_1 (
+  mxsafe_mxsf_fp12_multiplier multiply_1 (
     .a(a[15:8]),
     .magnitude(multiply_1_magnitude),
     .sign(multiply_1_sign),
     .w(w[15:8])
   );
-  mxsf_fp12_multiplier multiply_2 (
+  mxsafe_mxsf_fp12_multiplier multiply_2 (
     .a(a[23:16]),
     .magnitude(multiply_2_magnitude),
     .sign(multiply_2_sign),
     .w(w[23:16])
   );
-  mxsf_fp12_multiplier multiply_3 (
+  mxsafe_mxsf_fp12_multiplier multiply_3 (
     .a(a[31:24]),
     .magnitude(multiply_3_magnitude),
     .sign(multiply_3_sign),
     .w(w[31:24])
   );
-  fp12_packer pack (
+  mxsafe_fp12_packer pack (
     .code(pack_code),
     .negate(negate_0_sums),
     .value(pack_value),
     .zero_sign(pack_zero_sign)
   );
-  fp12_rounder_width22 round_level4_0 (
+  mxsafe_fp12_rounder_width22 round_level4_0 (
     .rounded(round_level4_0_rounded),
     .value(level4_0_sum)
   );
-  fp12_rounder_width22 round_level4_1 (
+  mxsafe_fp12_rounder_width22 round_level4_1 (
     .rounded(round_level4_1_rounded),
     .value(level4_1_sum)
   );

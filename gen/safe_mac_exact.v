@@ -40,15 +40,15 @@ module safe_mac_exact(clk, rst, en, a, w, dot);
   always @(posedge clk)
     if (rst) dot <= 27'h0000000;
     else if (en) dot <= total_sum;
-  mxsf_lane_decoder_digits_count4 decode_a (
+  mxsafe_mxsf_lane_decoder_digits_count4 decode_a (
     .codes(a),
     .operands(decode_a_operands)
   );
-  mxsf_lane_decoder_triple_count4 decode_w (
+  mxsafe_mxsf_lane_decoder_triple_count4 decode_w (
     .codes(w),
     .operands(decode_w_operands)
   );
-  mxsf_operand_dot_reset multiply (
+  mxsafe_mxsf_operand_dot_reset multiply (
     .a(decode_a_operands),
     .clk(clk),
     .en(en),

@@ -30,15 +30,15 @@ module safe_mac_exact_fpga(clk, rst, en, a, w, dot);
   always @(posedge clk)
     if (rst) dot <= 27'h0000000;
     else if (en) dot <= total_sum;
-  mxsf_lane_decoder_count4 decode_a (
+  mxsafe_mxsf_lane_decoder_count4 decode_a (
     .codes(a),
     .operands(decode_a_operands)
   );
-  mxsf_lane_decoder_count4 decode_w (
+  mxsafe_mxsf_lane_decoder_count4 decode_w (
     .codes(w),
     .operands(decode_w_operands)
   );
-  mxsf_operand_dot_pipeline6_reset_fpga multiply (
+  mxsafe_mxsf_operand_dot_pipeline6_reset_fpga multiply (
     .a(decode_a_operands),
     .clk(clk),
     .en(en),

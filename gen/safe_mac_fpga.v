@@ -765,55 +765,55 @@ module safe_mac_fpga(clk, rst, en, a, w, partial_sum);
   always @(posedge clk)
     if (rst) shift_0_operands <= 4'h0;
     else if (en) shift_0_operands <= shift_0;
-  mxsf_operand_decoder decode_a_0 (
+  mxsafe_mxsf_operand_decoder decode_a_0 (
     .code(a[7:0]),
     .shift(decode_a_0_shift),
     .sign(decode_a_0_sign),
     .significand(decode_a_0_significand)
   );
-  mxsf_operand_decoder decode_a_1 (
+  mxsafe_mxsf_operand_decoder decode_a_1 (
     .code(a[15:8]),
     .shift(decode_a_1_shift),
     .sign(decode_a_1_sign),
     .significand(decode_a_1_significand)
   );
-  mxsf_operand_decoder decode_a_2 (
+  mxsafe_mxsf_operand_decoder decode_a_2 (
     .code(a[23:16]),
     .shift(decode_a_2_shift),
     .sign(decode_a_2_sign),
     .significand(decode_a_2_significand)
   );
-  mxsf_operand_decoder decode_a_3 (
+  mxsafe_mxsf_operand_decoder decode_a_3 (
     .code(a[31:24]),
     .shift(decode_a_3_shift),
     .sign(decode_a_3_sign),
     .significand(decode_a_3_significand)
   );
-  mxsf_operand_decoder decode_w_0 (
+  mxsafe_mxsf_operand_decoder decode_w_0 (
     .code(w[7:0]),
     .shift(decode_w_0_shift),
     .sign(decode_w_0_sign),
     .significand(decode_w_0_significand)
   );
-  mxsf_operand_decoder decode_w_1 (
+  mxsafe_mxsf_operand_decoder decode_w_1 (
     .code(w[15:8]),
     .shift(decode_w_1_shift),
     .sign(decode_w_1_sign),
     .significand(decode_w_1_significand)
   );
-  mxsf_operand_decoder decode_w_2 (
+  mxsafe_mxsf_operand_decoder decode_w_2 (
     .code(w[23:16]),
     .shift(decode_w_2_shift),
     .sign(decode_w_2_sign),
     .significand(decode_w_2_significand)
   );
-  mxsf_operand_decoder decode_w_3 (
+  mxsafe_mxsf_operand_decoder decode_w_3 (
     .code(w[31:24]),
     .shift(decode_w_3_shift),
     .sign(decode_w_3_sign),
     .significand(decode_w_3_significand)
   );
-  multiplier_18x18_signed_reset multiply_significands_0 (
+  mxsafe_multiplier_18x18_signed_reset multiply_significands_0 (
     .a({ factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6], factor_a_0[6:1], decode_a_0_significand[0] }),
     .b({ 12'h000, decode_w_0_significand }),
     .clk(clk),
@@ -821,7 +821,7 @@ module safe_mac_fpga(clk, rst, en, a, w, partial_sum);
     .product(multiply_significands_0_product),
     .rst(rst)
   );
-  multiplier_18x18_signed_reset multiply_significands_1 (
+  mxsafe_multiplier_18x18_signed_reset multiply_significands_1 (
     .a({ factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6], factor_a_1[6:1], decode_a_1_significand[0] }),
     .b({ 12'h000, decode_w_1_significand }),
     .clk(clk),
@@ -829,7 +829,7 @@ module safe_mac_fpga(clk, rst, en, a, w, partial_sum);
     .product(multiply_significands_1_product),
     .rst(rst)
   );
-  multiplier_18x18_signed_reset multiply_significands_2 (
+  mxsafe_multiplier_18x18_signed_reset multiply_significands_2 (
     .a({ factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6], factor_a_2[6:1], decode_a_2_significand[0] }),
     .b({ 12'h000, decode_w_2_significand }),
     .clk(clk),
@@ -837,7 +837,7 @@ module safe_mac_fpga(clk, rst, en, a, w, partial_sum);
     .product(multiply_significands_2_product),
     .rst(rst)
   );
-  multiplier_18x18_signed_reset multiply_significands_3 (
+  mxsafe_multiplier_18x18_signed_reset multiply_significands_3 (
     .a({ factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6], factor_a_3[6:1], decode_a_3_significand[0] }),
     .b({ 12'h000, decode_w_3_significand }),
     .clk(clk),

@@ -261,7 +261,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     if (moves) left_13_2 <= left_13_1;
   always @(posedge clk)
     if (moves) left_13_1 <= { rows_m_axis_tdata[447], \$19  };
-  multiply_add_no_add multiply_0 (
+  mxsafe_multiply_add_no_add multiply_0 (
     .clk(clk),
     .en(moves),
     .factor(left_0_2),
@@ -269,7 +269,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_0_x)
   );
-  multiply_add_no_add multiply_1 (
+  mxsafe_multiply_add_no_add multiply_1 (
     .clk(clk),
     .en(moves),
     .factor(left_1_2),
@@ -277,7 +277,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_1_x)
   );
-  multiply_add_no_add multiply_10 (
+  mxsafe_multiply_add_no_add multiply_10 (
     .clk(clk),
     .en(moves),
     .factor(left_10_2),
@@ -285,7 +285,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_10_x)
   );
-  multiply_add_no_add multiply_11 (
+  mxsafe_multiply_add_no_add multiply_11 (
     .clk(clk),
     .en(moves),
     .factor(left_11_2),
@@ -293,7 +293,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_11_x)
   );
-  multiply_add_no_add multiply_12 (
+  mxsafe_multiply_add_no_add multiply_12 (
     .clk(clk),
     .en(moves),
     .factor(left_12_2),
@@ -301,7 +301,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_12_x)
   );
-  multiply_add_no_add multiply_13 (
+  mxsafe_multiply_add_no_add multiply_13 (
     .clk(clk),
     .en(moves),
     .factor(left_13_2),
@@ -309,7 +309,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_13_x)
   );
-  multiply_add_no_add multiply_14 (
+  mxsafe_multiply_add_no_add multiply_14 (
     .clk(clk),
     .en(moves),
     .factor(left_14_2),
@@ -317,7 +317,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_14_x)
   );
-  multiply_add_no_add multiply_15 (
+  mxsafe_multiply_add_no_add multiply_15 (
     .clk(clk),
     .en(moves),
     .factor(left_15_2),
@@ -325,7 +325,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_15_x)
   );
-  multiply_add_no_add multiply_2 (
+  mxsafe_multiply_add_no_add multiply_2 (
     .clk(clk),
     .en(moves),
     .factor(left_2_2),
@@ -333,7 +333,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_2_x)
   );
-  multiply_add_no_add multiply_3 (
+  mxsafe_multiply_add_no_add multiply_3 (
     .clk(clk),
     .en(moves),
     .factor(left_3_2),
@@ -341,7 +341,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_3_x)
   );
-  multiply_add_no_add multiply_4 (
+  mxsafe_multiply_add_no_add multiply_4 (
     .clk(clk),
     .en(moves),
     .factor(left_4_2),
@@ -349,7 +349,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_4_x)
   );
-  multiply_add_no_add multiply_5 (
+  mxsafe_multiply_add_no_add multiply_5 (
     .clk(clk),
     .en(moves),
     .factor(left_5_2),
@@ -357,7 +357,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_5_x)
   );
-  multiply_add_no_add multiply_6 (
+  mxsafe_multiply_add_no_add multiply_6 (
     .clk(clk),
     .en(moves),
     .factor(left_6_2),
@@ -365,7 +365,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_6_x)
   );
-  multiply_add_no_add multiply_7 (
+  mxsafe_multiply_add_no_add multiply_7 (
     .clk(clk),
     .en(moves),
     .factor(left_7_2),
@@ -373,7 +373,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_7_x)
   );
-  multiply_add_no_add multiply_8 (
+  mxsafe_multiply_add_no_add multiply_8 (
     .clk(clk),
     .en(moves),
     .factor(left_8_2),
@@ -381,7 +381,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_8_x)
   );
-  multiply_add_no_add multiply_9 (
+  mxsafe_multiply_add_no_add multiply_9 (
     .clk(clk),
     .en(moves),
     .factor(left_9_2),
@@ -389,7 +389,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_9_x)
   );
-  summed_rows rows (
+  mxsafe_summed_rows rows (
     .clk(clk),
     .m_axis_sums_tdata(rows_m_axis_sums_tdata),
     .m_axis_sums_tlast(unused_0 ),
@@ -406,7 +406,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .s_axis_tready(rows_s_axis_tready),
     .s_axis_tvalid(rows_s_axis_tvalid)
   );
-  multiply_add_no_add scale_0 (
+  mxsafe_multiply_add_no_add scale_0 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -414,7 +414,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_0_result)
   );
-  multiply_add_no_add scale_1 (
+  mxsafe_multiply_add_no_add scale_1 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -422,7 +422,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_1_result)
   );
-  multiply_add_no_add scale_10 (
+  mxsafe_multiply_add_no_add scale_10 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -430,7 +430,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_10_result)
   );
-  multiply_add_no_add scale_11 (
+  mxsafe_multiply_add_no_add scale_11 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -438,7 +438,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_11_result)
   );
-  multiply_add_no_add scale_12 (
+  mxsafe_multiply_add_no_add scale_12 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -446,7 +446,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_12_result)
   );
-  multiply_add_no_add scale_13 (
+  mxsafe_multiply_add_no_add scale_13 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -454,7 +454,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_13_result)
   );
-  multiply_add_no_add scale_14 (
+  mxsafe_multiply_add_no_add scale_14 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -462,7 +462,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_14_result)
   );
-  multiply_add_no_add scale_15 (
+  mxsafe_multiply_add_no_add scale_15 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -470,7 +470,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_15_result)
   );
-  multiply_add_no_add scale_2 (
+  mxsafe_multiply_add_no_add scale_2 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -478,7 +478,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_2_result)
   );
-  multiply_add_no_add scale_3 (
+  mxsafe_multiply_add_no_add scale_3 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -486,7 +486,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_3_result)
   );
-  multiply_add_no_add scale_4 (
+  mxsafe_multiply_add_no_add scale_4 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -494,7 +494,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_4_result)
   );
-  multiply_add_no_add scale_5 (
+  mxsafe_multiply_add_no_add scale_5 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -502,7 +502,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_5_result)
   );
-  multiply_add_no_add scale_6 (
+  mxsafe_multiply_add_no_add scale_6 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -510,7 +510,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_6_result)
   );
-  multiply_add_no_add scale_7 (
+  mxsafe_multiply_add_no_add scale_7 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -518,7 +518,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_7_result)
   );
-  multiply_add_no_add scale_8 (
+  mxsafe_multiply_add_no_add scale_8 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -526,7 +526,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_8_result)
   );
-  multiply_add_no_add scale_9 (
+  mxsafe_multiply_add_no_add scale_9 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -534,7 +534,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(multiply_9_result)
   );
-  multiply_add_no_multiply subtract_0 (
+  mxsafe_multiply_add_no_multiply subtract_0 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -542,7 +542,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[543:512])
   );
-  multiply_add_no_multiply subtract_1 (
+  mxsafe_multiply_add_no_multiply subtract_1 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -550,7 +550,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[575:544])
   );
-  multiply_add_no_multiply subtract_10 (
+  mxsafe_multiply_add_no_multiply subtract_10 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -558,7 +558,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[863:832])
   );
-  multiply_add_no_multiply subtract_11 (
+  mxsafe_multiply_add_no_multiply subtract_11 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -566,7 +566,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[895:864])
   );
-  multiply_add_no_multiply subtract_12 (
+  mxsafe_multiply_add_no_multiply subtract_12 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -574,7 +574,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[927:896])
   );
-  multiply_add_no_multiply subtract_13 (
+  mxsafe_multiply_add_no_multiply subtract_13 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -582,7 +582,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[959:928])
   );
-  multiply_add_no_multiply subtract_14 (
+  mxsafe_multiply_add_no_multiply subtract_14 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -590,7 +590,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[991:960])
   );
-  multiply_add_no_multiply subtract_15 (
+  mxsafe_multiply_add_no_multiply subtract_15 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -598,7 +598,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[1023:992])
   );
-  multiply_add_no_multiply subtract_2 (
+  mxsafe_multiply_add_no_multiply subtract_2 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -606,7 +606,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[607:576])
   );
-  multiply_add_no_multiply subtract_3 (
+  mxsafe_multiply_add_no_multiply subtract_3 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -614,7 +614,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[639:608])
   );
-  multiply_add_no_multiply subtract_4 (
+  mxsafe_multiply_add_no_multiply subtract_4 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -622,7 +622,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[671:640])
   );
-  multiply_add_no_multiply subtract_5 (
+  mxsafe_multiply_add_no_multiply subtract_5 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -630,7 +630,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[703:672])
   );
-  multiply_add_no_multiply subtract_6 (
+  mxsafe_multiply_add_no_multiply subtract_6 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -638,7 +638,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[735:704])
   );
-  multiply_add_no_multiply subtract_7 (
+  mxsafe_multiply_add_no_multiply subtract_7 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -646,7 +646,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[767:736])
   );
-  multiply_add_no_multiply subtract_8 (
+  mxsafe_multiply_add_no_multiply subtract_8 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -654,7 +654,7 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
     .rst(1'h0),
     .x(rows_m_axis_tdata[799:768])
   );
-  multiply_add_no_multiply subtract_9 (
+  mxsafe_multiply_add_no_multiply subtract_9 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),

@@ -337,7 +337,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
   always @(posedge clk)
     if (rst) has_sums <= 1'h0;
     else if (rows_m_axis_sums_tready) has_sums <= rows_m_axis_sums_tvalid;
-  multiply_add_no_add multiply_0 (
+  mxsafe_multiply_add_no_add multiply_0 (
     .clk(clk),
     .en(moves),
     .factor(left_0_2),
@@ -345,7 +345,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_0_x)
   );
-  multiply_add_no_add multiply_1 (
+  mxsafe_multiply_add_no_add multiply_1 (
     .clk(clk),
     .en(moves),
     .factor(left_1_2),
@@ -353,7 +353,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_1_x)
   );
-  multiply_add_no_add multiply_10 (
+  mxsafe_multiply_add_no_add multiply_10 (
     .clk(clk),
     .en(moves),
     .factor(left_10_2),
@@ -361,7 +361,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_10_x)
   );
-  multiply_add_no_add multiply_11 (
+  mxsafe_multiply_add_no_add multiply_11 (
     .clk(clk),
     .en(moves),
     .factor(left_11_2),
@@ -369,7 +369,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_11_x)
   );
-  multiply_add_no_add multiply_12 (
+  mxsafe_multiply_add_no_add multiply_12 (
     .clk(clk),
     .en(moves),
     .factor(left_12_2),
@@ -377,7 +377,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_12_x)
   );
-  multiply_add_no_add multiply_13 (
+  mxsafe_multiply_add_no_add multiply_13 (
     .clk(clk),
     .en(moves),
     .factor(left_13_2),
@@ -385,7 +385,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_13_x)
   );
-  multiply_add_no_add multiply_14 (
+  mxsafe_multiply_add_no_add multiply_14 (
     .clk(clk),
     .en(moves),
     .factor(left_14_2),
@@ -393,7 +393,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_14_x)
   );
-  multiply_add_no_add multiply_15 (
+  mxsafe_multiply_add_no_add multiply_15 (
     .clk(clk),
     .en(moves),
     .factor(left_15_2),
@@ -401,7 +401,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_15_x)
   );
-  multiply_add_no_add multiply_2 (
+  mxsafe_multiply_add_no_add multiply_2 (
     .clk(clk),
     .en(moves),
     .factor(left_2_2),
@@ -409,7 +409,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_2_x)
   );
-  multiply_add_no_add multiply_3 (
+  mxsafe_multiply_add_no_add multiply_3 (
     .clk(clk),
     .en(moves),
     .factor(left_3_2),
@@ -417,7 +417,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_3_x)
   );
-  multiply_add_no_add multiply_4 (
+  mxsafe_multiply_add_no_add multiply_4 (
     .clk(clk),
     .en(moves),
     .factor(left_4_2),
@@ -425,7 +425,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_4_x)
   );
-  multiply_add_no_add multiply_5 (
+  mxsafe_multiply_add_no_add multiply_5 (
     .clk(clk),
     .en(moves),
     .factor(left_5_2),
@@ -433,7 +433,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_5_x)
   );
-  multiply_add_no_add multiply_6 (
+  mxsafe_multiply_add_no_add multiply_6 (
     .clk(clk),
     .en(moves),
     .factor(left_6_2),
@@ -441,7 +441,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_6_x)
   );
-  multiply_add_no_add multiply_7 (
+  mxsafe_multiply_add_no_add multiply_7 (
     .clk(clk),
     .en(moves),
     .factor(left_7_2),
@@ -449,7 +449,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_7_x)
   );
-  multiply_add_no_add multiply_8 (
+  mxsafe_multiply_add_no_add multiply_8 (
     .clk(clk),
     .en(moves),
     .factor(left_8_2),
@@ -457,7 +457,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_8_x)
   );
-  multiply_add_no_add multiply_9 (
+  mxsafe_multiply_add_no_add multiply_9 (
     .clk(clk),
     .en(moves),
     .factor(left_9_2),
@@ -465,7 +465,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_9_x)
   );
-  summed_rows_beats rows (
+  mxsafe_summed_rows_beats rows (
     .clk(clk),
     .m_axis_sums_tdata(rows_m_axis_sums_tdata),
     .m_axis_sums_tlast(unused_0 ),
@@ -482,7 +482,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .s_axis_tready(rows_s_axis_tready),
     .s_axis_tvalid(rows_s_axis_tvalid)
   );
-  multiply_add_no_add scale_0 (
+  mxsafe_multiply_add_no_add scale_0 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -490,7 +490,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_0_result)
   );
-  multiply_add_no_add scale_1 (
+  mxsafe_multiply_add_no_add scale_1 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -498,7 +498,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_1_result)
   );
-  multiply_add_no_add scale_10 (
+  mxsafe_multiply_add_no_add scale_10 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -506,7 +506,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_10_result)
   );
-  multiply_add_no_add scale_11 (
+  mxsafe_multiply_add_no_add scale_11 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -514,7 +514,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_11_result)
   );
-  multiply_add_no_add scale_12 (
+  mxsafe_multiply_add_no_add scale_12 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -522,7 +522,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_12_result)
   );
-  multiply_add_no_add scale_13 (
+  mxsafe_multiply_add_no_add scale_13 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -530,7 +530,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_13_result)
   );
-  multiply_add_no_add scale_14 (
+  mxsafe_multiply_add_no_add scale_14 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -538,7 +538,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_14_result)
   );
-  multiply_add_no_add scale_15 (
+  mxsafe_multiply_add_no_add scale_15 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -546,7 +546,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_15_result)
   );
-  multiply_add_no_add scale_2 (
+  mxsafe_multiply_add_no_add scale_2 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -554,7 +554,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_2_result)
   );
-  multiply_add_no_add scale_3 (
+  mxsafe_multiply_add_no_add scale_3 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -562,7 +562,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_3_result)
   );
-  multiply_add_no_add scale_4 (
+  mxsafe_multiply_add_no_add scale_4 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -570,7 +570,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_4_result)
   );
-  multiply_add_no_add scale_5 (
+  mxsafe_multiply_add_no_add scale_5 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -578,7 +578,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_5_result)
   );
-  multiply_add_no_add scale_6 (
+  mxsafe_multiply_add_no_add scale_6 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -586,7 +586,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_6_result)
   );
-  multiply_add_no_add scale_7 (
+  mxsafe_multiply_add_no_add scale_7 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -594,7 +594,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_7_result)
   );
-  multiply_add_no_add scale_8 (
+  mxsafe_multiply_add_no_add scale_8 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -602,7 +602,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_8_result)
   );
-  multiply_add_no_add scale_9 (
+  mxsafe_multiply_add_no_add scale_9 (
     .clk(clk),
     .en(moves),
     .factor(scale),
@@ -610,7 +610,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(multiply_9_result)
   );
-  multiply_add_no_multiply subtract_0 (
+  mxsafe_multiply_add_no_multiply subtract_0 (
     .addend({ less_sum_0[31], sum_0[30:0] }),
     .clk(clk),
     .en(moves),
@@ -618,7 +618,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[543:512])
   );
-  multiply_add_no_multiply subtract_1 (
+  mxsafe_multiply_add_no_multiply subtract_1 (
     .addend({ less_sum_1[31], sum_1[30:0] }),
     .clk(clk),
     .en(moves),
@@ -626,7 +626,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[575:544])
   );
-  multiply_add_no_multiply subtract_10 (
+  mxsafe_multiply_add_no_multiply subtract_10 (
     .addend({ less_sum_10[31], sum_10[30:0] }),
     .clk(clk),
     .en(moves),
@@ -634,7 +634,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[863:832])
   );
-  multiply_add_no_multiply subtract_11 (
+  mxsafe_multiply_add_no_multiply subtract_11 (
     .addend({ less_sum_11[31], sum_11[30:0] }),
     .clk(clk),
     .en(moves),
@@ -642,7 +642,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[895:864])
   );
-  multiply_add_no_multiply subtract_12 (
+  mxsafe_multiply_add_no_multiply subtract_12 (
     .addend({ less_sum_12[31], sum_12[30:0] }),
     .clk(clk),
     .en(moves),
@@ -650,7 +650,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[927:896])
   );
-  multiply_add_no_multiply subtract_13 (
+  mxsafe_multiply_add_no_multiply subtract_13 (
     .addend({ less_sum_13[31], sum_13[30:0] }),
     .clk(clk),
     .en(moves),
@@ -658,7 +658,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[959:928])
   );
-  multiply_add_no_multiply subtract_14 (
+  mxsafe_multiply_add_no_multiply subtract_14 (
     .addend({ less_sum_14[31], sum_14[30:0] }),
     .clk(clk),
     .en(moves),
@@ -666,7 +666,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[991:960])
   );
-  multiply_add_no_multiply subtract_15 (
+  mxsafe_multiply_add_no_multiply subtract_15 (
     .addend({ less_sum_15[31], sum_15[30:0] }),
     .clk(clk),
     .en(moves),
@@ -674,7 +674,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[1023:992])
   );
-  multiply_add_no_multiply subtract_2 (
+  mxsafe_multiply_add_no_multiply subtract_2 (
     .addend({ less_sum_2[31], sum_2[30:0] }),
     .clk(clk),
     .en(moves),
@@ -682,7 +682,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[607:576])
   );
-  multiply_add_no_multiply subtract_3 (
+  mxsafe_multiply_add_no_multiply subtract_3 (
     .addend({ less_sum_3[31], sum_3[30:0] }),
     .clk(clk),
     .en(moves),
@@ -690,7 +690,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[639:608])
   );
-  multiply_add_no_multiply subtract_4 (
+  mxsafe_multiply_add_no_multiply subtract_4 (
     .addend({ less_sum_4[31], sum_4[30:0] }),
     .clk(clk),
     .en(moves),
@@ -698,7 +698,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[671:640])
   );
-  multiply_add_no_multiply subtract_5 (
+  mxsafe_multiply_add_no_multiply subtract_5 (
     .addend({ less_sum_5[31], sum_5[30:0] }),
     .clk(clk),
     .en(moves),
@@ -706,7 +706,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[703:672])
   );
-  multiply_add_no_multiply subtract_6 (
+  mxsafe_multiply_add_no_multiply subtract_6 (
     .addend({ less_sum_6[31], sum_6[30:0] }),
     .clk(clk),
     .en(moves),
@@ -714,7 +714,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[735:704])
   );
-  multiply_add_no_multiply subtract_7 (
+  mxsafe_multiply_add_no_multiply subtract_7 (
     .addend({ less_sum_7[31], sum_7[30:0] }),
     .clk(clk),
     .en(moves),
@@ -722,7 +722,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[767:736])
   );
-  multiply_add_no_multiply subtract_8 (
+  mxsafe_multiply_add_no_multiply subtract_8 (
     .addend({ less_sum_8[31], sum_8[30:0] }),
     .clk(clk),
     .en(moves),
@@ -730,7 +730,7 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
     .rst(1'h0),
     .x(rows_m_axis_tdata[799:768])
   );
-  multiply_add_no_multiply subtract_9 (
+  mxsafe_multiply_add_no_multiply subtract_9 (
     .addend({ less_sum_9[31], sum_9[30:0] }),
     .clk(clk),
     .en(moves),

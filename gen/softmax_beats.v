@@ -41,7 +41,7 @@ module softmax_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axi
   wire [45:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  softmax_core_beats core (
+  mxsafe_softmax_core_beats core (
     .clk(clk),
     .m_axis_tdata(m_axis_tdata),
     .m_axis_tlast(m_axis_tlast),
@@ -57,7 +57,7 @@ module softmax_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axi
     .s_axis_tuser(core_s_axis_tuser),
     .s_axis_tvalid(core_s_axis_tvalid)
   );
-  softmax_entry_beats entry (
+  mxsafe_softmax_entry_beats entry (
     .clk(clk),
     .m_axis_summary_tdata(core_s_axis_summary_tdata),
     .m_axis_summary_tlast(unused_0 ),
@@ -74,7 +74,7 @@ module softmax_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axi
     .s_axis_tuser(s_axis_tuser),
     .s_axis_tvalid(s_axis_tvalid)
   );
-  row_replay_summary_bits0 replay (
+  mxsafe_row_replay_summary_bits0 replay (
     .clk(clk),
     .m_axis_tdata(core_s_axis_tdata),
     .m_axis_tlast(core_s_axis_tlast),

@@ -213,7 +213,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   always @(posedge clk)
     if (rst) waits_for_addend <= 2'h0;
     else if (lane_0_en) waits_for_addend <= { waits_for_addend[0], \$22  };
-  multiply_add_late_addend lane_0 (
+  mxsafe_multiply_add_late_addend lane_0 (
     .addend(lane_0_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -222,7 +222,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[31:0])
   );
-  multiply_add_late_addend lane_1 (
+  mxsafe_multiply_add_late_addend lane_1 (
     .addend(lane_1_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -231,7 +231,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[63:32])
   );
-  multiply_add_late_addend lane_10 (
+  mxsafe_multiply_add_late_addend lane_10 (
     .addend(lane_10_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -240,7 +240,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[351:320])
   );
-  multiply_add_late_addend lane_11 (
+  mxsafe_multiply_add_late_addend lane_11 (
     .addend(lane_11_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -249,7 +249,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[383:352])
   );
-  multiply_add_late_addend lane_12 (
+  mxsafe_multiply_add_late_addend lane_12 (
     .addend(lane_12_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -258,7 +258,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[415:384])
   );
-  multiply_add_late_addend lane_13 (
+  mxsafe_multiply_add_late_addend lane_13 (
     .addend(lane_13_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -267,7 +267,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[447:416])
   );
-  multiply_add_late_addend lane_14 (
+  mxsafe_multiply_add_late_addend lane_14 (
     .addend(lane_14_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -276,7 +276,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[479:448])
   );
-  multiply_add_late_addend lane_15 (
+  mxsafe_multiply_add_late_addend lane_15 (
     .addend(lane_15_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -285,7 +285,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[511:480])
   );
-  multiply_add_late_addend lane_2 (
+  mxsafe_multiply_add_late_addend lane_2 (
     .addend(lane_2_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -294,7 +294,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[95:64])
   );
-  multiply_add_late_addend lane_3 (
+  mxsafe_multiply_add_late_addend lane_3 (
     .addend(lane_3_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -303,7 +303,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[127:96])
   );
-  multiply_add_late_addend lane_4 (
+  mxsafe_multiply_add_late_addend lane_4 (
     .addend(lane_4_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -312,7 +312,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[159:128])
   );
-  multiply_add_late_addend lane_5 (
+  mxsafe_multiply_add_late_addend lane_5 (
     .addend(lane_5_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -321,7 +321,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[191:160])
   );
-  multiply_add_late_addend lane_6 (
+  mxsafe_multiply_add_late_addend lane_6 (
     .addend(lane_6_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -330,7 +330,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[223:192])
   );
-  multiply_add_late_addend lane_7 (
+  mxsafe_multiply_add_late_addend lane_7 (
     .addend(lane_7_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -339,7 +339,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[255:224])
   );
-  multiply_add_late_addend lane_8 (
+  mxsafe_multiply_add_late_addend lane_8 (
     .addend(lane_8_addend),
     .clk(clk),
     .en(lane_0_en),
@@ -348,7 +348,7 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     .rst(1'h0),
     .x(s_axis_tdata[287:256])
   );
-  multiply_add_late_addend lane_9 (
+  mxsafe_multiply_add_late_addend lane_9 (
     .addend(lane_9_addend),
     .clk(clk),
     .en(lane_0_en),

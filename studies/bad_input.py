@@ -3,7 +3,7 @@
 Every parameter of every public function and constructor, and of methods, gets every known value of
 `verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
 every wrong word, and every reader of files gets damaged ones. Prints a table, and with at least as
-many calls as by default writes the numbers to ``docs/trust.json``, from which `studies.trust_page`
+many calls as by default writes the numbers to ``docs/trust.json``, from which the page `trust`
 makes the page.
 """
 
@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import mxsafe as mx
-from mxsafe.analysis.report import aligned
 from mxsafe.atomic import write_atomically
-from studies import trust_page
+from studies import pages
+from studies.pages.trust import COMMAND_LINES, DATA, answers
 from verif.support.bad_input import command_lines
 from verif.support.bad_input.files import READERS, damaged, read
 from verif.support.bad_input.interface import Target, targets
@@ -105,7 +105,7 @@ def _tried(examples: int) -> dict[str, Counter[str]]:
     print(f"{examples} calls drawn at random", flush=True)
     drawn()
     print("command lines", flush=True)
-    found[trust_page.COMMAND_LINES] = _tried_command_lines()
+    found[COMMAND_LINES] = _tried_command_lines()
     random = np.random.default_rng(1)
     files = found["damaged files"] = Counter()
     for kind, reader in READERS.items():
@@ -137,19 +137,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = _tried(examples)
         count, methods_count = sum(1 for _ in targets()), sum(1 for _ in methods())
     kinds = {group: {kind: counts[kind] for kind in ANSWERS} for group, counts in found.items()}
-    page = trust_page.DATA
-    numbers = json.loads(page.read_text()) if page.exists() else {}
+    numbers = json.loads(DATA.read_text()) if DATA.exists() else {}
     numbers["bad_input"] = {
         "interfaces": count,
         "methods": methods_count,
         "examples": examples,
         "answers": kinds,
     }
-    print(aligned(trust_page.bad_input_rows(numbers["bad_input"])))
+    for group, counts in answers(numbers["bad_input"]).items():
+        print(group, *(f"{count:,} {kind}" for kind, count in counts.items()), sep="  ")
     if examples >= _EXAMPLES:
         text = json.dumps(numbers, indent=2) + "\n"
-        write_atomically(page, lambda file: file.write(text.encode()))
-        trust_page.main()
+        write_atomically(DATA, lambda file: file.write(text.encode()))
+        pages.write("trust")
 
 
 if __name__ == "__main__":

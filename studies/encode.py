@@ -28,7 +28,7 @@ import numpy as np
 
 import mxsafe as mx
 from mxsafe.analysis.report import aligned
-from mxsafe.atomic import write_together
+from mxsafe.atomic import write_atomically
 from mxsafe.cli.progress import CycleLine
 from mxsafe.host.host import Ended, Host, Memory
 from mxsafe.host.interpreter import Interpreted
@@ -39,7 +39,8 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.program import Program
-from studies.encode_page import DOCS, as_text, costs, page, similarities
+from studies import pages
+from studies.pages.encode import as_text, costs, similarities
 from studies.prose import as_help
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
@@ -283,10 +284,9 @@ def main(argv: Sequence[str]) -> int:
     if args.backend == "verilog":
         print("\nmemory after each program: the interpreter's, byte for byte")
         if not args.sentences:
-            write_together(
-                DOCS,
-                {"encode.json": as_text(numbers).encode(), "encode.md": page(numbers).encode()},
-            )
+            data = as_text(numbers).encode()
+            write_atomically(pages.DOCS / "encode.json", lambda file: file.write(data))
+            pages.write("encode")
     return 0
 
 

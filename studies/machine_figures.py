@@ -1,6 +1,6 @@
 """``python -m studies.machine_figures``: how well programs keep the machine busy.
 
-Writes ``docs/machine_figures.json``, from which `studies.machine_page` makes a table: what the
+Writes ``docs/machine_figures.json``, from which the page `accelerator` has a table: what the
 compiler foretells of programs for the usual machine, and what counters of the simulated Verilog
 say. Compiling that Verilog takes minutes, and so does running it; with ``--foretold`` nothing is
 simulated, and what was measured before is kept; names of programs simulate these alone.
@@ -31,7 +31,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.accelerator.times import times_of
-from studies.comparison_page import DOCS
+from studies.pages import DOCS
 from verif.support.encoder_reference import encoder_memory, random_encoder
 from verif.support.transformer_reference import random_transformer, transformer_memory
 

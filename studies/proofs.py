@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.atomic import write_atomically
-from studies import trust_page
+from studies import pages
+from studies.pages.trust import DATA
 from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
@@ -98,11 +99,11 @@ def _is_for_some_clocks(found: Mapping[str, Any]) -> bool:
 
 
 def _write(proofs: Mapping[str, Any]) -> None:
-    numbers = json.loads(trust_page.DATA.read_text())
+    numbers = json.loads(DATA.read_text())
     numbers["proofs"] = proofs
     text = json.dumps(numbers, indent=2) + "\n"
-    write_atomically(trust_page.DATA, lambda file: file.write(text.encode()))
-    trust_page.main()
+    write_atomically(DATA, lambda file: file.write(text.encode()))
+    pages.write("trust")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,10 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = parser.parse_args(arguments)
     names = parsed.names
     modules = manifest.generated()
-    proofs = json.loads(trust_page.DATA.read_text()).get("proofs", {})
+    proofs = json.loads(DATA.read_text()).get("proofs", {})
     proofs = {kind: proofs.get(kind, {}) for kind in PROOFS}
     kinds = stream_units(modules)
-    known = {unit.name for units in kinds.values() for unit in units}
+    known = {unit.unit for units in kinds.values() for unit in units}
     for pattern in names:
         if not fnmatch.filter({*known, *proofs["enables"], *PIPELINES}, pattern):
             parser.error(f"MODULE must be one that something is proved of, not {pattern!r}")
@@ -161,9 +162,9 @@ def all_proofs(
     proofs: dict[tuple[str, str], tuple[tuple[Module, ...], Callable[[Path], Any]]] = {}
     inside: set[str] = set()
     for units in stream_units(modules).values():
-        first = [unit for unit in units if unit is units[0] or unit.name in ALSO]
+        first = [unit for unit in units if unit is units[0] or unit.unit in ALSO]
         for unit in units if every else first:
-            proofs["streams", unit.name] = (unit,), _rules(unit, modules, seconds)
+            proofs["streams", unit.unit] = (unit,), _rules(unit, modules, seconds)
             inside |= cut(unit, modules)[1]
     for name in sorted(inside):
         proofs["enables", name] = (modules[name],), _lemma(modules[name], modules)

@@ -45,7 +45,17 @@ def build(folder: Path) -> Path:
     """Compile the bench in a folder; the program that `simulate` runs."""
     examples, program = ROOT / "examples", folder / "stream.vvp"
     sources = [examples / "stream_tb.v", examples / "stream_top.v"]
-    options: list[str | Path] = ["-g2012", "-y", ROOT / "gen", "-s", "stream_tb", "-o", program]
+    options: list[str | Path] = [
+        "-g2012",
+        "-y",
+        ROOT / "gen",
+        "-y",
+        ROOT / "gen" / "parts",
+        "-s",
+        "stream_tb",
+        "-o",
+        program,
+    ]
     subprocess.run(["iverilog", *options, *sources], check=True)
     return program
 

@@ -13,8 +13,9 @@ import mxsafe
 from mxsafe.host.verilator import verilator_bin
 from mxsafe.verilog.fusesoc import CORE, with_files
 from mxsafe.verilog.manifest import read_manifest
+from mxsafe.verilog.names import PARTS
 from verif.support.example_image import EXAMPLES, example_files
-from verif.support.manifest import GEN, Module
+from verif.support.manifest import GEN, Module, generated
 from verif.support.simulators import lint
 from verif.support.tests import available, some
 
@@ -33,7 +34,19 @@ def simulated(
     available("icarus")
     made = folder / f"{bench}.vvp"
     sources = [EXAMPLES / f"{bench}.v", top, *([MEMORY] if bench == "accelerator_tb" else [])]
-    command = ["iverilog", "-g2012", "-y", GEN, "-s", bench, "-o", made, *sources]
+    command = [
+        "iverilog",
+        "-g2012",
+        "-y",
+        GEN,
+        "-y",
+        GEN / PARTS,
+        "-s",
+        bench,
+        "-o",
+        made,
+        *sources,
+    ]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
     return subprocess.run(
@@ -142,10 +155,15 @@ def test_fusesoc(target: str, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "build")
 
 
-@pytest.mark.parametrize("target", some(FUSESOC))
+@pytest.mark.parametrize("target", some([*FUSESOC, "mxsf_layer"]))
 def test_fusesoc_finds_all_files(target: str, tmp_path: Path) -> None:
-    """The core can be read, and a target be set up."""
-    said_by_fusesoc(tmp_path, target, "--setup")
+    """The core can be read, and a target be set up, in which no file is twice."""
+    tool = () if target in FUSESOC else ("--tool", "icarus")
+    said_by_fusesoc(tmp_path, target, "--setup", *tool)
     (made,) = (tmp_path / "build").rglob("*.eda.yml")
-    named = re.findall(r"(\w+\.v)\b", made.read_text())
-    assert set(named) >= {path.name for path in GEN.glob("*.v")}
+    names = re.findall(r"(\w+\.v)\b", made.read_text())
+    assert len(names) == len(set(names))
+    tops = TOPS["accelerator_top" if "accelerator" in target else "stream_top"]
+    modules = [target] if target in generated() else tops
+    needed = [source.name for name in modules for source in generated()[name].sources]
+    assert set(names) >= set(needed)

@@ -50,7 +50,7 @@ def test_files(built: Path) -> None:
     with tarfile.open(built / f"{NAME}.tar.gz") as archive:
         held = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
     assert {f"hdl/{name}" for name in sources} <= held
-    verilog = {f"gen/{path.name}" for path in GEN.iterdir() if path.is_file()}
+    verilog = {f"gen/{path.relative_to(GEN)}" for path in GEN.rglob("*") if path.is_file()}
     assert verilog <= held
     assert {"README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "pyproject.toml"} <= held
     assert not any(name.startswith(("studies", "docs", "sim_build")) for name in held)

@@ -3,10 +3,10 @@
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from mxsafe.validation import checked
@@ -57,7 +57,7 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
     folder : Path
         Folder to write to; it is created, and removed again on failure.
     files : Mapping
-        Contents by file name.
+        Contents by file name, perhaps of a folder inside: ``parts/one.v``.
     remove : iterable of str
         Names of regular files in `folder` that are removed when all is written; they may be
         missing.
@@ -68,18 +68,13 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
         If a file cannot be written, or the name of one is taken by something else than a regular
         file.
     """
-    with _folder(folder), tempfile.TemporaryDirectory(prefix=".mxsafe-", dir=folder) as scratch:
-        new, old = Path(scratch) / "new", Path(scratch) / "old"
-        new.mkdir()
-        old.mkdir()
+    with ExitStack() as stack:
+        for inner in dict.fromkeys([folder, *((folder / name).parent for name in files)]):
+            stack.enter_context(_folder(inner))
+        place = Path(stack.enter_context(TemporaryDirectory(prefix=".mxsafe-", dir=folder)))
+        new, old = place / "new", place / "old"
         for name, content in files.items():
-            target = folder / name
-            if os.path.lexists(target):
-                if not target.is_file():
-                    raise OSError(f"{target} is not a regular file")
-                shutil.copy2(target, old / name)
-            (new / name).write_bytes(content)
-            _keep_mode(target, new / name)
+            _prepare(folder / name, content, new / name, old / name)
         try:
             for name in files:
                 (new / name).replace(folder / name)
@@ -92,7 +87,26 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, remove: Iterable
             raise
         for name in remove:
             if (folder / name).is_file():
-                (folder / name).unlink()
+                _remove(folder, folder / name)
+
+
+def _prepare(target: Path, content: bytes, new: Path, old: Path) -> None:
+    """Write what a file will be, and copy what it is."""
+    for file in (new, old):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(target):
+        if not target.is_file():
+            raise OSError(f"{target} is not a regular file")
+        shutil.copy2(target, old)
+    new.write_bytes(content)
+    _keep_mode(target, new)
+
+
+def _remove(folder: Path, file: Path) -> None:
+    """Remove a file, and the folder inside that it leaves empty."""
+    file.unlink()
+    if file.parent != folder and not any(file.parent.iterdir()):
+        file.parent.rmdir()
 
 
 def _keep_mode(before: Path, now: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from mxsafe.analysis.report import aligned
-from studies import trust_page
+from studies import pages
 from studies.coverage import reasons, record
 from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no place needs {pattern}")
     print(aligned(record.library_rows(results["library"])))
     print(aligned(record.verilog_rows(results["verilog"])))
-    trust_page.main()
+    pages.write("trust")
     return 0
 
 

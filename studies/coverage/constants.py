@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from verif.support.manifest import GEN
+from verif.support.manifest import GEN, Module, named
 from verif.support.proof import run_abc, run_yosys
 
 __all__ = ["Bit", "constants", "proved"]
@@ -16,15 +16,15 @@ __all__ = ["Bit", "constants", "proved"]
 Bit = tuple[int, int]
 """Line in which a net of a module is declared, and number of one of its bits."""
 
-_DECLARED_AT = re.compile(r"gen/(\w+)\.v:(\d+)\.")
+_DECLARED_AT = re.compile(r"gen/(?:parts/)?(\w+)\.v:(\d+)\.")
 _HEAD = re.compile(r"^module (\w+)\((.*?)\);\n", re.MULTILINE | re.DOTALL)
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:\d+\] )?(\\\S+ |\w+) ?;\n", re.MULTILINE)
 _PART = re.compile(r"^  (\w+) \S+ +\($", re.MULTILINE)
 _NET = re.compile(r"^  (?:input|output|wire|reg) (?:\[(\d+):(\d+)\] )?(\\\S+ |\w+)")
 
 
-def constants(folder: Path, files: str = "gen/*.v") -> dict[str, dict[Bit, int]]:
-    """Bits of each module that Yosys makes constant when it simplifies that module by itself.
+def constants(folder: Path, files: str = "gen/*.v gen/parts/*.v") -> dict[str, dict[Bit, int]]:
+    """By unit, bits that Yosys makes constant when it simplifies a module by itself.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def constants(folder: Path, files: str = "gen/*.v") -> dict[str, dict[Bit, int]]
                 continue
             for bit, driver in enumerate(net["bits"], start=net.get("offset", 0)):
                 if driver in ("0", "1"):  # others are numbers of nets, or "x" of what is not used
-                    found.setdefault(place[1], {})[int(place[2]), bit] = int(driver)
+                    found.setdefault(named()[place[1]].unit, {})[int(place[2]), bit] = int(driver)
     return found
 
 
@@ -62,7 +62,7 @@ def proved(
     Parameters
     ----------
     candidates : Mapping
-        Bits of each module.
+        Bits of the module of each unit.
     known : Mapping
         Bits that are constant, and what they are; outputs among them help in the modules around.
     folder : Path
@@ -73,14 +73,14 @@ def proved(
     end = time.monotonic() + seconds
     found: dict[str, set[Bit]] = {}
     outside: dict[str, dict[Bit, int]] = {}
-    for name in _innermost_first():
-        text = (GEN / f"{name}.v").read_text()
+    for module in _innermost_first():
+        name, text = module.unit, module.sources[0].read_text()
         asked = candidates.get(name, ())
         values = _kept(folder, text, asked, outside, end) if asked else {}
         found[name] = values.keys() & set(asked)
         ports = {line for line, net in _nets(text).items() if net in _outputs(text)}
         constant = {**known.get(name, {}), **values}
-        outside[name] = {bit: value for bit, value in constant.items() if bit[0] in ports}
+        outside[module.name] = {bit: value for bit, value in constant.items() if bit[0] in ports}
     return {name: bits for name, bits in found.items() if bits}
 
 
@@ -109,11 +109,11 @@ def _kept(
     return found
 
 
-def _innermost_first() -> list[str]:
+def _innermost_first() -> list[Module]:
     """Modules, each after those in it."""
     parts = {
-        file.stem: [n for n in _PART.findall(file.read_text()) if (GEN / f"{n}.v").exists()]
-        for file in sorted(GEN.glob("*.v"))
+        name: [n for n in _PART.findall(module.sources[0].read_text()) if n in named()]
+        for name, module in sorted(named().items())
     }
     order: dict[str, None] = {}
 
@@ -125,7 +125,7 @@ def _innermost_first() -> list[str]:
 
     for name in parts:
         add(name)
-    return list(order)
+    return [named()[name] for name in order]
 
 
 def _nets(text: str) -> dict[int, str]:
@@ -153,7 +153,7 @@ def _values(text: str, bits: list[Bit], inside: Mapping[str, Mapping[Bit, int]])
     shown = _PORT.sub(lambda port: port[0] if port[1] == "input" else "", text)
     shown = shown.replace(head[0], f"module {head[1]}({', '.join([*ports, 'seen'])});\n")
     shown = shown.replace("endmodule", f"{output}endmodule")
-    parts = sorted({name for name in _PART.findall(text) if (GEN / f"{name}.v").exists()})
+    parts = sorted({name for name in _PART.findall(text) if name in named()})
     texts = [shown, *(_shell(name, inside[name]) for name in parts if inside.get(name))]
     free = [f"t:{name}" for name in parts if not inside.get(name)]
     with tempfile.TemporaryDirectory() as place:
@@ -164,7 +164,7 @@ def _values(text: str, bits: list[Bit], inside: Mapping[str, Mapping[Bit, int]])
 
 def _shell(name: str, values: Mapping[Bit, int]) -> str:
     """A module with nothing inside but constants that leave it."""
-    text = (GEN / f"{name}.v").read_text()
+    text = named()[name].sources[0].read_text()
     head = _HEAD.search(text)
     assert head is not None
     lines, nets = text.splitlines(), _nets(text)

@@ -13,7 +13,7 @@ from studies.coverage.constants import Bit
 from studies.coverage.runs import LIBRARY, ROOT
 from verif.support import coverage
 from verif.support.coverage import Point
-from verif.support.manifest import GEN
+from verif.support.manifest import generated
 
 __all__ = ["library", "verilog"]
 
@@ -150,7 +150,7 @@ def verilog(
         }
     return {
         "modules": results,
-        "never_simulated": sorted({file.stem for file in GEN.glob("*.v")} - modules.keys()),
+        "never_simulated": sorted(generated().keys() - modules.keys()),
     }
 
 
@@ -160,7 +160,7 @@ _RISES, _FALLS = "0->1", "1->0"
 
 def _unit(module: str) -> tuple[str, str]:
     """What a module of ``gen/`` is a configuration of: file of the sources, and what it is."""
-    head = (GEN / f"{module}.v").read_text().partition("\nmodule ")[0]
+    head = generated()[module].sources[0].read_text().partition("\nmodule ")[0]
     file = _FILE.search(head)
     summary = _SUMMARY.match(" ".join(line.removeprefix("// ") for line in head.splitlines()))
     assert file is not None, f"{module}.v does not say what it is made from"
@@ -173,7 +173,7 @@ def _places(module: str) -> dict[int, str]:
 
     Of a line that declares a net it is its name, or, if that is a number, what is assigned to it.
     """
-    lines = (GEN / f"{module}.v").read_text().splitlines()
+    lines = generated()[module].sources[0].read_text().splitlines()
     assigned = {found[1]: found[2] for found in map(_ASSIGNED.match, lines) if found}
     written: dict[str, str] = {}
 
@@ -223,7 +223,7 @@ def _bit(what: str) -> int:
 
 def _named(module: str, points: Iterable[Point]) -> dict[str, int]:
     """Names of points that were not reached, and how many have the same."""
-    texts = (GEN / f"{module}.v").read_text().splitlines()
+    texts = generated()[module].sources[0].read_text().splitlines()
     left: dict[str, int] = {}
     ways: dict[Bit, str] = {}
     for _, kind, line, _, what in points:

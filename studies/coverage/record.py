@@ -1,16 +1,14 @@
-"""What the tests reach, in ``docs/coverage.json``, and what the page of trust says of it."""
+"""What the tests reach, in ``docs/coverage.json``, from which the page `trust` is made."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_atomically
 from studies.coverage.reasons import UNKNOWN, reason
-from studies.prose import wrapped
+from studies.pages import DOCS
 
 __all__ = [
     "RESULTS",
@@ -18,12 +16,11 @@ __all__ = [
     "left_rows",
     "library_rows",
     "read",
-    "section",
     "verilog_rows",
     "write",
 ]
 
-RESULTS = Path(__file__).parents[2] / "docs" / "coverage.json"
+RESULTS = DOCS / "coverage.json"
 _VERILOG = ("lines", "branches", "toggles")
 _APART = ("constants", "proved", "elsewhere")
 _LINE = re.compile(r"^\d+: ")
@@ -107,58 +104,3 @@ def largest_rows(verilog: Mapping[str, Any], most: int = 20) -> list[tuple[str, 
             shown = ", ".join(f"`{re.sub(_LINE, '', net)}`" for net in nets)
             rows.append((f"`{name}`", f"{count:,}", shown))
     return rows
-
-
-def section(results: Mapping[str, Any]) -> str:
-    """Paragraphs for the page, below their heading."""
-    verilog = results["verilog"]
-    run = results["run"]
-    opening = (
-        "`make coverage` runs the tests of `make test` and `make test-yosys` once more with "
-        "counters, with the [variants](verification.md) that they leave out. What tests of the "
-        "hardware run on Icarus runs on Verilator, once; other tests with Icarus in their name "
-        "are left out, and so are designs that are broken on purpose. These "
-        f"are {run['tests']:,} tests in {run['folders']} folders, run until {run['until']}. "
-        "Everything that was not reached stands in `docs/coverage.json`."
-    )
-    of_library = (
-        "Of the library, measured by coverage.py. Left out are `mxsafe.torch`, which needs "
-        "PyTorch, and `mxsafe.codec.numba_engine`, which is compiled: the tests hold its every bit "
-        "to the NumPy engine."
-    )
-    of_verilog = (
-        "Of the Verilog as it stands in `gen/`, whatever design a module is simulated in, counted "
-        "by Verilator: lines of `always` blocks, both sides of each `?:`, `if` and `case`, and for "
-        "each bit of each net that it rises and that it falls. Words of memories do not count. "
-        "Bits that cannot change count apart: *constants* are those that Yosys makes constant when "
-        "it simplifies their module by itself, and *proved* those of the rest of which ABC proves "
-        "it by induction, for all inputs and contents of memories, from registers at 0 on. "
-        "*Elsewhere* counts lines, branches and ways of bits that are not reached in a module, but "
-        "in another configuration of the same unit, as in that which the unit's own bench takes: "
-        "of the machine's parts most run only with the programs of the machine's tests."
-    )
-    of_reasons = (
-        "What is left there has these reasons, as far as one is known; they stand in "
-        "`studies/coverage/reasons.py`, and the command names patterns that no place has any more."
-    )
-    missing = [f"`{name}`" for name in run["not_run"]]
-    parts = [
-        wrapped(opening),
-        *([wrapped(f"Not run: {', '.join(missing)}.")] if missing else []),
-        wrapped(of_library),
-        markdown(library_rows(results["library"])),
-        wrapped(of_verilog),
-        markdown(verilog_rows(verilog)),
-    ]
-    if any(found["left"] for found in verilog["modules"].values()):
-        parts += [wrapped(of_reasons), markdown(left_rows(verilog))]
-    if len(largest := largest_rows(verilog)) > 1:
-        what = "Most of what has no reason, `^` a bit that never rose and `v` one that never fell:"
-        parts += [wrapped(what), markdown(largest, labels=1)]
-    if never := verilog["never_simulated"]:
-        what = (
-            f"{len(never)} modules of `gen/` are simulated in none of these tests as they stand "
-            "there, but in other configurations; `docs/coverage.json` names them."
-        )
-        parts.append(wrapped(what))
-    return "\n\n".join(part.strip("\n") for part in parts)

@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if measured:
             _measure(args, measured)
         if "pages" in parts and not args.list:
-            importlib.import_module("studies.evidence.pages").write(args.out, seeds=args.seeds)
+            importlib.import_module("studies.evidence.collected").write(args.out, seeds=args.seeds)
     except (UserError, OSError) as error:
         print(f"evidence: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

@@ -13,9 +13,9 @@ from mxsafe import tables
 from mxsafe.atomic import write_atomically
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.tables import activation
-from studies.comparison_page import DOCS
 from studies.function_errors.errors import BOUNDS, Worst
 from studies.function_errors.sweep import FIELDS, Found
+from studies.pages import DOCS
 
 __all__ = ["RESULTS", "State", "entry", "fingerprint", "published", "write_published"]
 

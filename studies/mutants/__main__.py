@@ -23,7 +23,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import Any
 
-from studies import trust_page
+from studies import pages
 from studies.mutants import record
 from studies.mutants.designs import Design, load
 from studies.mutants.designs import record as record_tests
@@ -165,7 +165,8 @@ class _Anew:
 
 def _write(results: Mapping[str, Any]) -> None:
     record.write(results)
-    trust_page.main()  # which has the score
+    pages.write("mutation")
+    pages.write("trust")  # which has the score
 
 
 def _finished(

@@ -144,7 +144,7 @@ def mutate(module: Module, folder: Path, *, count: int, seed: int) -> Mutants:
 def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
     name = module.name
     inside = [source for source in module.sources if source.stem != name]
-    (folder / f"{name}.v").write_text((module.folder / f"{name}.v").read_text())
+    (folder / f"{name}.v").write_text(module.sources[0].read_text())
     for source in inside:
         (folder / source.name).write_text(source.read_text())
     library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""

@@ -73,7 +73,7 @@ def digest(module: Module) -> str:
 def own_tests(module: Module, folder: Path = _TESTS) -> Path | None:
     """The file of tests that has the name of a module's unit."""
     found = {file.stem.removeprefix("test_"): file for file in folder.rglob("test_*.py")}
-    names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.name)]
+    names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.unit)]
     return found[max(names, key=len)] if names else None
 
 
@@ -82,7 +82,7 @@ def tried_in(module: Module, designs: Sequence[Design]) -> list[Design]:
 
     What is left then of its mutants is put into more small ones.
     """
-    found = designs_with(designs, module.folder / f"{module.name}.v")
+    found = designs_with(designs, module.sources[0])
     found = [design for design in found if design.size <= LARGEST]
     tests = own_tests(module)
     own = [
@@ -101,8 +101,8 @@ def proofs_of(module: Module) -> list[str]:
     names = [] if tests is None else _functions(tests)
     found = [f"{tests}::{name}" for name in names if name.endswith("_proved")]
     found = [name for name in found if "_wrong_" not in name]
-    if module.name in PIPELINES:
-        found.append(f"{_TESTS / 'test_proofs.py'}::test_pipelines_are_proved[{module.name}]")
+    if module.unit in PIPELINES:
+        found.append(f"{_TESTS / 'test_proofs.py'}::test_pipelines_are_proved[{module.unit}]")
     return found
 
 
@@ -167,7 +167,7 @@ def put_to_trial(
     fates |= dict.fromkeys(proved, EQUIVALENT)
     excused: set[int] = set()
     if not thorough:
-        excused = {m.number for m in mutants.mutants if reason(module.name, _described(m))}
+        excused = {m.number for m in mutants.mutants if reason(module.unit, _described(m))}
     used = []
     tests: dict[int, list[_Bench]] = {}
     proofs = _Proofs(module, mutants, own)

@@ -16,8 +16,9 @@ import numpy as np
 from mxsafe.analysis import figures
 from mxsafe.atomic import write_together
 from mxsafe.cli.arguments import UsageError, UserError, parse_block
+from studies import pages
+from studies.pages import training
 from studies.prose import as_help
-from studies.training import page
 from studies.training.comparison import (
     FLOATS,
     LANES,
@@ -26,6 +27,7 @@ from studies.training.comparison import (
     Experiment,
     Setting,
     Trial,
+    as_text,
     compare,
     record,
 )
@@ -154,7 +156,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         figures.new_figure(1, 1)
         results = record(experiments, _run(experiments, args.jobs))
         standard = experiments is STANDARD
-        write_together(args.out or page.DOCS, page.files(results, standard=standard))
+        page = pages.text("training", training.values(results, standard=standard))
+        files = {"training.json": as_text(results).encode(), "training.md": page.encode()}
+        write_together(args.out or pages.DOCS, files | training.pictures(results))
     except (UserError, ModuleNotFoundError, OSError) as error:
         print(f"training: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

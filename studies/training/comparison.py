@@ -43,6 +43,7 @@ __all__ = [
     "Experiment",
     "Setting",
     "Trial",
+    "as_text",
     "compare",
     "record",
     "run_trial",
@@ -371,3 +372,14 @@ def record(experiments: Sequence[Experiment], found: Mapping[Trial, Curves]) -> 
             runs.append({**kind, **curves})
         written.append({"title": experiment.title, "setting": setting, "runs": runs})
     return {"numpy": np.__version__, "experiments": written}
+
+
+def as_text(record: Mapping[str, Any]) -> str:
+    """JSON with a line for each run."""
+    experiments = []
+    for experiment in record["experiments"]:
+        head = json.dumps({"title": experiment["title"], "setting": experiment["setting"]})
+        runs = ",\n".join(json.dumps(run, separators=(",", ":")) for run in experiment["runs"])
+        experiments.append(f'{head[:-1]}, "runs": [\n{runs}\n]}}')
+    joined = ",\n".join(experiments)
+    return f'{{"numpy": {json.dumps(record["numpy"])}, "experiments": [\n{joined}\n]}}\n'

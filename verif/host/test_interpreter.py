@@ -91,7 +91,7 @@ def test_a_program_that_is_refused_leaves_no_success() -> None:
     refused.place(b"")
     refused.write_register(ADDRESSES["control"], 1)
     assert refused.read_register(ADDRESSES["status"]) == 2
-    with pytest.raises(ValueError, match="at most 0 words and beats"):
+    with pytest.raises(ValueError, match="limit must be at least 94"):
         Host(refused).run(wanted.program)
     for name in ("status", "error", "words_read_low", "words_written_low"):
         assert refused.read_register(ADDRESSES[name]) == 0, name

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from studies.pages.trust import DATA
 from studies.proofs import all_proofs
-from studies.trust_page import DATA
 from verif.support import proof
 from verif.support.manifest import Module, generated
 from verif.support.pipelines import PIPELINES, prove_pipeline

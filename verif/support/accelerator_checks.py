@@ -230,7 +230,7 @@ def check_resets(
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
-    shortest = max(1, RegistersConfiguration.of(configuration).reset_stages)
+    shortest = max(1, RegistersConfiguration(machine=configuration).reset_stages)
     runs = [
         replace(
             program.run,

@@ -174,7 +174,7 @@ def check_registers(
         "constants": constant_registers(machine),
         "held": masks,
         "counters": list(COUNTERS),
-        "reset_stages": RegistersConfiguration.of(machine).reset_stages,
+        "reset_stages": RegistersConfiguration(machine=machine).reset_stages,
     }
     compared = run_bench(simulator, module, "registers", options)["compared"]
     assert compared > 0

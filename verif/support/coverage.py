@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mxsafe.atomic import write_atomically
 from mxsafe.host.verilator import locked
-from verif.support.manifest import GEN
+from verif.support.manifest import named
 
 __all__ = [
     "COUNTERS",
@@ -59,7 +59,7 @@ LEFT_OUT = 'coverage_off -file "{}" -lines {}\n'
 VARIABLE = "MXSAFE_COVERAGE"
 
 Point = tuple[str, str, int, int, str]
-"""Module, kind (``line``, ``branch`` or ``toggle``), line and column, and what is counted there."""
+"""Unit, kind (``line``, ``branch`` or ``toggle``), line and column, and what is counted there."""
 _MEMORY = re.compile(r"^  reg \[\d+:\d+\] \S+ +\[\d+:\d+\];")
 _FIELD = re.compile("\x01([^\x02]+)\x02([^\x01]*)")
 
@@ -73,10 +73,10 @@ def is_covered(simulator: str, sources: Iterable[Path]) -> bool:
     """Whether a design is to be built with counters: broken copies and other units are not."""
     if simulator != "verilator" or not is_asked():
         return False
-    committed = [(source, GEN / source.name) for source in sources]
-    named = [(source, ours) for source, ours in committed if ours.exists()]
-    return bool(named) and all(
-        source == ours or source.read_bytes() == ours.read_bytes() for source, ours in named
+    ours = {module.sources[0].name: module.sources[0] for module in named().values()}
+    pairs = [(source, ours[source.name]) for source in sources if source.name in ours]
+    return bool(pairs) and all(
+        source == ours or source.read_bytes() == ours.read_bytes() for source, ours in pairs
     )
 
 
@@ -100,9 +100,9 @@ def _counters(text: str) -> dict[Point, bool]:
         fields = dict(_FIELD.findall(key))
         kind, _, module = fields["page"].removeprefix("v_").partition("/")
         # Where a module is compiled by itself, Verilator puts one of its own in its place.
-        if Path(fields["f"]).name != f"{module}.v" or not (GEN / f"{module}.v").exists():
+        if Path(fields["f"]).name != f"{module}.v" or module not in named():
             continue
-        point = (module, kind, int(fields["l"]), int(fields["n"]), fields["o"])
+        point = (named()[module].unit, kind, int(fields["l"]), int(fields["n"]), fields["o"])
         found[point] = found.get(point, False) or int(count) > 0
     return found
 

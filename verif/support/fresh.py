@@ -16,7 +16,7 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.host.verilator import locked
 from mxsafe.verilog import sources
 from mxsafe.verilog.units import FPGA_UNITS, units_of
-from verif.support.manifest import GEN, generated, made_from
+from verif.support.manifest import GEN, generated, made_from, named
 
 __all__ = ["require_fresh"]
 
@@ -35,12 +35,12 @@ def require_fresh(files: Iterable[Path], folder: Path = GEN) -> None:
         ``gen/``, or a copy of it.
     """
     for file in files:
-        if file.parent == folder and (changed := _changed(file.stem, folder)):
+        if file.is_relative_to(folder) and (changed := _changed(file.stem, folder)):
             text = _texts(_smallest(file.stem), _now(folder)).get(file.stem)
             if text != hashlib.sha256(file.read_bytes()).hexdigest():
                 raise AssertionError(
-                    f"gen/{file.name} is not what its sources generate, of which {changed} has "
-                    "changed: run `make verilog`"
+                    f"gen/{file.relative_to(folder)} is not what its sources generate, of which "
+                    f"{changed} has changed: run `make verilog`"
                 )
 
 
@@ -59,7 +59,8 @@ def _changed(name: str, folder: Path) -> str:
     if not now:
         return ""
     written = json.loads((folder / sources.SOURCES).read_text())
-    makers = [made_from(source) for source in generated()[name].sources if source.parent == GEN]
+    sources_of = named()[name].sources
+    makers = [made_from(source) for source in sources_of if source.is_relative_to(GEN)]
     found = sources.reached([*makers, *_WRITER]) | {"verilog/presets.py"}
     return next((file for file in sorted(found) if now.get(file) != written.get(file)), "")
 
@@ -94,8 +95,9 @@ def _generated(top: str) -> dict[str, str]:
     mxsf = MX_FORMATS["mxsf"]
     units = [presets.build(name, mxsf) for name in units_of(mxsf)]
     units += [presets.build(name, mxsf, target="fpga") for name in FPGA_UNITS]
-    (unit,) = (unit for unit in units if unit.module_name == top)
+    # Units that are tops in gen/ keep their names inside others.
+    wanted = {source.stem for source in generated()[top].sources}
     with tempfile.TemporaryDirectory() as folder:
-        generate([unit], Path(folder))
-        files = sorted(Path(folder).glob("*.v"))
+        generate([unit for unit in units if unit.module_name in wanted], Path(folder))
+        files = sorted(Path(folder).rglob("*.v"))
         return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
+from mxsafe.formats import MX_FORMATS
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS
 from mxsafe.model.gemm import Arithmetic, matmul
-from mxsafe.rtl.accelerator.gemm_engine import LANES, GemmEngine, GemmEngineConfiguration
+from mxsafe.rtl.accelerator.gemm_engine import LANES, GemmEngine
 from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.units import array_unit
 
 __all__ = ["Case", "Descriptor", "check_case", "check_outside", "gemm_engine", "random_case"]
 
@@ -32,15 +32,12 @@ def gemm_engine(
     folder: Path, arithmetic: Arithmetic, format_w: str = "mxsf", **others: Any
 ) -> Module:
     """An engine with an array of 2x2 units of 2x2 MACs and small buffers, in `folder`."""
-    options = ({"accumulators": 2} if arithmetic == "exact" else {}) | others
-    sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": LANES} | {
-        name: options.pop(name) for name in ("lanes",) if name in options
-    }
-    array = array_unit(
-        arithmetic, MX_FORMATS["mxsf"], format_w=OPERAND_FORMATS[format_w], **sizes, **options
+    sizes: dict[str, Any] = {"rows": 4, "unit_rows": 2, "conversions": ()}
+    buffers = {"a_beats": 64, "w_beats": 96, "vector_banks": 1, "bank_beats": 64}
+    machine = MachineConfiguration(
+        arithmetic=arithmetic, format_w=format_w, **sizes, **buffers, **others
     )
-    config = GemmEngineConfiguration(array=array.config, a_beats=64, w_beats=96, vector_beats=48)
-    return generated(GemmEngine(config), folder)
+    return generated(GemmEngine(machine=machine), folder)
 
 
 @dataclass

@@ -19,7 +19,7 @@ _PORT = re.compile(r"^  (?:input|output) [^;]*;$", re.MULTILINE)
 _EMPTY = "".join(
     f"/* verilator lint_off {rule} */\n" for rule in ("DECLFILENAME", "UNDRIVEN", "UNUSEDSIGNAL")
 )
-_SIGNED_PRODUCT = re.compile(r"^multiplier_\w+\.v:\d+: .*\[-Wsign-conversion\]$")
+_SIGNED_PRODUCT = re.compile(r"^\w*multiplier_\w+\.v:\d+: .*\[-Wsign-conversion\]$")
 """Of a product of signed factors the net has no sign, for Yosys writes none; its bits are right."""
 
 

@@ -1,6 +1,5 @@
 """The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
+from mxsafe.verilog.manifest import flat_fields, read_manifest
 from verif.support.recording import proved
 
-__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from"]
+__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from", "named"]
 
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
@@ -98,6 +98,7 @@ class Module:
     Attributes
     ----------
     name : str
+        In Verilog.
     folder : Path
     sources : tuple of Path
         Its file and those of all modules inside it.
@@ -105,6 +106,8 @@ class Module:
         Fields of its configuration, and the numbers that follow from them.
     latency : int
     ports : dict of Port
+    unit : str
+        The name that its configuration gives it; nothing if it has none.
     """
 
     name: str
@@ -113,6 +116,7 @@ class Module:
     parameters: dict[str, Any]
     latency: int
     ports: dict[str, Port]
+    unit: str = ""
 
     @property
     def format(self) -> str:
@@ -144,10 +148,13 @@ def _format(described: Mapping[str, Any]) -> MXFormat | FormatSet | None:
 
 
 def load(folder: Path) -> dict[str, Module]:
-    """Every module of a manifest by name."""
-    manifest = json.loads((folder / "manifest.json").read_text())
+    """Every module of a manifest by the name of its unit; where that is a top too, the top."""
+    manifest = read_manifest(folder)
+    entries = sorted(
+        manifest["modules"].items(), key=lambda one: (one[1]["unit"], one[0] in manifest["tops"])
+    )
     return {
-        name: Module(
+        entry["unit"]: Module(
             name=name,
             folder=folder,
             sources=tuple(proved([folder / source for source in entry["sources"]])),
@@ -158,20 +165,27 @@ def load(folder: Path) -> dict[str, Module]:
                     name=port["name"],
                     direction=port["direction"],
                     width=port["width"],
-                    signed=port["signed"],
-                    fields=tuple((f["name"], f["offset"], f["width"]) for f in port["fields"]),
+                    signed=port.get("signed", False),
+                    fields=tuple(flat_fields(port.get("fields", []))),
                 )
                 for port in entry["ports"]
             },
+            unit=entry["unit"],
         )
-        for name, entry in manifest["modules"].items()
+        for name, entry in entries
     }
 
 
 @cache
 def generated() -> dict[str, Module]:
-    """Every module of ``gen/`` by name, read once: most files of tests ask for some."""
+    """Every module of ``gen/`` by unit, read once: most files of tests ask for some."""
     return load(GEN)
+
+
+@cache
+def named() -> dict[str, Module]:
+    """Every module of ``gen/`` by its name in Verilog."""
+    return {module.name: module for module in generated().values()}
 
 
 def made_from(file: Path) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from mxsafe.verilog.names import part_name
 from verif.support.manifest import Module
 
 __all__ = ["mutated"]
@@ -16,12 +17,15 @@ def mutated(
     The text stands once in all sources, or in that of the module `name`.
     """
     folder.mkdir()
+    meant = (
+        name if name is None or name in {one.stem for one in module.sources} else part_name(name)
+    )
     texts = {source: source.read_text() for source in module.sources}
     found = [
         source
         for source, text in texts.items()
         for _ in range(text.count(right))
-        if name in (None, source.stem)
+        if meant in (None, source.stem)
     ]
     assert len(found) == 1, f"{name or module.name} holds {right!r} {len(found)} times, not once"
     texts[found[0]] = texts[found[0]].replace(right, wrong)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import command
+from mxsafe.verilog.names import part_name
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 
@@ -110,7 +111,7 @@ def prove(
     statements : sequence of str
         ``assert (...);`` and ``assume (...);`` of Verilog, over the nets of the flattened module.
     free : str
-        What names of cells begin with whose outputs may be anything at any time: memories.
+        What names of units inside begin with whose outputs may be anything at any time: memories.
     declarations : str
         Registers of the proof's own, in Verilog; they begin with 0.
     steps : int
@@ -119,6 +120,7 @@ def prove(
     folder.mkdir(exist_ok=True)
     names = []
     require_fresh(module.sources)
+    free = part_name(free)
     for source in module.sources:
         if not source.stem.startswith(free):
             (folder / source.name).write_text(source.read_text())

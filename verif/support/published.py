@@ -27,10 +27,10 @@ def published(unit: type[Unit[Any]]) -> dict[str, Module]:
 
 @cache
 def made_by() -> dict[str, list[str]]:
-    """Names of modules of ``gen/`` by the Python module that made them, which their heads name."""
+    """Units of ``gen/`` by the Python module that made them, as the heads of files say."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, module in manifest.generated().items():
-        names[manifest.made_from(module.folder / f"{name}.v")].append(name)
+        names[manifest.made_from(module.sources[0])].append(name)
     return dict(names)
 
 

@@ -342,11 +342,11 @@ LEFT_OUT: Mapping[str, str] = {
 
 def kind_of(module: Module) -> str:
     """The file that a module is described in."""
-    made_by = made_from(module.folder / f"{module.name}.v")
+    made_by = made_from(module.sources[0])
     return made_by.removeprefix("mxsafe.rtl.").replace(".", "/")
 
 
 def claims_for(module: Module) -> Claims | None:
     """What is claimed of a module, or None if it is no more than the rules."""
-    made = next((made for start, made in CLAIMS.items() if module.name.startswith(start)), None)
+    made = next((made for start, made in CLAIMS.items() if module.unit.startswith(start)), None)
     return made(module) if made else None

@@ -145,24 +145,25 @@ def _stub(module: Module) -> str | None:
 
 
 def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
-    """Verilog of a module and of what is inside it, and names of what is only looked at."""
+    """Verilog of a module and of what is inside it, and units of what is only looked at."""
     texts: dict[str, str] = {}
     looked_at = set()
+    named = {each.name: each for each in modules.values()}
     pending = [module.name]
     while pending:
         name = pending.pop()
         if name in texts:
             continue
-        stub = None if name == module.name else _stub(modules[name])
+        stub = None if name == module.name else _stub(named[name])
         if stub is not None:
             texts[name] = stub
-            if "clk" in modules[name].ports:
-                looked_at.add(name)
+            if "clk" in named[name].ports:
+                looked_at.add(named[name].unit)
             continue
-        file = module.folder / f"{name}.v"
+        file = named[name].sources[0]
         require_fresh([file])
         texts[name] = file.read_text()
-        pending += [inside for inside in _INSTANCE.findall(texts[name]) if inside in modules]
+        pending += [inside for inside in _INSTANCE.findall(texts[name]) if inside in named]
     return "\n".join(texts.values()), looked_at
 
 

@@ -62,15 +62,19 @@ def machine_of(module: Module) -> MachineConfiguration:
     )
 
 
+_VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
+
+
 def load_engine(folder: Path, **options: Any) -> Module:
     """A LOAD engine with small buffers, generated into `folder`."""
-    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, "vector_beats": 128}
-    return generated(LoadEngine(**sizes | options), folder)
+    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
+    return generated(LoadEngine(machine=MachineConfiguration(**sizes | options)), folder)
 
 
-def store_engine(folder: Path, **options: int) -> Module:
+def store_engine(folder: Path, **options: Any) -> Module:
     """A STORE engine with small buffers, generated into `folder`."""
-    return generated(StoreEngine(**{"out_beats": 100, "vector_beats": 128} | options), folder)
+    sizes = {"out_beats": 100, **_VECTOR_BEATS}
+    return generated(StoreEngine(machine=MachineConfiguration(**sizes | options)), folder)
 
 
 @dataclass

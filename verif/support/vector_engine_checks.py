@@ -17,7 +17,7 @@ from mxsafe.model.machine import Machine
 from mxsafe.model.machine_buffers import MachineStop
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.accelerator.vector_buffer import VectorBufferConfiguration
-from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
+from mxsafe.rtl.accelerator.vector_engine import VectorEngine
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -85,7 +85,7 @@ def small_machine(rows: int = 8, **parameters: Any) -> MachineConfiguration:
 
 def vector_engine(machine: MachineConfiguration, folder: Path) -> Module:
     """The engine of a machine, generated into `folder`."""
-    unit = VectorEngine(VectorEngineConfiguration.of(machine))
+    unit = VectorEngine(machine=machine)
     return generated(unit, folder)
 
 

@@ -26,7 +26,7 @@ from mxsafe.synthesis.technologies import SynthesisError
 from verif.support.command import run_in
 from verif.support.copying_machine import copying_machines
 from verif.support.host_programs import SMALL
-from verif.support.manifest import Module
+from verif.support.manifest import GEN, Module
 
 # No other test generates a machine of this configuration.
 BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096, clock_mhz=25)
@@ -99,12 +99,13 @@ def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
 def test_what_is_in_block_ram(modules: dict[str, Module]) -> None:
     """Memories of arrays and of buffers of operands, none of descriptors."""
     files = modules["mxsf_accelerator_fpga"].sources
-    folder = files[0].parent
     inside = {
-        path.name: re.findall(r"^ *(beat_memory\w*) ", path.read_text(), re.MULTILINE)
+        path.relative_to(GEN).as_posix(): re.findall(
+            r"^ *(mxsafe_beat_memory\w*) ", path.read_text(), re.MULTILINE
+        )
         for path in files
     }
-    found = in_block_ram(folder, inside)
+    found = in_block_ram(GEN, inside)
     for part in (*IN_BLOCKS, "descriptor_queue", "fetch_"):
         own = {memory for name, those in inside.items() if part in name for memory in those}
         assert own
@@ -206,8 +207,8 @@ def test_nothing_is_left_of_a_bitstream_that_fails(
     monkeypatch.setattr(bitstream, "_run", fail)
     with copying_machines(), pytest.raises(SynthesisError):
         make_bitstream(BOARD, tmp_path)
-    known = {".v", ".lpf", ".ys", ".json"}
-    assert {path.suffix for path in tmp_path.iterdir()} <= known
+    known = {".v", ".f", ".lpf", ".ys", ".json"}
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= known
 
 
 def test_what_is_refused_before_tools_start(

@@ -8,6 +8,7 @@ import pytest
 
 from mxsafe import model
 from mxsafe.synthesis.technologies import ECP5, NETLIST, Design
+from mxsafe.verilog.names import part_name
 from verif.support import corner_cases
 from verif.support.array_checks import check_products, random_products, small_array
 from verif.support.checkers import check_mac
@@ -57,7 +58,7 @@ def test_sub_matrix_unit_for_fpgas(kind: str, tmp_path: Path, tally: Tally) -> N
     """It is a netlist; the array around it is not."""
     size = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
     module = small_array(tmp_path, "exact", **size, target="fpga")
-    module = netlist_of(module, kind, "mxsf_pu_exact_fpga")
+    module = netlist_of(module, kind, part_name("mxsf_pu_exact_fpga"))
     products = random_products(17, 3, 4, 40, 8)
     result = check_products(available("icarus"), module, products, stall=0.2)
     tally("icarus", "netlists of a sub-matrix unit, tiles", result.tiles)

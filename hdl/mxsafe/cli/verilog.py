@@ -16,6 +16,7 @@ from mxsafe.cli.hardware import (
 )
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.formats import MX_FORMATS
+from mxsafe.verilog.names import PREFIX
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 
 __all__ = ["COMMAND"]
@@ -37,6 +38,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("gen"), metavar="DIR", help="folder (default: gen)"
     )
+    parser.add_argument(
+        "--prefix",
+        default=PREFIX,
+        metavar="TEXT",
+        help="what names of modules inside units begin with (default: mxsafe_)",
+    )
     add_unit_options(parser)
 
 
@@ -54,11 +61,13 @@ def _run(args: Namespace) -> None:
         targets: list[tuple[str, dict[str, str]]] = [(name, {}) for name in names]
         if not args.unit:
             targets += [(name, {"target": "fpga"}) for name in FPGA_UNITS if name in names]
-        units = []
+        units, commands = [], {}
         for name, target in targets:
             block = presets.usual_block(name, format, options.get("format_w"))
             given = options | target if block is None else {"block": block, **options, **target}
             units.append(presets.build(name, format, **given))
+            words = [name, *(f"--{option} {value}" for option, value in target.items())]
+            commands[units[-1].module_name] = " ".join(words)
     for unit in units:
         if rate := presets.rate_of_blocks(unit):
             beats, cycles, enough = rate
@@ -73,8 +82,10 @@ def _run(args: Namespace) -> None:
             generate(
                 units,
                 args.out,
+                prefix=args.prefix,
                 clean=not args.unit,
                 beside={} if args.unit else {HEADER_FILE: c_header()},
+                commands={} if args.unit else commands,
                 workers=1 if args.unit else os.cpu_count() or 1,
                 progress=lambda line: print(f"  {args.out / line}"),
             )

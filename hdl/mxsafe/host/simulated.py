@@ -211,7 +211,7 @@ def _compiled(
         if not (generated / f"{_TOP}.v").exists():
             note("generating the machine's Verilog")
             _generate(configuration, generated)
-    verilog = sorted(generated.glob("*.v"))
+    verilog = sorted(generated.rglob("*.v"))
     built = folder / f"machine-{_digest(*verilog, *_HERE, parameters=optimisation)}"
     if not (built / LIBRARY).exists():
         note("compiling the machine")

@@ -242,6 +242,11 @@ class MachineConfiguration:
         return self.rows >= _TILE
 
     @property
+    def array_parts(self) -> int:
+        """Clocks in which the array takes an operand beat."""
+        return self.lanes // self.array_lanes
+
+    @property
     def tile_beats(self) -> int:
         """Operand beats of a tile of 8x8."""
         return _TILE // self.lanes

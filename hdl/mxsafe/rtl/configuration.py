@@ -1,11 +1,11 @@
 """What a hardware unit is: a frozen value that names its module and says all that decides it."""
 
-from abc import ABCMeta
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from inspect import Signature, signature
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
@@ -18,6 +18,8 @@ __all__ = [
     "differing",
     "part_of_name",
 ]
+
+T = TypeVar("T", bound="Options")
 
 
 def describe(value: object) -> Any:
@@ -103,8 +105,8 @@ class Options(metaclass=_Checked):
 
     unnamed: ClassVar[frozenset[str]] = frozenset()
     """Fields that the name of the module leaves to its base."""
-    shown_if_unusual: ClassVar[frozenset[str]] = frozenset()
-    """Fields that the parameters leave out where they are as usual."""
+    shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
+    """Fields that the parameters leave out where they are as usual, such as a target."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""
@@ -119,39 +121,68 @@ class Options(metaclass=_Checked):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
 
-    def _is_usual(self, field: Field[Any]) -> bool:
-        usual = self.__dict__.get("_usual", {})
-        if field.name in usual:
-            return bool(getattr(self, field.name) == usual[field.name])
-        default = field.default
-        if default is MISSING and field.default_factory is not MISSING:
-            default = field.default_factory()
-        return default is not MISSING and bool(getattr(self, field.name) == default)
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What it is, by name: all fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """Those of them that have a usual value, with it."""
+        known = {}
+        for field in fields(self):
+            if field.default is not MISSING:
+                known[field.name] = field.default
+            elif field.default_factory is not MISSING:
+                known[field.name] = field.default_factory()
+        return {**known, **self.__dict__.get("_usual", {})}
+
+    def _unusual(self) -> dict[str, Any]:
+        """Those of them that are not as usual, and all options within."""
+        usual = self.usual
+        return {
+            name: value
+            for name, value in self.decisive.items()
+            if isinstance(value, Options) or name not in usual or value != usual[name]
+        }
+
+    def part(self, kind: type[T], **others: Any) -> T:
+        """Options of a part, which has all that is called alike, so that nothing is left out.
+
+        Parameters
+        ----------
+        kind : type of Options
+        **others
+            Fields of it that are not called alike, or have another value.
+        """
+        alike = {each.name for each in fields(kind)} - others.keys()
+        return kind(**{n: value for n, value in self._shared.items() if n in alike}, **others)
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """What parts may have alike."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def differences(self) -> list[str]:
         """Parts of a name: what is not as usual, in the order of the fields."""
         parts: list[str] = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in self.unnamed:
-                continue
-            if isinstance(value, Options):
-                parts += value.differences
-            elif not self._is_usual(field):
-                parts.append(part_of_name(field.name, value))
+        for name, value in self._unusual().items():
+            if name not in self.unnamed:
+                is_inner = isinstance(value, Options)
+                parts += value.differences if is_inner else [part_of_name(name, value)]
         return parts
 
     @property
     def parameters(self) -> dict[str, Any]:
         """All fields, those of options within among them, in values that JSON can hold."""
         found: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            found |= value.parameters if isinstance(value, Options) else {}
-            left_out = field.name in self.shown_if_unusual and self._is_usual(field)
-            if not isinstance(value, Options) and not left_out:
-                found[field.name] = describe(value)
+        left_out = self.shown_if_unusual - self._unusual().keys()
+        for name, value in self.decisive.items():
+            if isinstance(value, Options):
+                found |= value.parameters
+            elif name not in left_out:
+                found[name] = describe(value)
         return found
 
 
@@ -165,9 +196,9 @@ class Configuration(Options):
     """
 
     @property
+    @abstractmethod
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        raise NotImplementedError
 
     @property
     def module_name(self) -> str:

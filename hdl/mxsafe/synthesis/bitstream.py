@@ -72,7 +72,7 @@ IN_BLOCKS = ("_sta_", "operand_buffer")
 Their beats are hundreds of bits, and go into registers at once. In look-up tables they would lie
 where most wires are.
 """
-_MEMORY = re.compile(r"^ *(beat_memory\w*) ", re.MULTILINE)
+_MEMORY = re.compile(r"^ *((?:\w+_)?beat_memory\w*) ", re.MULTILINE)
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -224,7 +224,8 @@ def make_bitstream(
     quiet = subprocess.DEVNULL
     call_first(_TOOLS, partial(subprocess.call, stdin=quiet, stdout=quiet, stderr=quiet))
     progress("generating Verilog")
-    manifest = generate([Ulx3s(configuration)], folder, clean=True)
+    # The tools' choices follow from names: the usual seed is good for these.
+    manifest = generate([Ulx3s(configuration)], folder, prefix="", clean=True)
     sources = manifest["modules"][_TOP]["sources"]
     blocks = dsp_sources(sources)
     for name, text in blocks.items():

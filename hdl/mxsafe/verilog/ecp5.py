@@ -13,6 +13,7 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DspMultiplier,
     DspMultiplierConfiguration,
 )
+from mxsafe.validation import checked
 
 __all__ = ["DEFINE", "FLATTEN", "dsp_source", "dsp_sources", "dsp_units", "either"]
 
@@ -31,12 +32,18 @@ def dsp_units() -> list[DspMultiplier]:
     ]
 
 
+@checked
 def dsp_sources(names: Iterable[str]) -> dict[str, str]:
-    """By file name the Verilog of those files that hold such a multiplier."""
+    """By file the Verilog of those files that hold such a multiplier, under its own name."""
     known = {f"{unit.module_name}.v": unit for unit in dsp_units()}
-    return {name: dsp_source(known[name]) for name in names if name in known}
+    return {
+        name: dsp_source(known[file])
+        for name in names
+        if (file := str(name).rpartition("/")[2]) in known
+    }
 
 
+@checked
 def dsp_source(unit: DspMultiplier) -> str:
     """Verilog of a multiplier made of one MULT18X18D."""
     number = "signed " if unit.config.signed else ""
@@ -53,6 +60,7 @@ module {unit.module_name} (
 """
 
 
+@checked
 def either(unit: DspMultiplier, text: str) -> str:
     """Verilog of a multiplier that is a MULT18X18D where `DEFINE` is defined.
 

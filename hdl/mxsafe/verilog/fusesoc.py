@@ -1,9 +1,11 @@
-"""The list of files in the FuseSoC core: ``python -m mxsafe.verilog.fusesoc`` brings it up to date.
+"""What the FuseSoC core says of ``gen/``: ``python -m mxsafe.verilog.fusesoc`` writes it anew.
 
 It is run in the root of the repository.
 """
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,23 @@ from mxsafe.verilog.manifest import read_manifest
 __all__ = ["CORE", "with_files"]
 
 CORE = "mxsafe.core"
-_BEGIN = "      # Written by `make verilog` from gen/manifest.json.\n"
-_END = "      # End of what `make verilog` writes.\n"
+_BEGIN = "  # Written by `make verilog` from gen/manifest.json.\n"
+_END = "  # End of what `make verilog` writes.\n"
+_WRITTEN = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
 
 
 @checked
 def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> str:
     """A core's description with the files of a manifest.
 
+    There is a set of files called ``rtl`` with all of them, and for each top one of its name and a
+    target.
+
     Parameters
     ----------
     core : str
-        The description, with the two comments between which the list stands.
+        The description, with two pairs of comments: sets of files stand between the first two,
+        targets between the others.
     manifest : Mapping
     folder : str
         Where the files are, seen from the core.
@@ -35,14 +42,28 @@ def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> s
     ValueError
         If it lacks a comment.
     """
-    head, begin, rest = core.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    if not begin or not end:
-        raise ValueError(f"core must hold the lines {_BEGIN.strip()!r} and {_END.strip()!r}")
-    if not isinstance(manifest.get("modules"), Mapping):
+    if len(_WRITTEN.findall(core)) != 2:
+        raise ValueError(
+            f"core must hold the lines {_BEGIN.strip()!r} and {_END.strip()!r} twice, around sets "
+            "of files and around targets"
+        )
+    modules = manifest.get("modules")
+    if not isinstance(modules, Mapping):
         raise ValueError("manifest must have modules by name")
-    files = sorted(entry["file"] for entry in manifest["modules"].values())
-    return "".join([head, begin, *(f"      - {folder}/{file}\n" for file in files), end, tail])
+    sets = {"rtl": sorted(entry["file"] for entry in modules.values())}
+    sets |= {top: modules[top]["sources"] for top in manifest["tops"]}
+    targets = [
+        f"  {top}:\n    description: {json.dumps(modules[top]['summary'])}\n"
+        f"    filesets: [{top}]\n    toplevel: {top}\n"
+        for top in manifest["tops"]
+    ]
+    parts = iter(["".join(_set(*each, folder) for each in sets.items()), "".join(targets)])
+    return _WRITTEN.sub(lambda found: f"{_BEGIN}{next(parts)}{_END}", core)
+
+
+def _set(name: str, files: Iterable[str], folder: str) -> str:
+    listed = "".join(f"      - {folder}/{file}\n" for file in files)
+    return f"  {name}:\n    file_type: verilogSource\n    files:\n{listed}"
 
 
 if __name__ == "__main__":

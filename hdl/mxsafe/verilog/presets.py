@@ -234,9 +234,7 @@ def build(
         If there is no such unit, it has no such parameter or only with another value, or it does
         not work with its value.
     """
-    if name not in PRESETS:
-        raise ValueError(f"name must be one of {', '.join(PRESETS)}, not {shown(name)}")
-    preset, entry = PRESETS[name], CATALOGUE[name]
+    preset, entry = _preset(name), CATALOGUE[name]
     for parameter, fmt in (("format", format), ("format_w", format_w)):
         if fmt is None and parameter == "format_w":
             continue
@@ -262,6 +260,13 @@ def build(
     return preset.build(formats, given)
 
 
+def _preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise ValueError(f"name must be one of {', '.join(PRESETS)}, not {shown(name)}")
+    return PRESETS[name]
+
+
+@checked
 def usual_block(
     name: str, format: MXFormat | FormatSet, format_w: MXFormat | FormatSet | None = None
 ) -> int | None:
@@ -279,8 +284,13 @@ def usual_block(
     int or None
         The usual length of a block of the formats, the longer one of two; None of a unit whose sums
         hold any block, or that has no such parameter.
+
+    Raises
+    ------
+    ValueError
+        If there is no such unit.
     """
-    if PRESETS[name].options.get("block", ("", ""))[0] != "arithmetic":
+    if _preset(name).options.get("block", ("", ""))[0] != "arithmetic":
         return None
     return max(_block(each) for each in (format, format_w or format))
 
@@ -291,6 +301,7 @@ def _block(format: MXFormat | FormatSet) -> int:
     return max(member.block for member in members)
 
 
+@checked
 def rate_of_blocks(unit: Unit[Any]) -> tuple[int, int, int] | None:
     """How fast a unit takes its blocks, where they are too short for its full rate.
 

@@ -43,21 +43,21 @@ def test_verdicts_are_the_assemblers(
 def test_verdicts_of_another_machine(
     simulator: str, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
-    module = generated(DescriptorCheck(DescriptorCheckConfiguration.of(SMALL)), tmp_path)
+    module = generated(DescriptorCheck(machine=SMALL), tmp_path)
     found = check_verdicts(simulator, module, SMALL, volume(2_000, 8_000))
     tally(simulator, "descriptors judged", found.total())
 
 
 def test_what_a_machine_refuses_is_refused() -> None:
     with pytest.raises(ValueError) as error:
-        DescriptorCheck(rows=12)
+        DescriptorCheck(machine=MachineConfiguration(rows=12))
     assert str(error.value) == "rows must be one of 4, 8, 16, not 12"
 
 
 def test_machines_that_differ_have_names_that_differ() -> None:
     """Those sizes that the rules depend on are in the name, and no others."""
     names = {
-        DescriptorCheckConfiguration.of(machine).module_name
+        DescriptorCheckConfiguration(machine=machine).module_name
         for machine in (MachineConfiguration(), SMALL, MachineConfiguration(a_beats=64))
     }
     small = "rows8_reduction_beats16_functions9_reductions4_conversions2_no_affine"

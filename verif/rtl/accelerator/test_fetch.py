@@ -7,7 +7,8 @@ import pytest
 
 from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
-from mxsafe.rtl.accelerator.fetch import Fetch, FetchConfiguration
+from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
+from mxsafe.rtl.accelerator.fetch import Fetch
 from verif.support.control_checks import check_fetch, programs_at_the_top, random_programs
 from verif.support.descriptor_cases import good_descriptor
 from verif.support.generated import generated
@@ -89,7 +90,7 @@ def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally
     length = machine.word_bytes
     split = [int.from_bytes(word[i : i + length], "little") for i in range(0, len(word), length)]
     programs.append({"words": split, "address": 5, "errors": []})
-    module = generated(Fetch(FetchConfiguration.of(machine)), tmp_path)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
     came = check_fetch(simulator, module, machine, programs)
     tally(simulator, "descriptors fetched", came)
 
@@ -99,7 +100,7 @@ def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: T
     """Up to the last word of all addresses, and beyond: nothing is asked for at 0."""
     machine = MACHINES[size]
     programs = programs_at_the_top(np.random.default_rng(8), machine)
-    module = generated(Fetch(FetchConfiguration.of(machine)), tmp_path)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
     came = check_fetch(simulator, module, machine, programs)
     tally(simulator, "descriptors fetched", came)
 

@@ -148,18 +148,3 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
     result = check_loads(available("verilator"), module, instructions, Traffic(latency=(20, 20)))
     words = 600
     assert words < int(result.clocks) <= words + 20 + module.latency + 10
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"rows": 12}, "rows must be one of 4, 8, 16, not 12"),
-        ({"a_beats": 66}, "a_beats must be a multiple of 4, not 66"),
-        ({"w_beats": 0}, "w_beats must be a positive integer, not 0"),
-        ({"vector_beats": 2}, "vector_beats must be a multiple of 4, not 2"),
-    ],
-)
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        LoadEngine(**parameters)
-    assert str(error.value) == message

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.accelerator.operand_feed import OperandFeed
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
@@ -22,12 +23,12 @@ UNKNOWN = 20
 """Clocks at the start in which no descriptor may have come yet."""
 CALM = np.arange(CLOCKS) >= CLOCKS // 3
 """Clocks without resets, in which all descriptors stay inside: long walks come to their ends."""
-DEPTHS = {"a_beats": 200, "w_beats": 300, "a_entries": 100, "w_entries": 150}
+DEPTHS = {"a_beats": 200, "w_beats": 300}
 SMALL: dict[str, dict[str, Any]] = {
     "usual": {},
     "for FPGAs": {"target": "fpga"},
-    "paced": {"target": "fpga", "paced": True},
-    "paced and later": {"target": "fpga", "paced": True, "later": True},
+    "paced": {"target": "fpga", "array_lanes": 2},
+    "paced and later": {"target": "fpga", "array_lanes": 1},
 }
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 
@@ -203,7 +204,7 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
 
 @pytest.mark.parametrize("name", typical(SMALL, every=3))
 def test_walks(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    module = generated(OperandFeed(**DEPTHS, **SMALL[name]), tmp_path)
+    module = generated(OperandFeed(machine=MachineConfiguration(**DEPTHS, **SMALL[name])), tmp_path)
     assert lint(module) == ""
     tally(simulator, "operand feed", _check(simulator, module))
 
@@ -214,8 +215,3 @@ def test_published_ones(name: str, tally: Tally) -> None:
     simulator = available("verilator")
     for seed in range(3):
         tally(simulator, "operand feed", _check(simulator, published(OperandFeed)[name], seed))
-
-
-def test_a_buffer_that_is_too_small() -> None:
-    with pytest.raises(ValueError, match=r"^a_beats must be an integer from 2 to \d+, not 1$"):
-        OperandFeed(a_beats=1)

@@ -30,14 +30,14 @@ MACHINES = {
 @pytest.mark.parametrize("name", MACHINES)
 def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    module = generated(Registers(machine=machine), tmp_path)
     tally(simulator, "registers read", check_registers(simulator, module, machine))
 
 
 @pytest.mark.parametrize("name", typical(["usual", "fpga"]))
 def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
     """Clears, starts and ends in the very clock of an event."""
-    module = generated(Registers(RegistersConfiguration.of(MACHINES[name])), tmp_path)
+    module = generated(Registers(machine=MACHINES[name]), tmp_path)
     tally(simulator, "registers read", check_moments(simulator, module))
 
 
@@ -206,7 +206,7 @@ def _prove_values(
 @pytest.mark.parametrize("name", typical(MACHINES, every=4))
 def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    module = generated(Registers(machine=machine), tmp_path)
     _prove_values(module, machine, tmp_path / "proof")
     tally("yosys sat", "registers", 1)
 
@@ -235,24 +235,16 @@ NAMED = {
 def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     machine = MachineConfiguration()
-    module = generated(Registers(RegistersConfiguration.of(machine)), tmp_path)
+    module = generated(Registers(machine=machine), tmp_path)
     module = mutated(module, right, wrong, tmp_path / "wrong")
     named = rf"proof did fail: registers: assert \({NAMED[mutation]}\) is broken .* where "
     with pytest.raises(AssertionError, match=named):
         _prove_values(module, machine, tmp_path / "proof")
 
 
-def test_constants_that_cannot_be() -> None:
-    usual = RegistersConfiguration().constants
-    with pytest.raises(ValueError) as error:
-        Registers(constants=usual[1:])
-    assert str(error.value) == f"constants must be {len(usual)} numbers, not {len(usual) - 1}"
-    with pytest.raises(ValueError) as error:
-        Registers(constants=(1 << 32, *usual[1:]))
-    assert str(error.value) == "constants must be numbers of 32 bits, not 4294967296"
-
-
 def test_machines_that_differ_have_names_that_differ() -> None:
-    names = [RegistersConfiguration.of(one).module_name for one in (MachineConfiguration(), OTHER)]
+    names = [
+        RegistersConfiguration(machine=one).module_name for one in (MachineConfiguration(), OTHER)
+    ]
     assert names[0] == "registers"
     assert names[1].startswith("registers_array")

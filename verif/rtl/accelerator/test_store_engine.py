@@ -145,18 +145,3 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
     ]
     result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
     assert 400 < int(result.clocks) <= 400 + 30 + module.latency + 12
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"rows": 12}, "rows must be one of 4, 8, 16, not 12"),
-        ({"rows": 32}, "rows must be one of 4, 8, 16, not 32"),
-        ({"out_beats": 66}, "out_beats must be a multiple of 4, not 66"),
-        ({"vector_beats": 0}, "vector_beats must be a positive integer, not 0"),
-    ],
-)
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        StoreEngine(**parameters)
-    assert str(error.value) == message

@@ -39,7 +39,7 @@ def test_times_of_a_machine_for_fpgas() -> None:
 @pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
 def test_the_pace_of_reads(machine: MachineConfiguration) -> None:
     """What reads operands, with the vector buffer to itself, and somebody who takes every beat."""
-    reader = BeatReader(VectorEngineConfiguration.of(machine).reader)
+    reader = BeatReader(VectorEngineConfiguration(machine=machine).reader)
     buffer = VectorBuffer(AcceleratorCoreConfiguration(machine=machine).vector_buffer)
     m = Module()
     m.submodules.reader, m.submodules.buffer = reader, buffer

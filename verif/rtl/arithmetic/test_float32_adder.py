@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.model.accumulate import canonical
-from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder, most_add_stages
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
+from mxsafe.rtl.timing import STAGES
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
@@ -131,9 +132,9 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """With every number of registers, side by side."""
     adders = {
         str(pipeline): Float32Adder(pipeline=pipeline, clearable=True)
-        for pipeline in range(MOST_ADD_STAGES + 1)
+        for pipeline in range(STAGES["Float32Adder"]["asic"].most + 1)
     }
-    most = most_add_stages("fpga")
+    most = STAGES["Float32Adder"]["fpga"].most
     adders |= {f"plain, {pipeline}": Float32Adder(pipeline=pipeline) for pipeline in (0, 1)}
     adders |= {
         f"fpga, {pipeline}": Float32Adder(pipeline=pipeline, clearable=True, target="fpga")
@@ -141,7 +142,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     }
     adders |= {
         f"quick, {pipeline}": Float32Adder(pipeline=pipeline, clearable=True, quick=True)
-        for pipeline in (1, MOST_ADD_STAGES)
+        for pipeline in (1, STAGES["Float32Adder"]["asic"].most)
     }
     modules = farm_of(tmp_path, "adders", adders).modules
     made = {module.name for module in modules.values()}

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.rtl.arithmetic.float32_multiplier import MOST_MULTIPLY_STAGES, Float32Multiplier
+from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
+from mxsafe.rtl.timing import STAGES
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
 from verif.support.generated import generated
@@ -23,6 +24,7 @@ from verif.support.tests import Tally, Volume, available
 from verif.support.wrappers import in_parallel
 
 COPIES = 8
+MOST = STAGES["Float32Multiplier"]["asic"].most
 
 
 def _exact(a: int, b: int) -> int:
@@ -72,7 +74,7 @@ def test_products_equal_numpy(least: int, tmp_path: Path, tally: Tally) -> None:
 def test_products_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """With every number of registers, and an enable that comes and goes."""
     simulator = available("icarus")
-    stages = range(MOST_MULTIPLY_STAGES + 1)
+    stages = range(MOST + 1)
     units = {f"{count} registers": Float32Multiplier(pipeline=count) for count in stages}
     units["fpga"] = Float32Multiplier(target="fpga")
     most = units["fpga"].latency
@@ -121,7 +123,7 @@ def test_registers_for_fpgas() -> None:
     "unit",
     [
         Float32Multiplier(),
-        Float32Multiplier(pipeline=MOST_MULTIPLY_STAGES),
+        Float32Multiplier(pipeline=MOST),
         Float32Multiplier(target="fpga"),
     ],
     ids=lambda unit: unit.module_name,

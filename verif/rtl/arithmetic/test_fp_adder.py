@@ -68,7 +68,7 @@ def test_adder_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
 
 def test_rounder_on_all_numbers(modules: dict[str, Module], tally: Tally) -> None:
     simulator = available("verilator")
-    (module,) = (m for m in modules.values() if m.name.startswith("fp12_rounder_"))
+    (module,) = (m for m in modules.values() if m.unit.startswith("fp12_rounder_"))
     value, rounded = module.ports["value"], module.ports["rounded"]
     farm = side_by_side(module, None, value, rounded)
     rows = np.arange(1 << (value.width - (COPIES.bit_length() - 1)))

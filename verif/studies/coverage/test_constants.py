@@ -7,7 +7,7 @@ import pytest
 
 from studies.coverage import constants as ours
 from studies.coverage.constants import constants, proved
-from verif.support.manifest import GEN
+from verif.support.manifest import Module, generated
 from verif.support.simulators import SCRATCH
 
 INNER = """\
@@ -60,8 +60,8 @@ def _line(text: str, declared: str) -> int:
 def test_bits_of_the_encoder() -> None:
     """Two of its shifted significands have zeros above."""
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="constants-") as folder:
-        found = constants(Path(folder), "gen/mxsf_encoder.v")
-    texts = (GEN / "mxsf_encoder.v").read_text().splitlines()
+        found = constants(Path(folder), "gen/parts/mxsafe_mxsf_encoder.v")
+    texts = generated()["mxsf_encoder"].sources[0].read_text().splitlines()
     named = {(texts[line - 1].split()[-1], bit) for line, bit in found["mxsf_encoder"]}
     assert set(found["mxsf_encoder"].values()) == {0}
     assert named == {("subnormal_1;", 3), ("subnormal_2;", 2), ("subnormal_2;", 3)}
@@ -73,7 +73,11 @@ def test_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum of three bits, a flag of it outside, and a counter that never reaches 3."""
     (tmp_path / "inner.v").write_text(INNER)
     (tmp_path / "outer.v").write_text(OUTER)
-    monkeypatch.setattr(ours, "GEN", tmp_path)
+    modules = {
+        name: Module(name, tmp_path, (tmp_path / f"{name}.v",), {}, 0, {}, name)
+        for name in ("inner", "outer")
+    }
+    monkeypatch.setattr(ours, "named", lambda: modules)
     inner = {(_line(INNER, "output [3:0] sum"), bit) for bit in range(4)}
     flag = (_line(INNER, "output flag"), 0)
     count = {(_line(OUTER, "reg [1:0] count"), bit) for bit in range(2)}

@@ -37,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "summary", lambda folder: RESULTS["run"])
     monkeypatch.setattr(command, "verilog", lambda folder, known, prove: RESULTS["verilog"])
     monkeypatch.setattr(command, "constants", lambda folder: {})
-    monkeypatch.setattr(command.trust_page, "main", lambda: None)
+    monkeypatch.setattr(command.pages, "write", lambda name: None)
     monkeypatch.setattr(reasons, "REASONS", (("no module", "*", "nothing"),))
     place = tmp_path / "coverage.json"
     monkeypatch.setattr(record, "RESULTS", place)

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from studies import pages
 from studies.coverage import measured, reasons
 from studies.coverage.reasons import UNKNOWN, reason, unused
-from studies.coverage.record import largest_rows, left_rows, section, verilog_rows
+from studies.coverage.record import largest_rows, left_rows, verilog_rows
+from studies.pages import trust
 from verif.support import coverage
-from verif.support.manifest import GEN
+from verif.support.manifest import GEN, generated
 
 MODULE = "fp12_packer"
-LINES = (GEN / f"{MODULE}.v").read_text().splitlines()
+SOURCE = generated()[MODULE].sources[0]
+LINES = SOURCE.read_text().splitlines()
 
 _NUMBERS = {
     "made_from": "arithmetic",
@@ -87,7 +90,8 @@ def test_points_are_joined_and_named(tmp_path: Path) -> None:
 def test_what_another_configuration_reaches(tmp_path: Path) -> None:
     """Nets with the same name, and numbered ones to which the same is assigned."""
     small, large = "second_operand_columns8_only_numbers", "second_operand_columns8"
-    texts = {name: (GEN / f"{name}.v").read_text().splitlines() for name in (small, large)}
+    files = {name: generated()[name].sources[0] for name in (small, large)}
+    texts = {name: file.read_text().splitlines() for name, file in files.items()}
 
     def points(name: str, net: str) -> list[coverage.Point]:
         at = next(n for n, text in enumerate(texts[name], 1) if text.endswith(f" {net};"))
@@ -132,19 +136,19 @@ def test_counters_of_a_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pairs = {**fields, "o": what, "h": instance}.items()
         return "C '" + "".join(f"\x01{key}\x02{value}" for key, value in pairs) + f"' {count}\n"
 
-    ours = f"/somewhere/gen/{MODULE}.v"
+    ours, name = f"/somewhere/gen/{SOURCE.name}", SOURCE.stem
     monkeypatch.setenv(coverage.VARIABLE, str(tmp_path / "kept"))
     for rises, falls in ((0, 0), (0, 3)):
         text = (
             "# SystemC::Coverage-3\n"
-            + counter(ours, "a:0->1", MODULE, "top.one", rises)
-            + counter(ours, "a:0->1", MODULE, "top.two", 2 * rises)
-            + counter(ours, "a:1->0", MODULE, "top.one", falls)
-            + counter(f"V{MODULE}/{MODULE}.sv", "b:0->1", MODULE, "top", 1)
+            + counter(ours, "a:0->1", name, "top.one", rises)
+            + counter(ours, "a:0->1", name, "top.two", 2 * rises)
+            + counter(ours, "a:1->0", name, "top.one", falls)
+            + counter(f"V{name}/{name}.sv", "b:0->1", name, "top", 1)
             + counter("top.v", "c:0->1", "top", "top", 1)
         )
         (tmp_path / coverage.COUNTERS).write_text(text)
-        coverage.keep("top", [GEN / f"{MODULE}.v"], tmp_path)
+        coverage.keep("top", [SOURCE], tmp_path)
     assert coverage.reached(tmp_path / "kept") == {
         (MODULE, "toggle", 9, 3, "a:0->1"): False,
         (MODULE, "toggle", 9, 3, "a:1->0"): True,
@@ -175,12 +179,12 @@ def test_tables() -> None:
 
 
 @pytest.mark.usefixtures("_two_reasons")
-def test_section() -> None:
+def test_page() -> None:
     verilog = {"modules": {MODULE: _NUMBERS}, "never_simulated": ["fp12_adder"]}
     shares = {"lines": [19, 20], "branches": [1, 2]}
     library = {**shares, "packages": {"mxsafe.cli": shares}}
     run = {"tests": 1234, "folders": 5, "until": "2026-01-02", "not_run": ["verif/cli"]}
-    text = section({"run": run, "library": library, "verilog": verilog})
+    text = pages.text("trust", trust.values({"run": run, "library": library, "verilog": verilog}))
     assert "| `mxsafe.cli` | 19 of 20 (95.0 %) | 1 of 2 (50.0 %) |" in text
     assert "1,234 tests in 5 folders, run until 2026-01-02." in " ".join(text.split())
     assert "\nNot run: `verif/cli`.\n" in text
@@ -209,21 +213,21 @@ def test_the_library_is_summed_up(tmp_path: Path) -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    for file in sorted(GEN.glob("*.v")):
-        _, summary = measured._unit(file.stem)
-        assert summary.endswith("."), file.name
-        assert len(summary) > 20, file.name
+    for name in generated():
+        _, summary = measured._unit(name)
+        assert summary.endswith("."), name
+        assert len(summary) > 20, name
 
 
 def test_memories_are_left_out() -> None:
-    source = GEN / "beat_memory.v"
+    source = generated()["beat_memory"].sources[0]
     line = next(n for n, text in enumerate(source.read_text().splitlines(), 1) if "beats [" in text)
     assert coverage.left_out([source]) == f'coverage_off -file "{source}" -lines {line}\n'
     assert coverage.left_out([GEN / "fp12_adder.v"]) == ""
 
 
 def test_what_a_design_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = GEN / f"{MODULE}.v"
+    source = SOURCE
     assert not coverage.is_covered("verilator", [source])
     monkeypatch.setenv(coverage.VARIABLE, str(tmp_path))
     assert coverage.is_covered("verilator", [source])

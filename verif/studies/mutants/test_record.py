@@ -1,14 +1,16 @@
-"""The page of the mutation score: fresh, and its sums are those of its modules."""
+"""The mutation score: its sums are those of its modules."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from studies import pages
 from studies.mutants import record
 from studies.mutants.__main__ import main
 from studies.mutants.reasons import REASONS
 from studies.mutants.trial import digest
+from studies.pages import mutation
 from verif.support.manifest import Module
 
 MUTANT = {"number": 3, "mode": "inv", "place": "a[1]", "line": 7}
@@ -23,9 +25,8 @@ MODULE = {
 }
 
 
-def test_the_committed_page_is_fresh() -> None:
+def test_sums_are_those_of_modules() -> None:
     results = record.read()
-    assert record.PAGE.read_text() == record.page(results), "run `python -m studies.mutants`"
     for found in results["modules"].values():
         left = sum(len(found[fate]) for fate in ("equivalent", "alive", "later"))
         assert found["killed"] + left == found["mutants"]
@@ -70,7 +71,7 @@ def test_the_lowest_score() -> None:
 def test_page_of_results() -> None:
     modules = {"one": MODULE | {"seconds": 3.0}, "other": MODULE | {"seconds": 5.0}}
     results = {"count": 30, "seed": 1, "of": 9, "unseen": ["third", "other"], "modules": modules}
-    page = record.page(results)
+    page = " ".join(pages.text("mutation", mutation.values(results)).split())
     assert "**92.9 %** of 2 modules' mutants: 58 mutants, 52 killed, 2 equivalent, 4 alive." in page
     assert "| `one` | 29 | 26 | 1 | 2 | 92.9 % | `unit` |" in page
     assert "| `one` | inv | `a[1]` | 7 |" in page
@@ -83,15 +84,15 @@ def test_page_of_results() -> None:
 
 def test_page_before_the_first_result() -> None:
     results = {"count": 30, "seed": 1, "of": 9, "unseen": [], "modules": {}}
-    assert "**-** of 0 modules' mutants" in record.page(results)
+    assert "**-** of 0 modules' mutants" in pages.text("mutation", mutation.values(results))
 
 
-def test_results_and_page_are_written_together(tmp_path: Path) -> None:
+def test_results_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "RESULTS", tmp_path / "mutation.json")
     results = {"count": 30, "seed": 1, "of": 1, "unseen": [], "modules": {"one": MODULE}}
-    record.write(results, tmp_path)
+    record.write(results)
     assert json.loads((tmp_path / "mutation.json").read_text()) == results
-    assert (tmp_path / "mutation.md").read_text() == record.page(results)
-    assert "still have to be tried" not in record.page(results)
+    assert "still have to be tried" not in pages.text("mutation", mutation.values(results))
 
 
 @pytest.mark.parametrize(

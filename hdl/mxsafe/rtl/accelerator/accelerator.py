@@ -7,10 +7,7 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
-from mxsafe.rtl.accelerator.accelerator_core import (
-    AcceleratorCore,
-    AcceleratorCoreConfiguration,
-)
+from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.axi import Axi4
 from mxsafe.rtl.accelerator.registers import Registers, RegistersConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -29,7 +26,7 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AcceleratorConfiguration(AcceleratorCoreConfiguration):
     """An `Accelerator`, of the sizes of its core."""
 
@@ -46,7 +43,7 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
     @property
     def registers(self) -> RegistersConfiguration:
         """What a driver sees."""
-        return RegistersConfiguration.of(self.machine)
+        return RegistersConfiguration(machine=self.machine)
 
     @property
     def core(self) -> AcceleratorCoreConfiguration:

@@ -1,7 +1,8 @@
 """Everything of the machine behind its registers: memory, queues, engines, buffers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -12,10 +13,12 @@ from mxsafe.machine.description import QUEUES
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.accelerator.axi_reader import AxiReader, AxiReaderConfiguration
 from mxsafe.rtl.accelerator.axi_writer import AxiWriter, AxiWriterConfiguration
+from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS, Fetch, FetchConfiguration
 from mxsafe.rtl.accelerator.gemm_engine import GemmEngine, GemmEngineConfiguration
 from mxsafe.rtl.accelerator.load_engine import LoadEngine, LoadEngineConfiguration
 from mxsafe.rtl.accelerator.operand_buffer import OperandBuffer, OperandBufferConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.queues import Queues, QueuesConfiguration
 from mxsafe.rtl.accelerator.sizes import differing_sizes
@@ -24,8 +27,8 @@ from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer, VectorBufferConfi
 from mxsafe.rtl.accelerator.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
-from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
+from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -44,14 +47,12 @@ _EVENTS = (
     "words_written",
 )
 """What is counted."""
-_SHOWN_IF_UNUSUAL = ("array_lanes", "vector_parts", "target")
-"""Sizes that the parameters leave out where they are as usual."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcceleratorCoreConfiguration(Configuration):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AcceleratorCoreConfiguration(PartConfiguration):
     """An `AcceleratorCore`.
 
     Parameters
@@ -65,7 +66,8 @@ class AcceleratorCoreConfiguration(Configuration):
         If a beat towards memory is wider than a word, or an engine cannot be as the sizes say.
     """
 
-    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+    decided_by = tuple(each.name for each in fields(MachineConfiguration))
+    shown_if_unusual = frozenset({"array_lanes", "vector_parts", "target"})
 
     def __post_init__(self) -> None:
         most = 8 * self.machine.word_bytes
@@ -84,93 +86,63 @@ class AcceleratorCoreConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        return differing_sizes(self.machine)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Sizes of the machine, in values that JSON can hold."""
-        parameters = describe(self.machine)
-        assert isinstance(parameters, dict)
-        usual = MachineConfiguration()
-        left_out = [
-            name
-            for name in _SHOWN_IF_UNUSUAL
-            if getattr(self.machine, name) == getattr(usual, name)
-        ]
-        return {name: value for name, value in parameters.items() if name not in left_out}
+        return differing_sizes(self.decisive)
 
     @property
     def latency(self) -> int:
         """Clocks from the start to the address of the program's first word."""
-        # For an FPGA: start, what is wanted, run and address wait in a register each.
-        return self.reader.latency + (5 if self.is_sliced else 1)
-
-    @property
-    def is_sliced(self) -> bool:
-        """Whether there are registers between engines, queues and memory."""
-        return self.machine.target == "fpga"
+        waits = at(self, "start") + at(self.fetch, "wanted") + at(self, "runs") + at(self, "axi")
+        return self.reader.latency + 1 + waits
 
     @property
     def fetch(self) -> FetchConfiguration:
         """What reads programs."""
-        return FetchConfiguration.of(self.machine)
+        return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
 
     @property
     def reader(self) -> AxiReaderConfiguration:
         """What reads memory."""
-        return AxiReaderConfiguration(
-            word_bytes=self.machine.word_bytes,
+        return self.part(
+            AxiReaderConfiguration,
             data_bits=self.machine.data_width,
-            target=self.machine.target,
         )
 
     @property
     def writer(self) -> AxiWriterConfiguration:
         """What writes memory."""
-        return AxiWriterConfiguration(
-            word_bytes=self.machine.word_bytes,
+        return self.part(
+            AxiWriterConfiguration,
             data_bits=self.machine.data_width,
-            target=self.machine.target,
         )
 
     @property
     def gemm(self) -> GemmEngineConfiguration:
         """What multiplies."""
-        return GemmEngineConfiguration.of(self.machine)
+        return GemmEngineConfiguration(machine=self.machine)
 
     @property
     def queues(self) -> QueuesConfiguration:
         """What keeps descriptors in order."""
-        return QueuesConfiguration(
+        return self.part(
+            QueuesConfiguration,
             depth=self.machine.queue_depth,
             products_under_way=self.gemm.under_way,
-            target=self.machine.target,
         )
 
     @property
     def load(self) -> LoadEngineConfiguration:
         """What fills buffers."""
-        m = self.machine
-        return LoadEngineConfiguration(
-            rows=m.rows,
-            a_beats=m.a_beats,
-            w_beats=m.w_beats,
-            vector_beats=m.vector_beats,
-            target=m.target,
-        )
+        return LoadEngineConfiguration(machine=self.machine)
 
     @property
     def store(self) -> StoreEngineConfiguration:
         """What empties buffers."""
-        m = self.machine
-        return StoreEngineConfiguration(
-            rows=m.rows, out_beats=m.out_beats, vector_beats=m.vector_beats, target=m.target
-        )
+        return StoreEngineConfiguration(machine=self.machine)
 
     @property
     def vector(self) -> VectorEngineConfiguration:
         """What computes with rows."""
-        return VectorEngineConfiguration.of(self.machine)
+        return VectorEngineConfiguration(machine=self.machine)
 
     @property
     def vector_buffer(self) -> VectorBufferConfiguration:
@@ -187,13 +159,13 @@ class AcceleratorCoreConfiguration(Configuration):
         """Where operands are, or results (``out``), which leave in words."""
         beats = getattr(self.machine, f"{name}_beats")
         is_out = name == "out"
-        return OperandBufferConfiguration(
+        return self.part(
+            OperandBufferConfiguration,
             word_bits=8 * self.machine.word_bytes,
             beats=beats,
             entries=beats // 2,
             writers=1 if is_out else 2,
             reads_words=is_out,
-            target=self.machine.target,
         )
 
 
@@ -273,12 +245,15 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             queues.descriptor_valid.eq(fetch.descriptor_valid),
             queues.descriptor.eq(fetch.descriptor),
             queues.number.eq(fetch.number),
-            queues.ended.eq(fetch.ended & ~fetch.start if self.config.is_sliced else fetch.ended),
+            queues.ended.eq(
+                fetch.ended & ~fetch.start if at(self.config, "start") else fetch.ended
+            ),
             queues.fetch_error.eq(fetch.error),
             queues.stop.eq(self.stop),
             fetch.descriptor_ready.eq(queues.descriptor_ready),
         ]
-        self._in_time(m, fetch.start, self.start)
+        start = domain(m, at(self.config, "start"))
+        start += fetch.start.eq(self.start)
         stops = self.stop | queues.stopped
         m.d.comb += fetch.stop.eq(self._near(m, platform, "stop_fetch", stops))
         for name in QUEUES:
@@ -286,7 +261,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             queue, engine = getattr(queues, name), getattr(unit, "engine", None)
             engine = unit.queue if engine is None else engine
             descriptor, valid, ready = queue.descriptor, queue.valid, engine.ready
-            if self.config.is_sliced and name == "gemm":
+            if name == "gemm" and at(self.config, "gemm descriptor"):
                 # All of its counters begin in the clock in which the engine is ready.
                 unit = RegisterSlice(bits=len(Value.cast(descriptor)), halved=True)
                 place(m, platform, "slice_gemm", unit)
@@ -296,7 +271,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                     unit.sink.ready.eq(ready),
                 ]
                 descriptor, valid, ready = unit.sink.payload, unit.sink.valid, unit.source.ready
-            elif self.config.is_sliced and name == "vector":
+            elif name == "vector" and at(self.config, "vector descriptor"):
                 # Its counters begin at once when a descriptor comes, which stays until it is done.
                 valid = Signal(name="vector_is_due")
                 m.d.sync += valid.eq(queue.valid & ~ready)
@@ -308,22 +283,17 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             ]
             # All a clock later for an FPGA, so that what they tell stays in order.
             m.d.comb += engine.stop.eq(self._near(m, platform, f"stop_{name}", queue.stop))
-            domain = m.d.sync if self.config.is_sliced else m.d.comb
-            domain += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
+            when = domain(m, at(self.config, "done"))
+            when += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
 
     def _near(self, m: Module, platform: object, name: str, value: Value) -> Value:
         """At once, or for an FPGA a clock later from a register that is kept for one unit."""
-        if not self.config.is_sliced:
+        if not at(self.config, "stop"):
             return value
         near = RegisterCopy()
         place(m, platform, name, near)
         m.d.comb += [near.en.eq(1), near.value.eq(value)]
         return near.copy
-
-    def _in_time(self, m: Module, signal: Any, value: Value) -> None:
-        """At once, or for an FPGA a clock later."""
-        domain = m.d.sync if self.config.is_sliced else m.d.comb
-        domain += signal.eq(value)
 
     def _connect_memory(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Both masters, and who uses them."""
@@ -332,21 +302,19 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         stops = self._stops = Signal(name="memory_stops")
         stopped = self.stop | parts["queues"].stopped
         m.d.comb += stops.eq(self._near(m, platform, "stop_memory", stopped))
-        words, runs = reader.words, store.run
-        stored: Any = store.words
-        if self.config.is_sliced:
-            # A word has several beats.
-            halved = self.config.reader.beats_of_word > 1
-            words = sliced(m, platform, "slice_words_read", words, halved=halved)
-            stored = sliced(m, platform, "slice_words_written", stored, halved=halved)
-            runs = sliced(m, platform, "slice_run_written", runs, halved=True)
+        # A word has several beats.
+        halved = self.config.reader.beats_of_word > 1
+        through = partial(sliced, m, platform, halved=halved, registers=at(self.config, "words"))
+        words = through("slice_words_read", reader.words)
+        stored = through("slice_words_written", store.words)
+        through = partial(sliced, m, platform, halved=True, registers=at(self.config, "runs"))
+        runs = through("slice_run_written", store.run)
         word = words.payload
         is_load = named(m, "is_word_of_load", 1, word.client == _LOAD)
         base = self.base[self.config.machine.word_bytes.bit_length() - 1 :]
         for client, unit in ((_FETCH, fetch), (_LOAD, load)):
-            run, wanted = getattr(reader, f"run_{client}"), unit.run
-            if self.config.is_sliced:
-                wanted = sliced(m, platform, f"slice_run_{client}", wanted, halved=True)
+            run = getattr(reader, f"run_{client}")
+            wanted = through(f"slice_run_{client}", unit.run)
             m.d.comb += [
                 run.valid.eq(wanted.valid),
                 run.payload.first.eq(wanted.payload.first),
@@ -376,7 +344,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         ]
         for kind, master in (("read", reader), ("write", writer)):
             axi = master.m_axi
-            if self.config.is_sliced:
+            if at(self.config, "axi"):
                 axi = sliced_axi(m, platform, f"axi_{kind}", axi)
             for name, member in master.m_axi.signature.members.items():
                 own, its = getattr(self.m_axi, name), getattr(axi, name)
@@ -414,7 +382,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             self.error_number.eq(queues.error_number),
         ]
         idle = parts["reader"].idle & parts["writer"].idle
-        if self.config.is_sliced:
+        if at(self.config, "quiet"):
             # What is idle while it is to stop stays so.
             m.d.sync += self.quiet.eq(idle & self._stops)
         else:

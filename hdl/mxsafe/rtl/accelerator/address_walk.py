@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger, require_positive_integer
 
 __all__ = ["AddressWalk", "AddressWalkConfiguration"]
 
@@ -43,16 +43,14 @@ class AddressWalkConfiguration(Configuration):
 
     count_bits: tuple[int, ...] = (12, 10, 10, 8)
     step_bits: tuple[int, ...] = (4, 15, 15, 15)
-    start_bits: int = 17
-    address_bits: int = 18
+    start_bits: PositiveInteger = 17
+    address_bits: PositiveInteger = 18
     paced: bool = False
 
     def __post_init__(self) -> None:
         for name in ("count_bits", "step_bits"):
             bits = tuple(require_positive_integer(name, value) for value in getattr(self, name))
             self._set(**{name: bits})
-        for name in ("start_bits", "address_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         if not self.count_bits or len(self.step_bits) != len(self.count_bits):
             raise ValueError(
                 f"step_bits must be {len(self.count_bits)} numbers, one for each of count_bits, "

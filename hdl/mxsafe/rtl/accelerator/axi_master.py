@@ -7,7 +7,7 @@ from mxsafe.rtl.accelerator.burst_splitter import BurstSplitterConfiguration
 from mxsafe.rtl.accelerator.tag_queue import TagQueueConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.validation import about, require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo, about
 
 __all__ = ["AxiMasterConfiguration"]
 
@@ -37,20 +37,14 @@ class AxiMasterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    word_bytes: int = 32
+    word_bytes: PowerOfTwo = 32
     data_bits: int = 256
-    count_bits: int = 12
+    count_bits: PositiveInteger = 12
     burst: int = 32
     bursts: int = 32
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            word_bytes=require_power_of_two("word_bytes", self.word_bytes),
-            count_bits=require_positive_integer("count_bits", self.count_bits),
-        )
         self._set(data_bits=require_data_bits("data_bits", self.data_bits, 8 * self.word_bytes))
         self._set(burst=require_burst("burst", self.burst, self.data_bits // 8))
         with about(depth="bursts"):
@@ -70,11 +64,10 @@ class AxiMasterConfiguration(Configuration):
     def splitter(self) -> BurstSplitterConfiguration:
         """What cuts runs into bursts."""
         more = self.beats_of_word.bit_length() - 1
-        return BurstSplitterConfiguration(
+        return self.part(
+            BurstSplitterConfiguration,
             beat_bytes=self.data_bits // 8,
-            burst=self.burst,
             beats_bits=self.count_bits + more,
-            target=self.target,
         )
 
     @property

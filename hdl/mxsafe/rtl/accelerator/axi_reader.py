@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
@@ -13,7 +14,7 @@ from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter
 from mxsafe.rtl.accelerator.tag_queue import TagQueue, TagQueueConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_power_of_two
+from mxsafe.validation import PowerOfTwo, within
 
 __all__ = ["AxiReader", "AxiReaderConfiguration"]
 
@@ -40,15 +41,8 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
         If a parameter is not as above.
     """
 
-    clients: int = 2
-    window: int = 128
-
-    def __post_init__(self) -> None:
-        self._set(
-            clients=require_integer("clients", self.clients, 1, _MOST_CLIENTS),
-            window=require_power_of_two("window", self.window),
-        )
-        super().__post_init__()
+    clients: Annotated[int, within(1, _MOST_CLIENTS)] = 2
+    window: PowerOfTwo = 128
 
     @property
     def base(self) -> str:

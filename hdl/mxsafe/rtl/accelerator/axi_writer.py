@@ -12,6 +12,7 @@ from mxsafe.rtl.accelerator.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.accelerator.burst_splitter import BurstSplitter
 from mxsafe.rtl.accelerator.tag_queue import TagQueue, TagQueueConfiguration
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["AxiWriter", "AxiWriterConfiguration"]
@@ -150,7 +151,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         m.d.comb += [
             words.ready.eq((sends & at_start) | self.stop),
             # For an FPGA the next burst begins a clock after the last beat of one.
-            self._free.eq(~active if config.target == "fpga" else ~active | (sends & ends)),
+            self._free.eq(~active if at(config, "next burst") else ~active | (sends & ends)),
             axi.wstrb.eq(writes.replicate(bits // 8)),
         ]
         if config.beats_of_word > 1:
@@ -160,7 +161,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             m.d.sync += [active.eq(begins), left.eq(burst.more)]
         with m.Elif(sends):
             m.d.sync += left.eq(truncated(m, "next_left", len(left), (left - 1).as_unsigned()))
-            if config.target == "fpga":
+            if at(config, "next burst"):
                 m.d.sync += active.eq(~ends)
         with m.If(moves):
             m.d.sync += axi.wvalid.eq(sends)

@@ -12,7 +12,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 __all__ = [
     "BeatJoiner",
@@ -26,14 +26,12 @@ __all__ = [
 class _PartsConfiguration(Configuration):
     columns: AlikePower = 16
     parts: AlikePower = 2
-    depth: int = 512
+    depth: PowerOfTwo = 512
     rows: bool = True
 
     shown_if_unusual = frozenset({"rows"})
 
     def __post_init__(self) -> None:
-        for name in ("columns", "parts", "depth"):
-            self._set(**{name: require_power_of_two(name, getattr(self, name))})
         if not 2 <= self.parts <= self.columns:
             raise ValueError(f"parts must be from 2 to {self.columns}, not {self.parts}")
         if self.depth < 2:
@@ -78,11 +76,7 @@ class BeatSplitterConfiguration(_PartsConfiguration):
         If a parameter is not as above.
     """
 
-    beats_bits: int = 13
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(beats_bits=require_positive_integer("beats_bits", self.beats_bits))
+    beats_bits: PositiveInteger = 13
 
     @property
     def base(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -12,7 +13,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import PositiveInteger, within
 
 __all__ = ["BeatReader", "BeatReaderConfiguration"]
 
@@ -46,19 +47,16 @@ class BeatReaderConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"later"})
 
-    beat_bits: int = 512
+    beat_bits: PositiveInteger = 512
     depth: int = 2048
     address_bits: int = 14
     stride_bits: int = 14
-    beats_bits: int = 13
-    rows_bits: int = 8
-    ahead: int = 3
+    beats_bits: PositiveInteger = 13
+    rows_bits: PositiveInteger = 8
+    ahead: Annotated[int, within(1, _MOST_AHEAD)] = 3
     later: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("beat_bits", "beats_bits", "rows_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
-        self._set(ahead=require_integer("ahead", self.ahead, 1, _MOST_AHEAD))
         _ = self.walk  # which checks the others
 
     @property

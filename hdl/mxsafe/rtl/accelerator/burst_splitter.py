@@ -12,8 +12,9 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["BurstSplitter", "BurstSplitterConfiguration"]
 
@@ -40,18 +41,12 @@ class BurstSplitterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    beat_bytes: int = 32
+    beat_bytes: PowerOfTwo = 32
     burst: int = 32
-    beats_bits: int = 12
+    beats_bits: PositiveInteger = 12
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            beat_bytes=require_power_of_two("beat_bytes", self.beat_bytes),
-            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
-        )
         self._set(burst=require_burst("burst", self.burst, self.beat_bytes))
 
     @property
@@ -62,7 +57,7 @@ class BurstSplitterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from a run to its first burst."""
-        return 2 if self.target == "fpga" else 1
+        return 1 + at(self, "burst")
 
     @property
     def run(self) -> data.StructLayout:
@@ -123,7 +118,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         more_left = truncated(m, "more_left", place_bits, (left - 1).as_unsigned())
         more = Mux(ends, more_left, more_room) if place_bits else Const(0, 1)
         burst = self.burst
-        if config.target == "fpga":
+        if at(config, "burst"):
             burst = self.burst.signature.create(path=("cut",))
             connect(m, sliced(m, platform, "slice", burst, halved=True), flipped(self.burst))
         m.d.comb += [
@@ -133,7 +128,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
             burst.payload.last.eq(last & ends),
         ]
         taken = named(m, "burst_taken", 1, active & burst.ready)
-        if config.target == "fpga":
+        if at(config, "burst"):
             # Whether a run ends takes long to say, and many registers take the next one.
             m.d.comb += self.run.ready.eq(~active)
             m.d.sync += active.eq(Mux(active, ~(burst.ready & ends), self.run.valid))

@@ -1,17 +1,11 @@
 """What is wrong with a descriptor by itself, before anything of it runs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import (
-    CONVERSIONS,
-    FUNCTIONS,
-    REDUCTIONS,
-    MachineConfiguration,
-)
 from mxsafe.machine.description import (
     DESCRIPTOR_BITS,
     DESCRIPTORS,
@@ -21,87 +15,34 @@ from mxsafe.machine.description import (
     Field,
     Rule,
 )
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
-from mxsafe.rtl.accelerator.sizes import KNOWN, differing_sizes
+from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["DescriptorCheck", "DescriptorCheckConfiguration"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DescriptorCheckConfiguration(Configuration):
-    """A `DescriptorCheck`: those sizes of the machine that the rules for descriptors depend on.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DescriptorCheckConfiguration(PartConfiguration):
+    """A `DescriptorCheck`: for an FPGA with a register behind each kind of descriptors."""
 
-    Parameters
-    ----------
-    rows : int
-    reduction_beats : int
-    functions, reductions, conversions : tuple of str
-    affine : bool
-        As of `MachineConfiguration`.
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA with a register behind each kind of descriptors.
-
-    Raises
-    ------
-    ValueError
-        If `MachineConfiguration` refuses them.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    rows: int = 16
-    reduction_beats: int = 512
-    functions: tuple[str, ...] = FUNCTIONS
-    reductions: tuple[str, ...] = REDUCTIONS
-    conversions: tuple[str, ...] = CONVERSIONS
-    affine: bool = True
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        machine = self.machine
-        self._set(
-            **{name: getattr(machine, name) for name in ("reduction_beats", *KNOWN, "affine")}
-        )
-
-    @classmethod
-    def of(cls, machine: MachineConfiguration) -> "DescriptorCheckConfiguration":
-        """That of a machine."""
-        return cls(
-            rows=machine.rows,
-            reduction_beats=machine.reduction_beats,
-            functions=machine.functions,
-            reductions=machine.reductions,
-            conversions=machine.conversions,
-            affine=machine.affine,
-            target=machine.target,
-        )
-
-    @property
-    def machine(self) -> MachineConfiguration:
-        """A machine with these sizes."""
-        return MachineConfiguration(
-            rows=self.rows,
-            reduction_beats=self.reduction_beats,
-            functions=self.functions,
-            reductions=self.reductions,
-            conversions=self.conversions,
-            affine=self.affine,
-            target=self.target,
-        )
+    decided_by = (
+        "rows",
+        "reduction_beats",
+        "functions",
+        "reductions",
+        "conversions",
+        "affine",
+        "target",
+    )
 
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its error."""
-        return 1 if self.target == "fpga" else 0
-
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return self.latency > 0
+        return at(self, "kinds")
 
     @property
     def base(self) -> str:
@@ -111,8 +52,8 @@ class DescriptorCheckConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
-        target = ["fpga"] if self.target == "fpga" else []
-        return [*differing_sizes(replace(self, target="asic")), *target]
+        target = [self.target] if self.target != self.usual["target"] else []
+        return [*differing_sizes(self.decisive | {"target": "asic"}), *target]
 
 
 class DescriptorCheck(Unit[DescriptorCheckConfiguration]):

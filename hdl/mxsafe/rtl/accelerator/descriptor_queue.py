@@ -13,7 +13,7 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_positive_integer
+from mxsafe.validation import Alike, PositiveInteger
 
 __all__ = ["PAYLOAD_BITS", "DescriptorQueue", "DescriptorQueueConfiguration"]
 
@@ -42,11 +42,7 @@ class DescriptorQueueConfiguration(Configuration):
 
     depth: Alike = 8
     under_way: Alike = 1
-    number_bits: int = 32
-
-    def __post_init__(self) -> None:
-        for name in ("depth", "under_way", "number_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
+    number_bits: PositiveInteger = 32
 
     @property
     def base(self) -> str:

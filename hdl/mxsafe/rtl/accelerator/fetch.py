@@ -7,7 +7,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheck, DescriptorCheckConfiguration
@@ -16,8 +15,9 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["NUMBER_BITS", "Fetch", "FetchConfiguration"]
 
@@ -47,24 +47,15 @@ class FetchConfiguration(Configuration):
     """
 
     check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
-    ahead: int = 16
-    count_bits: int = 12
+    ahead: PowerOfTwo = 16
+    count_bits: PositiveInteger = 12
 
     def __post_init__(self) -> None:
-        self._set(
-            ahead=require_power_of_two("ahead", self.ahead),
-            count_bits=require_positive_integer("count_bits", self.count_bits),
-        )
         if self.ahead < 2:
             raise ValueError(f"ahead must be 2 or more, not {self.ahead}")
         least = (self.words * self.ahead // 2).bit_length()
         if self.count_bits < least:
             raise ValueError(f"count_bits must be {least} or more, not {self.count_bits}")
-
-    @classmethod
-    def of(cls, machine: MachineConfiguration) -> "FetchConfiguration":
-        """That of a machine."""
-        return cls(check=DescriptorCheckConfiguration.of(machine))
 
     @property
     def base(self) -> str:
@@ -186,11 +177,8 @@ class Fetch(Unit[FetchConfiguration]):
         if config.words > 1:
             fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
             is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
-        if config.target == "fpga":
-            # Nothing is wanted in the clock behind a change.
-            held_close = Signal(name="held_close_to_top")
-            m.d.sync += held_close.eq(is_close)
-            is_close = held_close
+        # Nothing is wanted in the clock behind a change.
+        is_close = held(m, "held_close_to_top", is_close, at(config, "wanted"), reset=True)
         ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
         has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
         ends = named(m, "ends_program", 1, left <= at_a_time)
@@ -199,11 +187,10 @@ class Fetch(Unit[FetchConfiguration]):
         taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
         wanted: Value = left.any() & has_room & ~self.stop & ~is_lost
         all_asked: Value = ~left.any()
-        if config.target == "fpga":
-            held = Signal(2, name="is_wanted_or_all_asked")
+        if at(config, "wanted"):
             changes = named(m, "left_changes", 1, self.start | taken)
-            m.d.sync += held.eq(Mux(changes, 0, Cat(wanted, all_asked)))
-            wanted, all_asked = held[0], held[1]
+            now = Mux(changes, 0, Cat(wanted, all_asked))
+            wanted, all_asked = held(m, "is_wanted_or_all_asked", now, reset=True)
         m.d.comb += [
             self.run.valid.eq(wanted),
             self.run.payload.first.eq(first),
@@ -214,11 +201,8 @@ class Fetch(Unit[FetchConfiguration]):
         step = Mux(is_close, config.words, at_a_time * config.words)
         next_low = named(m, "next_low", len(low) + 1, low + step)
         next_high = named(m, "next_high", len(high) + 1, high + 1)
-        self._lost: Value = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
-        if config.target == "fpga":
-            held_lost = Signal(name="held_lost")
-            m.d.sync += held_lost.eq(self._lost)
-            self._lost = held_lost
+        lost = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
+        self._lost = held(m, "held_lost", lost, at(config, "wanted"), reset=True)
         m.d.sync += ahead.eq(ahead + more - leaves)
         with m.If(self.start):
             fine = config.word_bytes.bit_length() - 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.accelerator.beat_parts import (
@@ -15,9 +15,11 @@ from mxsafe.rtl.accelerator.beat_parts import (
 )
 from mxsafe.rtl.accelerator.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
@@ -57,9 +59,14 @@ class FoldedChainConfiguration(Configuration):
         return f"folded_{self.chain.base.removeprefix('vector_')}"
 
     @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.chain.target
+
+    @property
     def latency(self) -> int:
         """Clocks from a beat to its results through arithmetic and function."""
-        return self.chain.latency + self.parts - 1 + (2 if self.chain.target == "fpga" else 0)
+        return self.chain.latency + self.parts - 1 + at(self, "parts") + at(self, "results")
 
     @property
     def columns(self) -> int:
@@ -74,19 +81,21 @@ class FoldedChainConfiguration(Configuration):
     @property
     def splitter(self) -> BeatSplitterConfiguration:
         """What gives parts of beats."""
-        return BeatSplitterConfiguration(
+        return self.part(
+            BeatSplitterConfiguration,
             columns=self.columns,
-            parts=self.parts,
             depth=self.chain.depth,
             rows=self.has_rows,
-            beats_bits=self.beats_bits,
         )
 
     @property
     def joiner(self) -> BeatJoinerConfiguration:
         """What makes beats of results."""
-        return BeatJoinerConfiguration(
-            columns=self.columns, parts=self.parts, depth=self.chain.depth, rows=self.has_rows
+        return self.part(
+            BeatJoinerConfiguration,
+            columns=self.columns,
+            depth=self.chain.depth,
+            rows=self.has_rows,
         )
 
 
@@ -135,11 +144,8 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
             m.d.comb += [splitter.start.eq(self.start), splitter.beats.eq(self.beats)]
         if config.has_rows:
             by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())
-            if config.chain.target == "fpga":
-                # Controls are steady before the first beat comes.
-                held = Signal(name="by_rows_held", reset_less=True)
-                m.d.sync += held.eq(by_rows)
-                by_rows = held
+            # Controls are steady before the first beat comes.
+            by_rows = held(m, "by_rows_held", by_rows, at(config, "controls"))
             m.d.comb += joiner.by_rows.eq(by_rows)
             m.d.comb += (splitter.by_rows.eq(by_rows) for splitter in splitters.values())
         of_beats, of_operands = splitters.values()
@@ -154,10 +160,12 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         connect(m, flipped(self.s_axis), of_beats.s_axis)
         beats: Any = of_beats.m_axis
         operands: Any = of_operands.m_axis
-        if config.chain.target == "fpga":
-            # Behind the memory, and in front of units in which all registers move together.
-            beats = sliced(m, platform, "slice_beats", beats)
-            operands = sliced(m, platform, "slice_operands", operands, left_out={"tlast"})
+        # Behind the memory, and in front of units in which all registers move together.
+        parts = at(config, "parts")
+        beats = sliced(m, platform, "slice_beats", beats, registers=parts)
+        operands = sliced(
+            m, platform, "slice_operands", operands, registers=parts, left_out={"tlast"}
+        )
         m.d.comb += [
             chain.s_axis_operand.tdata.as_value().eq(operands.tdata.as_value()),
             chain.s_axis_operand.tvalid.eq(operands.tvalid),
@@ -166,8 +174,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         connect(m, flipped(self.s_axis_operand), of_operands.s_axis)
         connect(m, beats, chain.s_axis)
         results: Any = chain.m_axis
-        if config.chain.target == "fpga":
-            results = sliced(m, platform, "slice_results", results)
+        results = sliced(m, platform, "slice_results", results, registers=at(config, "results"))
         connect(m, results, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
         return m

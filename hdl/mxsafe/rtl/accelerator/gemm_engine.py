@@ -1,31 +1,29 @@
 """The engine of products: operands out of buffers, through the array, into the vector buffer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import FormatSet
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.operand_feed import OperandFeed, OperandFeedConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.result_rows import ResultRows, ResultRowsConfiguration
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
+from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about
 
 __all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
 
@@ -62,104 +60,44 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     return SystolicArrayConfiguration(shape=shape, arithmetic=arithmetic)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GemmEngineConfiguration(Configuration):
-    """A `GemmEngine`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GemmEngineConfiguration(PartConfiguration):
+    """A `GemmEngine`, of the sizes of its machine."""
 
-    Parameters
-    ----------
-    array : SystolicArrayConfiguration
-        The array: as many columns as rows, 1, 2 or 4 lanes, an arithmetic of blocks, single
-        formats.
-    a_beats, w_beats : int
-        Beats of codes in the operand buffers, which have half as many entries of scales.
-    vector_beats : int
-        Beats of the vector buffer.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
-    """
-
-    array: SystolicArrayConfiguration = field(
-        default_factory=lambda: array_of(MachineConfiguration())
-    )
-    a_beats: int = 2048
-    w_beats: int = 4096
-    vector_beats: int = 4096
-
-    def __post_init__(self) -> None:
-        shape, arithmetic = self.array.shape, self.array.arithmetic
-        if shape.array_columns != shape.array_rows:
-            raise ValueError(
-                f"array must have as many columns as rows, {shape.array_rows}, "
-                f"not {shape.array_columns}"
-            )
-        if LANES % shape.lanes:
-            raise ValueError(f"array must have 1, 2 or {LANES} lanes, not {shape.lanes}")
-        if not isinstance(arithmetic, BlockArithmetic):
-            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
-        for side in SIDES:
-            if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
-                raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")
-        with about(a_entries="a_beats: a_entries", w_entries="w_beats: w_entries"):
-            _ = self.feed  # which checks what it is given
-        with about(beats="vector_beats"):
-            _ = self.rows
+    decided_by = ("a_beats", "w_beats", "vector_beats")
 
     @classmethod
-    def of(cls, machine: MachineConfiguration) -> "GemmEngineConfiguration":
-        """That of a machine."""
-        return cls(
-            array=array_of(machine),
-            a_beats=machine.a_beats,
-            w_beats=machine.w_beats,
-            vector_beats=machine.vector_beats,
-        )
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """The array, and the buffers."""
+        return {"array": array_of(machine), **super().sizes(machine)}
+
+    @property
+    def array(self) -> SystolicArrayConfiguration:
+        """What multiplies."""
+        return array_of(self.machine)
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        assert isinstance(self.array.arithmetic, BlockArithmetic)
-        return f"{self.array.arithmetic.formats.name}_gemm_engine"
-
-    @property
-    def is_sliced(self) -> bool:
-        """Whether there are registers between memories, array and rows: where the array is free."""
-        return self.array.arithmetic.runs_free
-
-    @property
-    def target(self) -> Target:
-        """What the array is built for."""
-        return "fpga" if self.is_sliced else "asic"
+        return f"{self.machine.formats.name}_gemm_engine"
 
     @property
     def feed(self) -> OperandFeedConfiguration:
         """What reads operands."""
-        return OperandFeedConfiguration(
-            a_beats=self.a_beats,
-            w_beats=self.w_beats,
-            a_entries=self.a_beats // 2,
-            w_entries=self.w_beats // 2,
-            target=self.target,
-            paced=self.is_sliced and self.parts > 1,
-            later=self.is_sliced and self.parts > 2,
-        )
+        return OperandFeedConfiguration(machine=self.machine)
 
     @property
     def rows(self) -> ResultRowsConfiguration:
         """What writes results."""
-        return ResultRowsConfiguration(
-            rows=self.array.shape.array_rows,
-            beats=self.vector_beats,
+        return self.part(
+            ResultRowsConfiguration,
+            beats=self.machine.vector_beats,
             under_way=self.under_way,
-            target=self.target,
         )
 
     def memory(self, side: Side, kind: str) -> MemoryRead:
         """Port to a memory: of the ``codes`` or the ``scales`` of a side."""
-        bits = _BYTE * self.array.shape.array_rows * (LANES if kind == "codes" else 1)
+        bits = _BYTE * self.machine.rows * (LANES if kind == "codes" else 1)
         return MemoryRead(self.feed.depth(side, kind), bits)
 
     @property
@@ -175,12 +113,12 @@ class GemmEngineConfiguration(Configuration):
     @property
     def holds_beat(self) -> bool:
         """Whether what the buffers show waits in a register, from which the parts come."""
-        return self.is_sliced and self.parts > 1
+        return bool(at(self, "streams")) and self.parts > 1
 
     @property
     def parts(self) -> int:
         """Clocks in which the array takes a beat of the buffers, some of its lanes in each."""
-        return LANES // self.array.shape.lanes
+        return self.machine.array_parts
 
 
 class GemmEngine(Unit[GemmEngineConfiguration]):
@@ -220,18 +158,24 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         m = Module()
         feed, rows = OperandFeed(self.config.feed), ResultRows(self.config.rows)
         # What enters the array comes from slices that its reset clears too.
-        array = SystolicArray(replace(self.config.array, gated=not self.config.is_sliced))
+        array = SystolicArray(replace(self.config.array, gated=not at(self.config, "streams")))
         for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
             place(m, platform, name, unit)
         self._feed(m, platform, feed, array)
-        tile_rows: Any = array.m_axis_c
-        into: Any = rows.result
-        if self.config.is_sliced:
-            # A tile takes two clocks or more for each of its rows.
-            tile_rows = sliced(
-                m, platform, "slice_rows", tile_rows, halved=True, left_out={"tuser"}
-            )
-            into = sliced(m, platform, "slice_result", into, halved=True)
+        # A tile takes two clocks or more for each of its rows.
+        tile_rows: Any = sliced(
+            m,
+            platform,
+            "slice_rows",
+            array.m_axis_c,
+            halved=True,
+            registers=at(self.config, "rows"),
+            left_out={"tuser"},
+        )
+        registers = at(self.config, "result")
+        into: Any = sliced(
+            m, platform, "slice_result", rows.result, halved=True, registers=registers
+        )
         m.d.comb += [
             feed.valid.eq(self.engine.valid),
             self.engine.ready.eq(feed.ready),
@@ -267,18 +211,17 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         first: Value = beat.first
         lasts: list[Value] = [beat.last, beat.block_last]
         streams: dict[Side, Any] = {"a": array.s_axis_a, "w": array.s_axis_w}
-        if self.config.is_sliced:
+        ready: Value = streams["a"].tready
+        if at(self.config, "streams"):
             streams = {
                 side: self._sliced(m, platform, side, port) for side, port in streams.items()
             }
-        ready: Value = streams["a"].tready
-        if self.config.is_sliced:
-            ready = ready & streams["w"].tready
+            ready = streams["a"].tready & streams["w"].tready
         if parts > 1:
             part = Signal(range(parts), name="part_of_beat")
             following = truncated(m, "next_part", len(part), part + 1)
             is_last: Value = named(m, "is_last_part", 1, part.all())
-            if self.config.is_sliced:
+            if at(self.config, "streams"):
                 # Of two registers one chooses between many bits, and the other one goes far.
                 is_other = Signal(name="is_other_part", init=1)
                 is_last = ~is_other

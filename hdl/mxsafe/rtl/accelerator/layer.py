@@ -147,7 +147,7 @@ class LayerConfiguration(Configuration):
     @property
     def array(self) -> SystolicArrayConfiguration:
         """The array."""
-        return SystolicArrayConfiguration(shape=self.shape, arithmetic=self.arithmetic)
+        return self.part(SystolicArrayConfiguration)
 
     @property
     def converter(self) -> ConverterConfiguration:

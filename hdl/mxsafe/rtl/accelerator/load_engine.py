@@ -7,19 +7,17 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import require_rows
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.accelerator.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_multiple
 
 __all__ = ["LoadEngine", "LoadEngineConfiguration"]
 
@@ -32,40 +30,11 @@ _GROUP_BITS = 64
 """Scales of the eight rows of a tile."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadEngineConfiguration(Configuration):
-    """A `LoadEngine`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadEngineConfiguration(PartConfiguration):
+    """A `LoadEngine`, of the sizes of its machine."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows of an operand strip and numbers of a vector beat: 4, 8 or 16.
-    a_beats, w_beats : int
-        Operand beats of the buffers of operands, multiples of 4; each has room for a scale entry
-        for two of them.
-    vector_beats : int
-        Beats of the vector buffer.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    rows: int = 16
-    a_beats: int = 2048
-    w_beats: int = 4096
-    vector_beats: int = 4096
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        self._set(rows=require_rows(self.rows))
-        for name in ("a_beats", "w_beats", "vector_beats"):
-            self._set(**{name: require_multiple(name, getattr(self, name), 4)})
+    decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "target")
 
     @property
     def base(self) -> str:
@@ -80,19 +49,20 @@ class LoadEngineConfiguration(Configuration):
     @property
     def word_bits(self) -> int:
         """Bits of a word."""
-        return 8 * self.memory.word_bytes
+        return 8 * self.machine.word_bytes
 
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words come from."""
         return MemoryWalkConfiguration(
-            word_bytes=2 * self.rows, tells_last=False, paced=self.target == "fpga"
+            word_bytes=self.machine.word_bytes, tells_last=False, paced=bool(at(self, "runs"))
         )
 
     @property
     def transposer(self) -> TileTransposerConfiguration | None:
         """What transposes tiles of codes, if strips have whole tiles."""
-        return TileTransposerConfiguration(rows=self.rows) if self.rows >= _TILE else None
+        rows = self.machine.rows
+        return TileTransposerConfiguration(rows=rows) if self.machine.transposes else None
 
     @property
     def word(self) -> data.StructLayout:
@@ -103,11 +73,11 @@ class LoadEngineConfiguration(Configuration):
     def buffers(self) -> dict[str, tuple[int, int]]:
         """Entries of each buffer, and words of an entry."""
         return {
-            "a_codes": (self.a_beats, 2),
-            "a_scales": (self.a_beats // 4, 1),
-            "w_codes": (self.w_beats, 2),
-            "w_scales": (self.w_beats // 4, 1),
-            _VECTOR: (self.vector_beats, 2),
+            "a_codes": (self.machine.a_beats, 2),
+            "a_scales": (self.machine.a_entries // 2, 1),
+            "w_codes": (self.machine.w_beats, 2),
+            "w_scales": (self.machine.w_entries // 2, 1),
+            _VECTOR: (self.machine.vector_beats, 2),
         }
 
 
@@ -155,7 +125,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=self.config.target == "fpga")
+        walk = BufferWalk(paced=bool(at(self.config, "word")))
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
@@ -170,7 +140,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             widens=self._widen,
             buffers=self._is,
         )
-        if self.config.target == "fpga":
+        if at(self.config, "word"):
             write = self._hold(m, walk, write, moves)
         else:
             m.d.comb += [moves.eq(self._written), walk.advance.eq(self._written)]
@@ -214,11 +184,11 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         ends = walk.advance & walk.last
-        if self.config.target == "fpga":
+        if at(self.config, "word"):
             ends = Const(0, 1)  # a clock later, from a register
         # Once its walk through the buffer has begun, it is the oldest that is not done.
         is_oldest: Value = taken
-        if self.config.target == "fpga":
+        if at(self.config, "word"):
             is_oldest = taken & ~self._holds
         self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
         is_free = named(m, "is_free", 1, ~walk.active | ends)
@@ -268,13 +238,13 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
         drops = named(m, "drops", 1, self._failed | engine.stop)
-        is_active = walk.settled if self.config.target == "fpga" else walk.active
+        is_active = walk.settled if at(self.config, "word") else walk.active
         works = named(m, "works", 1, is_active & ~drops)
         of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
         turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
         there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
         wrong = words.valid & words.payload.error & works
-        if self.config.target == "fpga":
+        if at(self.config, "word"):
             # What is held belongs to a descriptor before it, or to words before it.
             wrong = wrong & ~self._holds
         self._read_error = named(m, "read_error", 1, wrong)
@@ -290,7 +260,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             words.ready.eq(drops | (works & Mux(turns, transposer.s.ready, moves))),
         ]
         exchanged = plain
-        if self.config.rows == _TWO_TILES:
+        if self.config.machine.rows == _TWO_TILES:
             # The words of the next descriptor do not enter while the last tiles leave.
             m.d.comb += transposer.alone.eq(walk.last_turn)
             parts = [plain.word_select(i, _GROUP_BITS) for i in range(4)]

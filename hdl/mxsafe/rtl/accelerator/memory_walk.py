@@ -13,7 +13,7 @@ from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_power_of_two
+from mxsafe.validation import PowerOfTwo
 
 __all__ = ["MEMORY_FIELDS", "MemoryWalk", "MemoryWalkConfiguration"]
 
@@ -49,12 +49,9 @@ class MemoryWalkConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"paced"})
 
-    word_bytes: int = 32
+    word_bytes: PowerOfTwo = 32
     tells_last: bool = True
     paced: bool = False
-
-    def __post_init__(self) -> None:
-        self._set(word_bytes=require_power_of_two("word_bytes", self.word_bytes))
 
     @property
     def base(self) -> str:

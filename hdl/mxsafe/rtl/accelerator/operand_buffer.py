@@ -12,8 +12,9 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["OperandBuffer", "OperandBufferConfiguration"]
 
@@ -46,18 +47,14 @@ class OperandBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    word_bits: int = 256
-    beats: int = 2048
-    entries: int = 1024
-    writers: int = 2
+    word_bits: PositiveInteger = 256
+    beats: PositiveInteger = 2048
+    entries: PositiveInteger = 1024
+    writers: PositiveInteger = 2
     reads_words: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        for name in ("word_bits", "beats", "entries", "writers"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         if self.word_bits % 16:
             raise ValueError(f"word_bits must be a multiple of 16, not {self.word_bits}")
         if self.beats < 2:
@@ -200,14 +197,10 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
             named(m, f"{kind}_halves", 2, halves),
             named(m, f"{kind}_data", len(data), data),
         )
-        if self.config.target == "fpga":
-            # The memories lie all over the device: what they get comes from registers.
-            later = Signal(name=f"{kind}_is_held")
-            m.d.sync += later.eq(valid)
-            valid = later
-            held = [Signal.like(value, name_suffix="_held", reset_less=True) for value in written]
-            m.d.sync += Cat(*held).eq(Cat(*written))
-            written = tuple(held)
+        # The memories lie all over the device: what they get comes from registers.
+        registers = at(self.config, "write")
+        valid = held(m, f"{kind}_is_held", valid, registers, reset=True)
+        written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
         for number in range(2):
             memory = BeatMemory(config)

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer
 
 __all__ = ["OperandFeed", "OperandFeedConfiguration"]
 
@@ -25,46 +26,34 @@ _STRIDES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class OperandFeedConfiguration(Configuration):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OperandFeedConfiguration(PartConfiguration):
     """An `OperandFeed`.
 
-    Parameters
-    ----------
-    a_beats, w_beats : int
-        Beats of codes in the buffers.
-    a_entries, w_entries : int
-        Entries of scales in the buffers.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
-    paced : bool
-        Two beats are two clocks apart at least: what depends on where the walk stands is known from
-        registers then.
-    later : bool
-        What is read is told from registers: a clock later.
-
-    Raises
-    ------
-    ValueError
-        If a buffer is smaller than 2, or larger than a descriptor can say.
+    For an FPGA whose array takes a beat in two clocks or more, what depends on where the walk
+    stands is known from registers (`paced`); in four, what is read is told from registers, too, a
+    clock later.
     """
 
     shown_if_unusual = frozenset({"target", "paced", "later"})
 
-    a_beats: int = 2048
-    w_beats: int = 4096
-    a_entries: int = 1024
-    w_entries: int = 2048
-    target: Target = "asic"
-    paced: bool = False
-    later: bool = False
+    decided_by = ("a_beats", "w_beats", "a_entries", "w_entries", "target")
 
-    def __post_init__(self) -> None:
-        self._set(paced=bool(self.paced), later=bool(self.later))
-        for side in SIDES:
-            for kind, field in (("beats", "codes"), ("entries", "scales")):
-                name, most = f"{side}_{kind}", 1 << _GEMM[f"{side}_{field}"].width
-                self._set(**{name: require_integer(name, getattr(self, name), 2, most)})
+    @classmethod
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """Buffers of operands, the target, and whether beats come so slowly."""
+        parts = machine.array_parts if machine.target == "fpga" else 1
+        return {**super().sizes(machine), "paced": parts > 1, "later": parts > 2}
+
+    @property
+    def paced(self) -> bool:
+        """Whether two beats are two clocks apart at least."""
+        return bool(self.decisive["paced"])
+
+    @property
+    def later(self) -> bool:
+        """Whether what is read is told a clock later."""
+        return bool(self.decisive["later"])
 
     @property
     def base(self) -> str:
@@ -79,11 +68,11 @@ class OperandFeedConfiguration(Configuration):
     @property
     def reads_anything(self) -> bool:
         """Whether memories are read at addresses outside, too: nobody sees what they show then."""
-        return self.target == "fpga" and not self.paced
+        return bool(at(self, "pause")) and not self.paced
 
     def depth(self, side: Side, kind: str) -> int:
         """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
-        return int(getattr(self, f"{side}_{'beats' if kind == 'codes' else 'entries'}"))
+        return int(getattr(self.machine, f"{side}_{'beats' if kind == 'codes' else 'entries'}"))
 
 
 class OperandFeed(Unit[OperandFeedConfiguration]):
@@ -203,7 +192,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
         ]
         is_done = named(m, "is_done", 1, goes_on & loops.ends_all)
-        is_late = self.config.target == "fpga"
+        is_late = at(self.config, "pause")
         m.d.comb += [
             self.ready.eq(self.has_room & (~loops.active if is_late else ~loops.active | is_done)),
             self.enters.eq(self.valid & self.ready),

@@ -26,8 +26,9 @@ from mxsafe.rtl.accelerator.ports import ERROR_BITS, EnginePort
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, PositiveInteger, require_integer
 
 __all__ = ["Queues", "QueuesConfiguration", "descriptor_layout"]
 
@@ -72,18 +73,14 @@ class QueuesConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     depth: Alike = 8
     products_under_way: int = 3
     transfers_under_way: int = 2
-    token_bits: int = TOKEN_BITS
-    number_bits: int = 32
+    token_bits: PositiveInteger = TOKEN_BITS
+    number_bits: PositiveInteger = 32
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        for name in ("depth", "token_bits", "number_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         most = self.most_tokens
         for name in ("products_under_way", "transfers_under_way"):
             self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
@@ -120,10 +117,9 @@ class QueuesConfiguration(Configuration):
 
     def queue(self, number: int) -> DescriptorQueueConfiguration:
         """One of the queues."""
-        return DescriptorQueueConfiguration(
-            depth=self.depth,
+        return self.part(
+            DescriptorQueueConfiguration,
             under_way=self.under_way[QUEUES[number]],
-            number_bits=self.number_bits,
         )
 
 
@@ -239,7 +235,7 @@ class Queues(Unit[QueuesConfiguration]):
             ),
             self.descriptor[:HEADER_BITS],
         )
-        is_late = self.config.target == "fpga"
+        is_late = at(self.config, "turn")
         readies, turns = [], []
         for name, queue in zip(QUEUES, queues, strict=True):
             is_for = named(m, f"is_for_{name}", 1, header.opcode == DESCRIPTORS[name].opcode)
@@ -275,13 +271,10 @@ class Queues(Unit[QueuesConfiguration]):
         ]
         fetch_failed = named(m, "fetch_failed", 1, self.fetch_error.any())
         done = all_empty & self.ended & ~self.stopped
-        if self.config.target == "fpga":
+        if at(self.config, "errors"):
             m.d.sync += self.is_done.eq(done & ~self.start)
             # A deadlock stays until all numbers are compared.
-            for clock in range(_LEAST_CLOCKS):
-                held = Signal(name=f"is_deadlock_{clock}")
-                m.d.sync += held.eq(deadlock)
-                deadlock = held
+            deadlock = held(m, "is_deadlock", deadlock, _LEAST_CLOCKS, reset=True)
         else:
             m.d.comb += self.is_done.eq(done)
         errors = [
@@ -292,11 +285,14 @@ class Queues(Unit[QueuesConfiguration]):
             (fetch_failed, self.fetch_error, self.number),
             (deadlock, Value.cast(ERRORS["deadlock"]), self._least(m, queues)),
         ]
-        if self.config.target == "fpga":
-            errors = [
-                tuple(self._held(m, f"error_{place}_{part}", value) for part, value in enumerate(e))
-                for place, e in enumerate(errors)
-            ]
+        registers = at(self.config, "errors")
+        errors = [
+            tuple(
+                held(m, f"error_{place}_{part}", value, registers, reset=True)
+                for part, value in enumerate(error)
+            )
+            for place, error in enumerate(errors)
+        ]
         # Of several errors in one clock the first in this order counts.
         gates = Cat(gate for gate, _, _ in errors)
         first = (gate & ~gates[:place].any() for place, gate in enumerate(gates))
@@ -314,37 +310,23 @@ class Queues(Unit[QueuesConfiguration]):
             ]
         m.d.comb += self.error_number.eq(error_number)
 
-    def _held(self, m: Module, name: str, value: Value) -> Signal:
-        """A value of the clock before."""
-        held = Signal(len(value), name=name)
-        m.d.sync += held.eq(value)
-        return held
-
     def _least(self, m: Module, queues: Sequence[DescriptorQueue]) -> Value:
         """The least number of the oldest descriptors of queues that have any."""
+        registers = at(self.config, "least")
         candidates: list[tuple[str, Value, Value]] = [
-            (name, ~queue.is_empty, queue.number)
+            (
+                name,
+                held(m, f"{name}_there", ~queue.is_empty, registers, reset=True),
+                held(m, f"{name}_number", queue.number, registers, reset=True),
+            )
             for name, queue in zip(QUEUES, queues, strict=True)
         ]
-        if self.config.target == "fpga":
-            candidates = [
-                (
-                    name,
-                    self._held(m, f"{name}_there", there),
-                    self._held(m, f"{name}_number", number),
-                )
-                for name, there, number in candidates
-            ]
         while len(candidates) > 1:
             (one_name, one_there, one), (name, there, number), *rest = candidates
             both = f"{one_name}_{name}"
             goes_first = named(m, f"{both}_goes_first", 1, one_there & (~there | (one < number)))
             least = named(m, f"{both}_least", len(one), Mux(goes_first, one, number))
-            some = one_there | there
-            if self.config.target == "fpga":
-                held = Signal(len(least), name=f"{both}_held", reset_less=True)
-                some_held = Signal(name=f"{both}_there", reset_less=True)
-                m.d.sync += [held.eq(least), some_held.eq(some)]
-                least, some = held, some_held
+            least = held(m, f"{both}_held", least, registers)
+            some = held(m, f"{both}_there", one_there | there, registers)
             candidates = [*rest, (both, some, least)]
         return candidates[0][2]

@@ -8,28 +8,19 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import (
-    COUNTERS,
-    ERRORS,
-    REGISTERS,
-    Register,
-    constant_registers,
-)
+from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, Register, constant_registers
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.accelerator.fetch import NUMBER_BITS
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import ERROR_BITS
 from mxsafe.rtl.accelerator.sizes import shortest
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Long, require_power_of_two
 
 __all__ = ["Registers", "RegistersConfiguration"]
 
 _BY_NAME = {register.name: register for register in REGISTERS}
-_RESET_STAGES = 3
-"""On the way of a reset for an FPGA, which reaches thousands of registers all over the device."""
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""
 _REGISTER_BITS = 32
@@ -45,52 +36,24 @@ _HELD = (
 """Registers that keep what is written to them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistersConfiguration(Configuration):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegistersConfiguration(PartConfiguration):
     """`Registers`.
 
-    Parameters
-    ----------
-    constants : tuple of int
-        Values of the registers that say what the machine is, in the order of `constant_registers`.
-    target : {"asic", "fpga"}
-        What it is built for: for an FPGA `clear`, a reset of many registers, comes from one, and
-        reaches them by way of others; an address that is read waits in a register, too.
-
-    Raises
-    ------
-    ValueError
-        If they are not as many as there are such registers, or one does not fit, or the bytes of a
-        word are no power of two.
+    For an FPGA `clear`, a reset of many registers, comes from one, and reaches them by way of
+    others; an address that is read waits in a register, too.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    constants: tuple[Long, ...] = tuple(constant_registers(MachineConfiguration()).values())
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        count = len(self._usual_constants)
-        if len(self.constants) != count:
-            raise ValueError(f"constants must be {count} numbers, not {len(self.constants)}")
-        for value in self.constants:
-            if not 0 <= value < 1 << _REGISTER_BITS:
-                raise ValueError(f"constants must be numbers of 32 bits, not {value}")
-        require_power_of_two("word_bytes of constants", self.word_bytes)
-
     @classmethod
-    def of(cls, machine: MachineConfiguration) -> "RegistersConfiguration":
-        """Those of a machine."""
-        return cls(constants=tuple(constant_registers(machine).values()), target=machine.target)
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """Values of the registers that say what the machine is, and the target."""
+        constants = tuple(constant_registers(machine).values())
+        return {"constants": constants, "target": machine.target}
 
     @property
-    def _usual_constants(self) -> dict[str, int]:
-        return constant_registers(MachineConfiguration())
-
-    @property
-    def constant_values(self) -> dict[str, int]:
-        """Constants by the names of their registers."""
-        return dict(zip(self._usual_constants, self.constants, strict=True))
+    def constants(self) -> dict[str, int]:
+        """Values of the registers that say what the machine is, by their names."""
+        return constant_registers(self.machine)
 
     @property
     def base(self) -> str:
@@ -100,21 +63,14 @@ class RegistersConfiguration(Configuration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        target = ["fpga"] if self.target == "fpga" else []
+        target = [self.target] if self.target != self.usual["target"] else []
         return [*shortest(self._differing), *target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
         others = constant_registers(machine)
         return [
-            f"{name}{value:x}"
-            for name, value in self.constant_values.items()
-            if value != others[name]
+            f"{name}{value:x}" for name, value in self.constants.items() if value != others[name]
         ]
-
-    @property
-    def word_bytes(self) -> int:
-        """Bytes of a word, which addresses of programs and bases are multiples of."""
-        return _BY_NAME["widths"].unpack(self.constant_values["widths"])["word_bytes"]
 
     @property
     def latency(self) -> int:
@@ -124,7 +80,7 @@ class RegistersConfiguration(Configuration):
     @property
     def reset_stages(self) -> int:
         """Registers between `clear` and what it resets."""
-        return _RESET_STAGES if self.target == "fpga" else 0
+        return at(self, "reset")
 
     @property
     def address_bits(self) -> int:
@@ -197,8 +153,7 @@ class Registers(Unit[RegistersConfiguration]):
         m = Module()
         written = self._take_writes(m)
         values: dict[str, Value] = {
-            name: Const(value, _REGISTER_BITS)
-            for name, value in self.config.constant_values.items()
+            name: Const(value, _REGISTER_BITS) for name, value in self.config.constants.items()
         }
         values |= self._hold(m, written)
         begins, running, states = self._run(m, written, values)
@@ -241,7 +196,7 @@ class Registers(Unit[RegistersConfiguration]):
 
     def _keep(self, m: Module, starts: Value, values: Mapping[str, Value]) -> Value:
         """Keep what a program is, for as long as it runs; return whether a word begins there."""
-        fine = self.config.word_bytes.bit_length() - 1
+        fine = self.config.machine.word_bytes.bit_length() - 1
         program = Cat(values["program_low"], values["program_high"])
         base = Cat(values["base_low"], values["base_high"])
         for port, value, low in (
@@ -361,11 +316,8 @@ class Registers(Unit[RegistersConfiguration]):
         taken = named(m, "read_taken", 1, bus.arvalid & ready)
         m.d.comb += bus.arready.eq(ready)
         m.d.sync += ready.eq(bus.arvalid & ~ready & ~bus.rvalid)
-        if self.config.target == "fpga":
-            # An address stays until it is taken, so it was the same in the clock before.
-            held = Signal(len(address), name="read_address")
-            m.d.sync += held.eq(address)
-            address = held
+        # An address stays until it is taken, so it was the same in the clock before.
+        address = held(m, "read_address", address, at(self.config, "read address"), reset=True)
         m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
         choices = []

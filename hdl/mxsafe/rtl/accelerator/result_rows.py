@@ -13,8 +13,9 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer
 
 __all__ = ["ResultRows", "ResultRowsConfiguration"]
 
@@ -52,8 +53,6 @@ class ResultRowsConfiguration(Configuration):
         If a parameter is not a positive integer, or the buffer is larger than a descriptor can say.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     rows: Alike = 16
     beats: int = 4096
     under_way: Alike = 3
@@ -61,11 +60,7 @@ class ResultRowsConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         most = 1 << _GEMM["result"].width
-        self._set(
-            rows=require_positive_integer("rows", self.rows),
-            beats=require_integer("beats", self.beats, 2, most),
-            under_way=require_positive_integer("under_way", self.under_way),
-        )
+        self._set(beats=require_integer("beats", self.beats, 2, most))
 
     @property
     def base(self) -> str:
@@ -130,7 +125,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         m = Module()
         there: Value = self.s_axis.tvalid
         may_go: Value = ~self.stop
-        if self.config.target == "fpga":
+        if at(self.config, "descriptor"):
             # Behind the last row of a descriptor it takes a clock more until all has settled.
             changes = Signal(2, name="changes")
             m.d.sync += changes.eq(Cat(changes[1], self.done))
@@ -145,7 +140,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         outside, wanted = (self._settled(m, value) for value in (outside, wanted))
         valid = there & wanted & ~outside & ~self.stop
         ready = may_go & Mux(wanted, self.result.ready & ~outside, 1)
-        if self.config.target == "fpga":
+        if at(self.config, "row"):
             # A row and room for it stay, so it goes a clock after both were seen.
             goes = Signal(name="row_goes")
             m.d.sync += goes.eq(self.s_axis.tvalid & ready & ~goes)
@@ -175,7 +170,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
             m.d.sync += Cat(*kept).eq(Cat(newest, *kept[:-1]))
         ages = Cat(count == age + 1 for age in range(config.under_way))
         is_oldest = named(m, "is_oldest", config.under_way, ages)
-        if config.target == "fpga":
+        if at(config, "room"):
             has_room = Signal(name="room_held", init=1)
             m.d.sync += has_room.eq(following != config.under_way)
         else:
@@ -184,13 +179,9 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         oldest = gated_or(m, "oldest", zip(is_oldest, kept, strict=True))
         return data.View(config.entry, self._settled(m, oldest))
 
-    def _settled(self, m: Module, value: Signal) -> Signal:
+    def _settled(self, m: Module, value: Signal) -> Value:
         """What stays the same until a row is taken, for an FPGA from a register behind it."""
-        if self.config.target == "asic":
-            return value
-        held = Signal(len(value), name=f"{value.name}_settled", reset_less=True)
-        m.d.sync += held.eq(value)
-        return held
+        return held(m, f"{value.name}_settled", value, at(self.config, "descriptor"))
 
     def _count_strips(self, m: Module, oldest: data.View, tile_taken: Value) -> Value:
         """Follow both loops; return whether the strip of `a` is the last one."""

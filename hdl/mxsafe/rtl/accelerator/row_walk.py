@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["RowWalk", "RowWalkConfiguration"]
 
@@ -35,14 +35,12 @@ class RowWalkConfiguration(Configuration):
 
     shown_if_unusual = frozenset({"later"})
 
-    depth: int = 2048
-    address_bits: int = 14
-    stride_bits: int = 14
+    depth: PositiveInteger = 2048
+    address_bits: PositiveInteger = 14
+    stride_bits: PositiveInteger = 14
     later: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("depth", "address_bits", "stride_bits"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
         if self.stride_bits > self.address_bits:
             raise ValueError(
                 f"stride_bits must be at most address_bits {self.address_bits}, "

@@ -11,8 +11,9 @@ from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import AlikePower, PositiveInteger
 
 __all__ = ["SecondOperand", "SecondOperandConfiguration"]
 
@@ -38,18 +39,12 @@ class SecondOperandConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     columns: AlikePower = 16
-    beats_bits: int = 13
+    beats_bits: PositiveInteger = 13
     only_numbers: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_power_of_two("columns", self.columns),
-            beats_bits=require_positive_integer("beats_bits", self.beats_bits),
-        )
         if self.columns < 2:
             raise ValueError(f"columns must be 2 or more, not {self.columns}")
 
@@ -112,7 +107,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
         step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
         ends: Value = left == 1
-        if self.config.target == "fpga":
+        if at(self.config, "row ends"):
             ends = Signal(name="row_ends", reset_less=True)
         ends_row = named(m, "ends_row", 1, ends)
         ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
@@ -126,7 +121,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
                 left.eq(Mux(ends_row, self.beats, left_less_1)),
                 lane.eq(lane_after),
             ]
-        if self.config.target == "fpga":
+        if at(self.config, "row ends"):
             with m.If(self.start | step):
                 m.d.sync += ends.eq(Mux(self.start | ends_row, self.beats == 1, left == 2))
         with m.If(free):

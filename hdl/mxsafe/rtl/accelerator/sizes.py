@@ -1,7 +1,6 @@
 """Names of modules whose configuration has sizes of the machine."""
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mxsafe.machine.configuration import (
@@ -14,9 +13,9 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.rtl.configuration import part_of_name
 
-__all__ = ["KNOWN", "differing_sizes", "shortest"]
+__all__ = ["differing_sizes", "shortest"]
 
-KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
+_KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """What may be in each list of a `MachineConfiguration`."""
 _FORMATS = frozenset({"format_a", "format_w"})
 _MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE, "fpga": FPGA_MACHINE}
@@ -37,27 +36,26 @@ def shortest(differing: Callable[[MachineConfiguration], list[str]]) -> list[str
     return min(found, key=len)
 
 
-def differing_sizes(sizes: Any) -> list[str]:
+def differing_sizes(sizes: Mapping[str, Any]) -> list[str]:
     """Parts of a module's name: what is not as in the machine that it differs least from.
 
     Parameters
     ----------
-    sizes : dataclass
-        A `MachineConfiguration`, or something with some of its fields. Of a list it is told which
-        of its names there are, as bits: all names would be too long. Formats are in its base.
+    sizes : Mapping
+        Fields of a `MachineConfiguration`, or some of them. Of a list it is told which of its names
+        there are, as bits: all names would be too long. Formats are in its base.
     """
     return shortest(lambda machine: _differing(sizes, machine))
 
 
-def _differing(sizes: Any, machine: MachineConfiguration) -> list[str]:
+def _differing(sizes: Mapping[str, Any], machine: MachineConfiguration) -> list[str]:
     parts = []
-    for each in fields(sizes):
-        value = getattr(sizes, each.name)
-        if each.name in _FORMATS or value == getattr(machine, each.name):
+    for name, value in sizes.items():
+        if name in _FORMATS or value == getattr(machine, name):
             continue
-        if each.name in KNOWN:
-            bits = sum(1 << bit for bit, one in enumerate(KNOWN[each.name]) if one in value)
-            parts.append(f"{each.name}{bits:x}")
+        if name in _KNOWN:
+            bits = sum(1 << bit for bit, one in enumerate(_KNOWN[name]) if one in value)
+            parts.append(f"{name}{bits:x}")
         else:
-            parts.append(part_of_name(each.name, value))
+            parts.append(part_of_name(name, value))
     return parts

@@ -7,19 +7,17 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.configuration import require_rows
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.accelerator.axi import ADDRESS_BITS
 from mxsafe.rtl.accelerator.buffer_walk import BUFFER_FIELDS, BufferWalk
 from mxsafe.rtl.accelerator.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.accelerator.queues import descriptor_layout
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_multiple
 
 __all__ = ["StoreEngine", "StoreEngineConfiguration"]
 
@@ -29,39 +27,11 @@ _UNWRITTEN_BITS = 2
 _NAN = 0x7FC0
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoreEngineConfiguration(Configuration):
-    """A `StoreEngine`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoreEngineConfiguration(PartConfiguration):
+    """A `StoreEngine`, of the sizes of its machine."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows of an operand strip and numbers of a vector beat: 4, 8 or 16.
-    out_beats : int
-        Operand beats of the buffer of results, a multiple of 4; it has room for a scale entry for
-        two of them.
-    vector_beats : int
-        Beats of the vector buffer.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
-    """
-
-    shown_if_unusual = frozenset({"target"})
-
-    rows: int = 16
-    out_beats: int = 512
-    vector_beats: int = 4096
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        self._set(rows=require_rows(self.rows))
-        for name in ("out_beats", "vector_beats"):
-            self._set(**{name: require_multiple(name, getattr(self, name), 4)})
+    decided_by = ("rows", "out_beats", "vector_beats", "target")
 
     @property
     def base(self) -> str:
@@ -76,12 +46,14 @@ class StoreEngineConfiguration(Configuration):
     @property
     def word_bits(self) -> int:
         """Bits of a word."""
-        return 8 * self.memory.word_bytes
+        return 8 * self.machine.word_bytes
 
     @property
     def memory(self) -> MemoryWalkConfiguration:
         """Where words go to."""
-        return MemoryWalkConfiguration(word_bytes=2 * self.rows, paced=self.target == "fpga")
+        return MemoryWalkConfiguration(
+            word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
+        )
 
     @property
     def beat_slice(self) -> RegisterSliceConfiguration:
@@ -92,9 +64,9 @@ class StoreEngineConfiguration(Configuration):
     def buffers(self) -> dict[str, tuple[int, int]]:
         """Entries of each buffer, and words of an entry."""
         return {
-            "out_codes": (self.out_beats, 2),
-            "out_scales": (self.out_beats // 4, 1),
-            _VECTOR: (self.vector_beats, 2),
+            "out_codes": (self.machine.out_beats, 2),
+            "out_scales": (self.machine.out_entries // 2, 1),
+            _VECTOR: (self.machine.vector_beats, 2),
         }
 
 
@@ -152,7 +124,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=self.config.target == "fpga")
+        walk = BufferWalk(paced=bool(at(self.config, "within")))
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
@@ -167,7 +139,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
         ends = walk.advance & walk.last
-        if self.config.target == "fpga":
+        if at(self.config, "within"):
             ends = Const(0, 1)  # a clock later, from a register
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         has_room = named(m, "has_room", 1, ~unwritten.all())
@@ -213,30 +185,30 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         ]
         within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
         is_active: Value = walk.active
-        if self.config.target == "fpga":
+        may_read: Value | None = None
+        if at(self.config, "within"):
             # Whether a place is within its buffer is said from a register.
-            held = Signal(name="held_within")
-            may_read = Signal(name="may_read")
-            m.d.sync += [held.eq(within), may_read.eq(within & ~self.engine.stop)]
-            within, is_active = held, walk.settled
+            inside, is_active = within, walk.settled
+            within = held(m, "held_within", inside, reset=True)
+            may_read = held(m, "may_read", inside & ~self.engine.stop, reset=True)
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
-        is_sliced = self.config.target == "fpga"
+        is_held = at(self.config, "beat")
         slice_ = RegisterSlice(self.config.beat_slice)
-        is_taken = slice_.source.ready if is_sliced else words.ready
+        is_taken = slice_.source.ready if is_held else words.ready
         moves = named(m, "word_moves", 1, ~pending | is_taken)
         comes = Signal(name="word_comes")
-        if is_sliced:
+        if is_held:
             # What the buffers show goes through registers, and no word is read meanwhile.
             moves = named(m, "word_may_be_read", 1, moves & ~comes)
         wanted = is_active & within & moves & ~self.engine.stop
-        if is_sliced:
+        if may_read is not None:
             wanted = is_active & may_read & moves
         wants = named(m, "wants", 1, wanted)
         reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
-        if is_sliced:
+        if is_held:
             m.d.sync += [comes.eq(reads), pending.eq(comes | pending & ~is_taken)]
         else:
             with m.If(moves):
@@ -249,7 +221,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             ]
         m.d.comb += walk.advance.eq(reads)
         is_needed = pending & source[_VECTOR] & ~is_taken
-        if is_sliced:
+        if is_held:
             is_needed = is_needed | comes & source[_VECTOR]
         for name, (entries, size) in config.buffers.items():
             port = getattr(self, name)
@@ -263,7 +235,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             else:
                 m.d.comb += port.en.eq(wants & chosen[name])
             m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
-        if is_sliced:
+        if is_held:
             place(m, platform, "slice", slice_)
             self._offer_later(m, slice_, pending, source, half, narrowed)
         else:
@@ -283,7 +255,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
         whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
         beat = self.vector.data
-        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.rows)]
+        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.machine.rows)]
         choices = (
             (wide, Cat(numbers)),
             (whole, _half(beat, half, bits)),
@@ -324,7 +296,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
         held = slice_.sink.payload
-        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.rows)]
+        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.machine.rows)]
         is_wide, is_upper = held[-2:]
         whole = _half(held[: 2 * bits], is_upper, bits)
         m.d.comb += [

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer, require_power_of_two
+from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["TagQueue", "TagQueueConfiguration"]
 
@@ -31,14 +31,10 @@ class TagQueueConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    tag_bits: int = 1
-    depth: int = 32
+    tag_bits: PositiveInteger = 1
+    depth: PowerOfTwo = 32
 
     def __post_init__(self) -> None:
-        self._set(
-            tag_bits=require_positive_integer("tag_bits", self.tag_bits),
-            depth=require_power_of_two("depth", self.depth),
-        )
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 

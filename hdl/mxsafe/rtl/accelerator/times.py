@@ -28,8 +28,8 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     gemm = products.feed.latency + array.last_row + 1
     convert = 0
     # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
-    sliced = core.is_sliced
-    if vectors.conversions:
+    sliced = core.target == "fpga"
+    if machine.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
         convert += SLICES["convert"] * sliced
     return Times(
@@ -43,8 +43,8 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         transfers=queues.under_way["load"],
         tile=max(array.tile_cycles, array.block_cycles),
         block=array.block_cycles,
-        beat=products.parts,
-        parts=vectors.parts,
+        beat=machine.array_parts,
+        parts=machine.vector_parts,
         pace=_PACE if sliced else 1,
         vector=vectors.latency + 1 + SLICES["vector"] * sliced,
         arithmetic=chain.arithmetic.latency,

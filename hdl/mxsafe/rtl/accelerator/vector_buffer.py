@@ -13,8 +13,9 @@ from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 __all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
 
@@ -44,19 +45,12 @@ class VectorBufferConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     columns: Alike = 16
     banks: AlikePower = 4
-    bank_depth: int = 1024
+    bank_depth: PowerOfTwo = 1024
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_positive_integer("columns", self.columns),
-            banks=require_power_of_two("banks", self.banks),
-            bank_depth=require_power_of_two("bank_depth", self.bank_depth),
-        )
         if self.columns % 2:
             raise ValueError(f"columns must be even, not {self.columns}")
         if self.bank_depth < 2:
@@ -70,7 +64,7 @@ class VectorBufferConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from an address to what stands there."""
-        return 2 if self.target == "fpga" else 1
+        return 1 + at(self, "beat")
 
     @property
     def beats(self) -> int:
@@ -127,7 +121,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             for name in readers
         }
         # What somebody still looks at must stay in the register of its bank.
-        held: Value = named(
+        blocked: Value = named(
             m,
             "held",
             self.config.banks,
@@ -137,15 +131,15 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             ),
         )
         turns: dict[str, Signal] = {}
-        if self.config.target == "fpga":
+        if at(self.config, "turns"):
             turns = {
                 name: Signal(self.config.banks, name=f"{name}_has_turn")
                 for name in (*writers, *readers)
             }
             # What is read now may have to be held in the next clock.
-            held = held | any_of(turns[name] for name in readers)
+            blocked = blocked | any_of(turns[name] for name in readers)
         writes = self._grant(m, writers, turns, Const(0, self.config.banks))
-        reads = self._grant(m, readers, turns, held)
+        reads = self._grant(m, readers, turns, blocked)
         held_writes = self._held_writes(m, writes, turns) if turns else None
         # A turn alone says from where is read.
         read_by = {name: (turns or reads)[name] for name in readers}
@@ -156,10 +150,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         for name, reader in readers.items():
             with m.If(reads[name].any()):
                 m.d.sync += shown[name].eq(reads[name])
-            bank = shown[name]
-            if self.config.target == "fpga":
-                bank = Signal.like(shown[name], name_suffix="_later")
-                m.d.sync += bank.eq(shown[name])
+            bank = held(m, f"{shown[name].name}_later", shown[name], at(self.config, "beat"))
             beat = gated_or(m, f"{name}_data", zip(bank, banks, strict=True))
             m.d.comb += reader.data.eq(beat)
         return m
@@ -265,9 +256,5 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 memory.read_address.eq(read_address),
             ]
             halves.append(memory.read_data)
-        if config.target == "asic":
-            return Cat(halves)
         # A block RAM takes half a clock to show something, and wires are long.
-        beat = Signal(config.beat_bits, name=f"beat_of_bank_{bank}", reset_less=True)
-        m.d.sync += beat.eq(Cat(halves))
-        return beat
+        return held(m, f"beat_of_bank_{bank}", Cat(halves), at(config, "beat"))

@@ -13,6 +13,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, domain, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_name
@@ -25,7 +26,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
@@ -67,22 +68,15 @@ class VectorChainConfiguration(Configuration):
     """
 
     unnamed = frozenset({"functions"})
-    shown_if_unusual = frozenset({"target"})
-
     columns: AlikePower = 16
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
-    depth: int = 512
+    depth: PowerOfTwo = 512
     affine: bool = False
     dividers: int = 4
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        self._set(
-            columns=require_power_of_two("columns", self.columns),
-            depth=require_power_of_two("depth", self.depth),
-            reductions=tuple(self.reductions),
-        )
         if self.functions:
             self._set(functions=check_functions(self.functions, FUNCTIONS))
         known = [name for name in REDUCTIONS if name in self.reductions]
@@ -111,7 +105,7 @@ class VectorChainConfiguration(Configuration):
     def slices(self) -> int:
         """Register slices in the way of a beat."""
         units = (self.arithmetic, self.function, self.reductions)
-        return sum(map(bool, units)) if self.target == "fpga" else 0
+        return sum(map(bool, units)) * at(self, "units")
 
     @property
     def controls(self) -> data.StructLayout:
@@ -136,13 +130,13 @@ class VectorChainConfiguration(Configuration):
     @property
     def arithmetic(self) -> VectorArithmeticConfiguration:
         """The first unit."""
-        return VectorArithmeticConfiguration(
+        return self.part(
+            VectorArithmeticConfiguration,
             operations=OPERATIONS,
             lanes=self.columns,
             operand="both",
             # What is chosen for a lane from many places leaves no time for anything else.
             multiply_stages=3 if self.target == "asic" else None,
-            target=self.target,
         )
 
     @property
@@ -161,8 +155,10 @@ class VectorChainConfiguration(Configuration):
         """One of the last units, if it is there."""
         if "softmax" not in self.reductions:
             return None
-        return SoftmaxConfiguration(
-            lanes=self.columns, along="beats", depth=self.depth, target=self.target
+        return self.part(
+            SoftmaxConfiguration,
+            lanes=self.columns,
+            along="beats",
         )
 
     @property
@@ -171,16 +167,14 @@ class VectorChainConfiguration(Configuration):
         kinds = [name for name in self.reductions if name != "softmax"]
         if not kinds:
             return None
-        return NormaliseConfiguration(
+        return self.part(
+            NormaliseConfiguration,
             lanes=self.columns,
             along="beats",
             centre="layer_norm" in kinds,
             optional=len(kinds) > 1,
             gain=self.affine,
             bias=self.affine,
-            depth=self.depth,
-            dividers=self.dividers,
-            target=self.target,
         )
 
 
@@ -254,12 +248,13 @@ class VectorChain(Unit[VectorChainConfiguration]):
         wanted = named(m, "operates", 1, self.controls.operation.any())
         operation = self.controls.operation - 1
         # For an FPGA from registers: controls are steady before the first beat comes.
-        domain = m.d.sync if config.target == "fpga" else m.d.comb
+        registers = at(config, "controls")
         user = unit.s_axis.tuser
-        if config.target == "fpga":
+        if registers:
             user = data.View(user.shape(), Signal(user.shape().size, name="user", reset_less=True))
             m.d.comb += unit.s_axis.tuser.eq(user)
-        domain += [
+        when = domain(m, registers)
+        when += [
             user.operation.eq(operation[: len(user.operation)]),
             user.single.eq(self.controls.single),
             user.factor.eq(self.controls.parameter),
@@ -282,11 +277,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
                 for name in FUNCTIONS
             ]
             code = chosen(m, "function_code", number, codes)
-            if self.config.target == "fpga":
-                # It is steady before the first beat comes.
-                held = Signal(len(code), name="function_held", reset_less=True)
-                m.d.sync += held.eq(code)
-                code = held
+            # It is steady before the first beat comes.
+            code = held(m, "function_held", code, at(self.config, "controls"))
             m.d.comb += unit.s_axis.tuser.function.eq(code)
         return self._switch(m, platform, "functions", stream, [(wanted, unit)])
 
@@ -347,13 +339,13 @@ class VectorChain(Unit[VectorChainConfiguration]):
         """A stream through the unit that is wanted, if any; return what follows."""
         if not units:
             return stream
-        if self.config.target == "asic":
+        if not at(self.config, "units"):
             return _switched(m, name, stream, units)
         # Controls are steady before the first beat comes.
-        for number, (wanted, _) in enumerate(units):
-            held = Signal(name=f"{name}_{number}_wanted", reset_less=True)
-            m.d.sync += held.eq(wanted)
-            units = [*units[:number], (held, units[number][1]), *units[number + 1 :]]
+        units = [
+            (held(m, f"{name}_{number}_wanted", wanted), unit)
+            for number, (wanted, unit) in enumerate(units)
+        ]
         follows = _switched(m, name, stream, units, gated=False)
         return sliced(m, platform, f"slice_{name}", follows)
 

@@ -1,40 +1,30 @@
 """The engine that runs VECTOR descriptors of the machine: rows of vectors, buffer to buffer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
-from mxsafe.formats import MX_FORMATS, MXFormat
-from mxsafe.machine.configuration import CONVERSIONS, MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS
 from mxsafe.rtl.accelerator.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.accelerator.folded_chain import FoldedChain, FoldedChainConfiguration
-from mxsafe.rtl.accelerator.operand_writer import (
-    TARGETS,
-    OperandWriter,
-    OperandWriterConfiguration,
-)
+from mxsafe.rtl.accelerator.operand_writer import TARGETS, OperandWriter, OperandWriterConfiguration
+from mxsafe.rtl.accelerator.part import PartConfiguration
 from mxsafe.rtl.accelerator.ports import BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.accelerator.row_walk import RowWalk
 from mxsafe.rtl.accelerator.second_operand import SecondOperand, SecondOperandConfiguration
-from mxsafe.rtl.accelerator.vector_chain import (
-    REDUCTIONS,
-    VectorChain,
-    VectorChainConfiguration,
-)
+from mxsafe.rtl.accelerator.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.activation import FUNCTIONS
-from mxsafe.validation import AlikePower, about, require_power_of_two
+from mxsafe.validation import about
 
 __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 
@@ -57,100 +47,56 @@ _LEAST_ROW = 2
 """Beats of the shortest memory of rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class VectorEngineConfiguration(Configuration):
-    """A `VectorEngine`.
-
-    Parameters
-    ----------
-    format : MXFormat
-        What results are converted to.
-    columns : int
-        Numbers of a vector beat, a power of two: a multiple of 8 with tiles.
-    lanes : int
-        Codes of an operand beat for each column.
-    functions, reductions, conversions : tuple of str
-        Of those of `mxsafe.machine.configuration`.
-    reduction_beats : int
-        Beats of the longest row that is reduced, a power of two.
-    vector_beats : int
-        Beats of the vector buffer.
-    operand_beats : tuple of int
-        Operand beats of the buffers of results, of operand a and of operand w; each holds half as
-        many scale entries.
-    affine : bool
-        Whether norms have gain and bias, and then always. Without norms there is neither.
-    parts : int
-        Parts in which the units take a beat, a power of two.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VectorEngineConfiguration(PartConfiguration):
+    """A `VectorEngine`, of the sizes of its machine.
 
     Raises
     ------
     ValueError
-        If a parameter is not as above.
+        If rows are reduced that are shorter than two beats.
     """
 
     unnamed = frozenset({"format"})
     shown_if_unusual = frozenset({"parts", "target"})
 
-    format: MXFormat = field(default_factory=lambda: MX_FORMATS["mxsf"])
-    columns: AlikePower = 16
-    lanes: AlikePower = 4
-    functions: tuple[str, ...] = FUNCTIONS
-    reductions: tuple[str, ...] = REDUCTIONS
-    conversions: tuple[str, ...] = CONVERSIONS
-    reduction_beats: int = 512
-    vector_beats: int = 4096
-    operand_beats: tuple[int, ...] = (512, 2048, 4096)
-    affine: bool = True
-    parts: AlikePower = 1
-    target: Target = "asic"
-
     def __post_init__(self) -> None:
-        for name in ("functions", "reductions", "conversions", "operand_beats"):
-            self._set(**{name: tuple(getattr(self, name))})
-        self._set(parts=require_power_of_two("parts", self.parts))
+        beats = self.machine.reduction_beats
+        if self.machine.reductions and beats < _LEAST_ROW:
+            raise ValueError(f"reduction_beats must be {_LEAST_ROW} or more, not {beats}")
         # The parts check what they are given.
-        with about(depth="vector_beats", beat_bits="columns: beat_bits"):
-            _ = self.reader
         with about(depth="reduction_beats"):
-            _ = self.feed, self.folded
-            self._set(affine=self.chain.affine)
-        if self.reductions and self.reduction_beats < _LEAST_ROW:
-            raise ValueError(
-                f"reduction_beats must be {_LEAST_ROW} or more, not {self.reduction_beats}"
-            )
-        with about(shapes="conversions", beats="operand_beats", width="columns"):
-            _ = self.conversions and (self.converter, self.writer)
+            _ = self.folded
+        with about(width="rows"):
+            _ = self.machine.conversions and (self.converter, self.writer)
 
     @classmethod
-    def of(cls, machine: MachineConfiguration) -> "VectorEngineConfiguration":
-        """The engine of a machine."""
-        return cls(
-            format=machine.conversion_format,
-            columns=machine.vector_lanes,
-            lanes=machine.lanes,
-            functions=machine.functions,
-            reductions=machine.reductions,
-            conversions=machine.conversions,
-            reduction_beats=machine.reduction_beats,
-            vector_beats=machine.vector_beats,
-            operand_beats=tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
-            affine=machine.affine,
-            parts=machine.vector_parts,
-            target=machine.target,
-        )
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """Beats, units, and the buffers that it writes."""
+        return {
+            "format": machine.conversion_format,
+            "columns": machine.vector_lanes,
+            "lanes": machine.lanes,
+            "functions": machine.functions,
+            "reductions": machine.reductions,
+            "conversions": machine.conversions,
+            "reduction_beats": machine.reduction_beats,
+            "vector_beats": machine.vector_beats,
+            "operand_beats": tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
+            "affine": machine.affine,
+            "parts": machine.vector_parts,
+            "target": machine.target,
+        }
 
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
-        return f"{self.format.name}_vector_engine"
+        return f"{self.machine.conversion_format.name}_vector_engine"
 
     @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first result, if rows are only copied."""
-        folding = 2 if self.folded and self.is_sliced else 0
+        folding = at(self.folded, "parts") + at(self.folded, "results") if self.folded else 0
         return self.reader.latency + 1 + self.chain.slices + folding
 
     @property
@@ -162,32 +108,28 @@ class VectorEngineConfiguration(Configuration):
     def reader(self) -> BeatReaderConfiguration:
         """What reads both operands."""
         return BeatReaderConfiguration(
-            beat_bits=32 * self.columns,
-            depth=self.vector_beats,
+            beat_bits=32 * self.machine.rows,
+            depth=self.machine.vector_beats,
             address_bits=_WIDTHS["x"],
             stride_bits=_WIDTHS["x_stride"],
             beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
             # Only the first parts of whole rows come faster than a beat in two clocks.
-            ahead=2 if self.parts > 1 and self.is_sliced else 3,
-            later=self.is_sliced,
+            ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
+            later=bool(at(self, "reads")),
         )
-
-    @property
-    def is_sliced(self) -> bool:
-        """Whether there are registers between units, and none takes what another gives at once."""
-        return self.target == "fpga"
 
     @property
     def is_slow(self) -> bool:
         """Whether results come so rarely that one need not enter as soon as another is taken."""
-        return self.is_sliced and self.parts >= _CLOCKS_OF_RESULT
+        return bool(at(self, "results")) and self.machine.vector_parts >= _CLOCKS_OF_RESULT
 
     @property
     def number_reader(self) -> BeatReaderConfiguration:
         """What reads gains and biases: a beat of them is for many beats of results."""
         # A bit more than an address has: biases stand behind the gains.
-        more = self.parts.bit_length() - 1  # those of a row come for each of its parts
+        # Those of a row come for each of its parts.
+        more = self.machine.vector_parts.bit_length() - 1
         return replace(
             self.reader,
             address_bits=_WIDTHS["gain"] + 1,
@@ -198,61 +140,66 @@ class VectorEngineConfiguration(Configuration):
     @property
     def feed(self) -> SecondOperandConfiguration:
         """What makes second operands."""
-        return SecondOperandConfiguration(
-            columns=self.columns, beats_bits=_WIDTHS["beats"], target=self.target
+        return self.part(
+            SecondOperandConfiguration,
+            columns=self.machine.rows,
+            beats_bits=_WIDTHS["beats"],
         )
 
     @property
     def chain(self) -> VectorChainConfiguration:
         """What computes."""
-        lanes = self.columns // self.parts
-        return VectorChainConfiguration(
+        lanes = self.machine.rows // self.machine.vector_parts
+        return self.part(
+            VectorChainConfiguration,
             columns=lanes,
-            functions="+".join(self.functions),
-            reductions=self.reductions,
-            depth=self.reduction_beats,
-            affine=self.affine,
+            functions="+".join(self.machine.functions),
+            depth=self.machine.reduction_beats,
             dividers=max(min(4, lanes // 2), 1),
-            target=self.target,
         )
 
     @property
     def folded(self) -> FoldedChainConfiguration | None:
         """The same for beats of several parts, if they have."""
-        if self.parts == 1:
+        if self.machine.vector_parts == 1:
             return None
         return FoldedChainConfiguration(
-            chain=self.chain, parts=self.parts, beats_bits=_WIDTHS["beats"]
+            chain=self.chain, parts=self.machine.vector_parts, beats_bits=_WIDTHS["beats"]
         )
 
     @property
     def converter(self) -> BlockConverterConfiguration:
         """What converts, if there are conversions."""
-        return BlockConverterConfiguration(
-            format=self.format,
-            width=self.columns,
-            shapes=self.conversions,
-            target=self.target,
-            paced=self.is_sliced and self.parts > 1,
+        return self.part(
+            BlockConverterConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
+            shapes=self.machine.conversions,
+            paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
         )
 
     @property
     def packer(self) -> OperandPackerConfiguration:
         """What makes operand beats of what is converted."""
-        return OperandPackerConfiguration(format=self.format, width=self.columns, lanes=self.lanes)
+        return self.part(
+            OperandPackerConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
+        )
 
     @property
     def writer(self) -> OperandWriterConfiguration:
         """What writes them."""
+        beats = tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS)
         return OperandWriterConfiguration(
             packer=self.packer,
-            beats=self.operand_beats,
-            entries=tuple(beats // 2 for beats in self.operand_beats),
+            beats=beats,
+            entries=tuple(each // 2 for each in beats),
             address_bits=_WIDTHS["out"],
             stride_bits=_WIDTHS["out_stride"],
             entry_bits=_WIDTHS["out_scales"],
             entry_stride_bits=_WIDTHS["out_scale_stride"],
-            later=self.is_sliced,
+            later=bool(at(self, "results")),
         )
 
 
@@ -287,8 +234,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Queue and buffers."""
         config = self.config
-        size = config.vector_beats, 32 * config.columns
-        writes = config.writer.write_ports if config.conversions else {}
+        size = config.machine.vector_beats, 32 * config.machine.rows
+        writes = config.writer.write_ports if config.machine.conversions else {}
         return {
             "queue": In(EnginePort(config.descriptor)),
             "x": Out(BufferRead(*size)),
@@ -310,7 +257,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         valid, last, beat, taken = self._masked(m, chain, start)
         sinks = [self._write_vectors(m, platform, start, valid, last, beat, outside)]
         codes_left: Value = Const(0, 1)
-        if self.config.conversions:
+        if self.config.machine.conversions:
             sink, codes_left = self._convert(m, platform, start, valid, last, beat, outside)
             sinks.append(sink)
         _share(m, sinks, valid, taken)
@@ -321,7 +268,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             m.d.sync += rows_left.eq(rows_left - 1)
         is_converted = named(m, "is_converted", 1, ~codes_left.any())
         done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
-        if self.config.is_sliced:
+        if at(self.config, "results"):
             # The queue lies elsewhere.
             ends, done = done, Signal(name="descriptor_is_done")
             m.d.sync += done.eq(ends & ~done)
@@ -362,7 +309,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
 
     def _read(self, m: Module, platform: object, chain: _Chain, start: Value) -> list[Value]:
         """Read both operands; return what says that an address is outside."""
-        command, columns = self.queue.descriptor, self.config.columns
+        command, columns = self.queue.descriptor, self.config.machine.rows
         feed = SecondOperand(self.config.feed)
         place(m, platform, "feed", feed)
         numbers, constant = (
@@ -404,24 +351,29 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             feed.s_axis.tvalid.eq(y.tvalid),
             y.tready.eq(feed.s_axis.tready),
         ]
-        operands: Any = feed.m_axis
-        if self.config.is_sliced:
-            operands = sliced(m, platform, "slice_operands", operands, halved=self.config.parts > 1)
+        operands: Any = sliced(
+            m,
+            platform,
+            "slice_operands",
+            feed.m_axis,
+            halved=self.config.machine.vector_parts > 1,
+            registers=at(self.config, "operands"),
+        )
         connect(m, operands, chain.s_axis_operand)
         connect(m, readers["x"].read, flipped(self.x))
         others = self._read_numbers(m, platform, chain, start, whole)
-        _share_port(m, self.y, [readers["y"], *others], later=self.config.is_sliced)
+        _share_port(m, self.y, [readers["y"], *others], later=bool(at(self.config, "reads")))
         return [reader.outside for reader in (*readers.values(), *others)]
 
     def _read_numbers(
         self, m: Module, platform: object, chain: _Chain, start: Value, whole: Value
     ) -> list[BeatReader]:
         """Read gains, and biases behind them, if norms have them; return the readers."""
-        if not self.config.affine:
+        if not self.config.machine.affine:
             return []
         command = self.queue.descriptor
-        beats = whole >> self.config.columns.bit_length() - 1
-        rows = Cat(Const(0, self.config.parts.bit_length() - 1), command.rows)
+        beats = whole >> self.config.machine.rows.bit_length() - 1
+        rows = Cat(Const(0, self.config.machine.vector_parts.bit_length() - 1), command.rows)
         origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
         norms = (command.reduction == _number("reduction", name) for name in REDUCTIONS[1:])
         starts = named(m, "norm_starts", 1, start & Cat(*norms).any())
@@ -447,9 +399,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
                 reader.m_axis.tready.eq(feed.s_axis.tready),
             ]
-            numbers: Any = feed.m_axis
-            if self.config.is_sliced:
-                numbers = sliced(m, platform, f"slice_{kind}", numbers)
+            registers = at(self.config, "operands")
+            numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis, registers=registers)
             connect(m, numbers, stream)
             found.append(reader)
         return found
@@ -460,14 +411,14 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         The last of what is returned says that they are taken.
         """
         lanes = self.queue.descriptor.lanes
-        columns = self.config.columns
+        columns = self.config.machine.rows
         counts = Signal(columns, name="counts", reset_less=True)
         with m.If(start):
             m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
         taken = Signal(name="result_taken")
         valid = Signal(name="has_result")
         last = Signal(name="result_is_last", reset_less=True)
-        beat = Signal(32 * self.config.columns, name="result", reset_less=True)
+        beat = Signal(32 * self.config.machine.rows, name="result", reset_less=True)
         source = chain.m_axis
         words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
         moves = named(m, "result_moves", 1, ~valid if self.config.is_slow else ~valid | taken)
@@ -492,9 +443,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         """Offer results to the vector buffer, if they are for it."""
         command = self.queue.descriptor
         # A result is taken a clock after it is written, if engines are in slices.
-        walk = RowWalk(replace(self.config.reader.walk, later=self.config.is_sliced))
+        walk = RowWalk(replace(self.config.reader.walk, later=bool(at(self.config, "results"))))
         place(m, platform, "walk_d", walk, reset=False)
-        sink = _Sink(m, "vector", valid & command.to_vector, later=self.config.is_sliced)
+        sink = _Sink(m, "vector", valid & command.to_vector, later=bool(at(self.config, "results")))
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
         steps, ends_row = sink.takes, last
         if self.config.is_slow:
@@ -533,17 +484,21 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
             place(m, platform, name, unit)
         converts = named(m, "converts", 1, command.convert.any())
-        sink = _Sink(m, "converter", valid & converts, later=self.config.is_sliced)
-        if len(config.conversions) > 1:
+        sink = _Sink(m, "converter", valid & converts, later=bool(at(self.config, "results")))
+        if len(config.machine.conversions) > 1:
             m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
-        codes: Any = converter.m_axis
-        beats: Any = packer.m_axis
-        if config.is_sliced:
-            # A beat comes in as many clocks as it has parts.
-            codes, beats = (
-                sliced(m, platform, f"slice_{name}", stream, halved=config.parts > 1)
-                for name, stream in (("codes", codes), ("beats", beats))
+        # A beat comes in as many clocks as it has parts.
+        codes, beats = (
+            sliced(
+                m,
+                platform,
+                f"slice_{name}",
+                unit.m_axis,
+                halved=config.machine.vector_parts > 1,
+                registers=at(config, "codes"),
             )
+            for name, unit in (("codes", converter), ("beats", packer))
+        )
         connect(m, codes, packer.s_axis)
         connect(m, beats, writer.s_axis)
         m.d.comb += [
@@ -563,11 +518,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             connect(m, getattr(writer, name), flipped(port))
         outside.append(writer.outside)
         left = Signal(_WIDTHS["rows"], name="codes_left", reset_less=True)
-        row_written: Value = writer.row_written
-        if config.is_sliced:
-            held = Signal(name="row_of_codes_is_written")
-            m.d.sync += held.eq(row_written)
-            row_written = held
+        row_written = held(
+            m, "row_of_codes_is_written", writer.row_written, at(config, "codes"), reset=True
+        )
         with m.If(start):
             m.d.sync += left.eq(Mux(converts, command.rows, 0))
         with m.Elif(row_written):

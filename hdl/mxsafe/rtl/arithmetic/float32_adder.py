@@ -19,55 +19,17 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer
 
 __all__ = [
-    "MOST_ADD_STAGES",
-    "USUAL_FPGA_STAGES",
     "Float32Adder",
     "Float32AdderConfiguration",
-    "most_add_stages",
 ]
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
-_BOUNDARIES: tuple[tuple[str, ...], ...] = (
-    (),
-    ("added",),
-    ("ordered", "added"),
-    ("ordered", "added", "normalised"),
-    ("ordered", "aligned", "added", "normalised"),
-)
-"""Where registers stand, for each number of them: they even out the paths between them."""
-MOST_ADD_STAGES = len(_BOUNDARIES) - 1
-_PLACES = (
-    Place("compared", 4),
-    Place("ordered", 2),
-    *(Place(f"shifted_{distance}", levels) for distance, levels in ((1, 1), (2, 1), (4, 1.5))),
-    *(Place(f"shifted_{distance}", 2) for distance in (8, 16)),
-    Place("aligned", 1),
-    Place("complemented", 2),
-    Place("added", 3),
-    Place("shifted_left_grouped", 3),
-    Place("shifted_left_counted", 2),
-    Place("shifted_left_lowered", 2.5),
-    Place("shifted_left_decided", 2.5),
-    *(Place(f"shifted_left_{distance}", 1) for distance in (16, 8, 4, 2, 1)),
-    Place("normalised", 2),
-    Place("incremented", 2.5),
-    Place("packed", 3.5),
-    Place("output", 2),
-)
-"""Where registers may stand in an FPGA."""
-USUAL_FPGA_STAGES = 12
-"""Registers of an adder in an FPGA that others wait for."""
-
-
-def most_add_stages(target: Target) -> int:
-    """Most registers of an adder."""
-    return len(_PLACES) if target == "fpga" else MOST_ADD_STAGES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,20 +67,17 @@ class Float32AdderConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        require_target(self.target)
         if self.quick and self.target == "fpga":
             raise ValueError("quick must be False with target fpga, not True")
-        self._settle(pipeline=USUAL_FPGA_STAGES if self.target == "fpga" else 0)
-        most = most_add_stages(self.target)
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
+        stages = STAGES["Float32Adder"][self.target]
+        self._settle(pipeline=stages.usual)
+        self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        if self.target == "fpga":
-            return spread(_PLACES, self.pipeline)
-        return _BOUNDARIES[self.latency]
+        return STAGES["Float32Adder"][self.target].standing(self.latency)
 
     @property
     def base(self) -> str:
@@ -146,7 +105,9 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         `a` counts as +0, as at the start of a sum. It is masked late, so that a flag with many
         loads does not hold up the comparison.
     a, b : In(32)
+        Binary32 numbers.
     sum : Out(32)
+        Their sum.
 
     Notes
     -----

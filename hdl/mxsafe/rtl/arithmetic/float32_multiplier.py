@@ -24,26 +24,12 @@ from mxsafe.rtl.arithmetic.radix4 import (
     partial_products,
     upper_triple,
 )
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer
 
-__all__ = ["MOST_MULTIPLY_STAGES", "Float32Multiplier", "Float32MultiplierConfiguration"]
-
-_BOUNDARIES: tuple[tuple[str, ...], ...] = (
-    (),
-    ("multiplied",),
-    ("halves", "shifted"),
-    ("prepared", "halves", "shifted"),
-    ("prepared", "halves", "multiplied", "shifted"),
-)
-"""Where registers stand, for each number of them: they even out the paths between them, but for
-the first of three, which leaves time to choose operands."""
-MOST_MULTIPLY_STAGES = len(_BOUNDARIES) - 1
-_FPGA_BOUNDARIES = ("entered", "within", "behind", "multiplied", "shifted")
-FPGA_MULTIPLY_STAGES = len(_FPGA_BOUNDARIES)
-"""Registers of a multiplier for an FPGA: three of them are those of DSP blocks."""
+__all__ = ["Float32Multiplier", "Float32MultiplierConfiguration"]
 
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
@@ -73,17 +59,14 @@ class Float32MultiplierConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     pipeline: int | None = None
     reset: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
-        least, most = (FPGA_MULTIPLY_STAGES,) * 2 if fpga else (0, MOST_MULTIPLY_STAGES)
-        self._settle(pipeline=least)
-        self._set(pipeline=require_integer("pipeline", self.pipeline, least, most))
+        stages = STAGES["Float32Multiplier"][self.target]
+        self._settle(pipeline=stages.usual)
+        self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
@@ -100,7 +83,7 @@ class Float32MultiplierConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return _FPGA_BOUNDARIES if self.target == "fpga" else _BOUNDARIES[self.latency]
+        return STAGES["Float32Multiplier"][self.target].standing(self.latency)
 
 
 class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
@@ -117,7 +100,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     en : In(1)
         Clock enable of the registers, if there are any.
     a, b : In(32)
+        Binary32 numbers.
     product : Out(32)
+        Their product.
 
     Notes
     -----
@@ -162,7 +147,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
         if self.config.target == "fpga":
             found = self._in_blocks(m, platform, significand, factor)
-            for boundary in _FPGA_BOUNDARIES[:3]:
+            for boundary in self.config.boundaries[:3]:
                 leading, exponents, negative, zero, infinite, invalid = pipe.cross_all(
                     boundary,
                     place=leading,

@@ -53,6 +53,7 @@ class FPAdder(Unit[FPAdderConfiguration]):
     Attributes
     ----------
     a, b : In(struct of mantissa, exponent, sign)
+        The numbers to add.
     sum : Out(struct of mantissa, exponent, sign)
         An exact zero is +0 unless both operands are -0. Beyond the largest value it saturates; no
         sum of four MXSF products gets there, so the SAFE-MAC has no such gates.

@@ -48,6 +48,7 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     en : In(1)
         Clock enable.
     value : In
+        What the register takes.
     copy : Out
         The same, one enabled clock later.
     """

@@ -74,6 +74,7 @@ class Rounder(Unit[RounderConfiguration]):
     Attributes
     ----------
     value : In(signed(width))
+        The number before rounding.
     rounded : Out(signed(width))
         Magnitudes that would round up to ``2^(width - 1)`` do not fit; the
         caller's width excludes them.

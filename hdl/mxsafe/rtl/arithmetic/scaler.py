@@ -1,7 +1,8 @@
 """A fixed-point number times two block scales, as binary32."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Member, Out
@@ -19,73 +20,38 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
 )
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
-from mxsafe.rtl.arithmetic.target import Place, Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import STAGES, Stages
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, within
 
 __all__ = [
-    "MOST_SCALE_STAGES",
     "SUM_BITS",
     "Scaler",
     "ScalerConfiguration",
     "block_exponent",
     "is_nan_scale",
-    "most_scale_stages",
-    "usual_scale_stages",
+    "scale_stages",
 ]
 
 _FLOAT32_BIAS = 127
 SUM_BITS = E8M0.width + 1
 """Bits of the sum of two E8M0 bytes."""
-_BOUNDARIES: tuple[tuple[str, ...], ...] = (
-    (),
-    ("shifted_1",),
-    ("entered", "shifted"),
-    ("entered", "turned", "shifted"),
-    ("entered", "counted", "turned", "shifted"),
-)
-"""Where registers stand, for each number of them.
-
-A single one stands before a number is turned back: what comes before takes longer than rounding.
-"""
-MOST_SCALE_STAGES = len(_BOUNDARIES) - 1
-_PLACES = (
-    Place("entered", 1),
-    Place("grouped", 3),
-    Place("leading", 2),
-    Place("compared", 2.5),
-    Place("lowered", 2),
-    Place("counted", 2),
-    Place("turned", 1.5),
-    *(Place(f"shifted_{distance}", 2) for distance in (64, 32, 16, 8, 4)),
-    *(Place(f"shifted_{distance}", 1) for distance in (2, 1)),
-    Place("shifted", 2.5),
-    Place("incremented", 2.5),
-    Place("packed", 3.5),
-    Place("output", 1.5),
-)
-"""Where registers may stand in an FPGA; a number of `width` bits has distances below that."""
-_USUAL_FPGA_STAGES = 10
 
 
-def _places(width: int) -> tuple[Place, ...]:
-    """Those of a number of so many bits."""
-    stages = max(width, MANTISSA_BITS + 3).bit_length()
-    steps = {f"shifted_{1 << stage}" for stage in range(stages)}
-    return tuple(
-        place for place in _PLACES if place.name in steps or not place.name.startswith("shifted_")
+def scale_stages(target: Target, width: int) -> Stages:
+    """Registers of a scaler of numbers of so many bits, which has distances below that."""
+    steps = {f"shifted_{1 << n}" for n in range(max(width, MANTISSA_BITS + 3).bit_length())}
+    known = STAGES["Scaler"][target]
+    return replace(
+        known,
+        places=tuple(
+            place
+            for place in known.places
+            if place.name in steps or not place.name.startswith("shifted_")
+        ),
     )
-
-
-def most_scale_stages(target: Target, width: int) -> int:
-    """Most registers of a scaler of numbers of so many bits."""
-    return len(_places(width)) if target == "fpga" else MOST_SCALE_STAGES
-
-
-def usual_scale_stages(target: Target) -> int:
-    """Registers of a scaler by itself."""
-    return _USUAL_FPGA_STAGES if target == "fpga" else 0
 
 
 def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
@@ -124,25 +90,20 @@ class ScalerConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     width: int = 22
-    quantum_exponent: int = -18
+    quantum_exponent: Annotated[int, within(-64, 64)] = -18
     pipeline: int | None = None
     twos_complement: bool = False
     exponent_bits: int = SUM_BITS
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        target = require_target(self.target)
         width = require_integer("width", self.width, 2, WIDEST_SUM)
-        self._settle(pipeline=usual_scale_stages(target))
+        stages = scale_stages(self.target, width)
+        self._settle(pipeline=stages.usual)
         self._set(
             width=width,
-            quantum_exponent=require_integer("quantum_exponent", self.quantum_exponent, -64, 64),
-            pipeline=require_integer(
-                "pipeline", self.pipeline, 0, most_scale_stages(target, width)
-            ),
+            pipeline=stages.require("pipeline", self.pipeline),
             exponent_bits=require_integer(
                 "exponent_bits", self.exponent_bits, SUM_BITS, SUM_BITS + 1
             ),
@@ -162,9 +123,7 @@ class ScalerConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        if self.target == "fpga":
-            return spread(_places(self.width), self.pipeline)
-        return _BOUNDARIES[self.latency]
+        return scale_stages(self.target, self.width).standing(self.latency)
 
 
 class Scaler(Unit[ScalerConfiguration]):
@@ -185,13 +144,17 @@ class Scaler(Unit[ScalerConfiguration]):
     en : In(1)
         Clock enable, if there are registers.
     value : In(signed(width + 1))
+        The number to be scaled, in quanta.
     negative : In(1)
+        Its sign, where sign and magnitude come instead.
     magnitude : In(width)
+        Its magnitude, likewise.
     block_exponent : In(exponent_bits)
         Sum of the two E8M0 bytes, see `block_exponent`, and of what else scales the block.
     nan : In(1)
         Whether one of them is NaN, see `is_nan_scale`.
     product : Out(32)
+        The scaled number in binary32.
 
     Notes
     -----

@@ -11,26 +11,12 @@ from typing import Literal
 
 from mxsafe.validation import require_integer
 
-__all__ = ["TARGETS", "Place", "Target", "require_target", "spread"]
+__all__ = ["TARGETS", "Place", "Target", "spread"]
 
 Target = Literal["asic", "fpga"]
 _Way = tuple[float, tuple[int, ...]]
 """The longest way between two registers, and where they stand."""
 TARGETS: tuple[Target, Target] = ("asic", "fpga")
-
-
-def require_target(target: object) -> Target:
-    """A target.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    for known in TARGETS:
-        if target == known:
-            return known
-    raise ValueError(f"target must be one of {', '.join(TARGETS)}, not {target!r}")
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,11 @@ class Accumulator(Unit[AccumulatorConfiguration]):
     first : In(1)
         It starts a new sum: it is added to +0.
     partial_sum : In(struct of mantissa, exponent, sign)
+        What is scaled and added.
     scale_a, scale_w : In(8)
         E8M0 bytes of the two blocks.
     acc : Out(32)
+        The binary32 sum.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -149,7 +151,9 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
     first : In(1)
         It starts a new sum: it is added to +0.
     partial_sum : In(32)
+        What is scaled and added.
     acc : Out(32)
+        The binary32 sum.
     """
 
     def ports(self) -> Mapping[str, Member]:

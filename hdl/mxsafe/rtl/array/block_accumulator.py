@@ -12,26 +12,18 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
-from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import STAGES, at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
 
-__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "turn_around"]
-
-
-def turn_around(target: Target) -> int:
-    """Clocks between two sums into one accumulator that an adder has no registers for.
-
-    In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are a
-    memory, that is written behind the adder and read in front of it.
-    """
-    return 2 if target == "fpga" else 1
+__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +78,8 @@ class BlockAccumulatorConfiguration(Configuration):
     groups: Alike = 1
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
-        most = self.macs - turn_around(self.target)
+        fpga = self.target == "fpga"
+        most = self.macs - at(self, "turn around")
         if not fpga:
             most = max(most, 1)
         if not 1 <= self.add_stages <= most:
@@ -96,8 +88,7 @@ class BlockAccumulatorConfiguration(Configuration):
         require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM)
         with about(pipeline="scale_stages"):
             _ = self.scaler
-        most = most_add_stages(self.target)
-        require_integer("add_stages", self.add_stages, 1, most)
+        require_integer("add_stages", self.add_stages, 1, STAGES["Float32Adder"][self.target].most)
 
     @property
     def base(self) -> str:
@@ -107,13 +98,11 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def scaler(self) -> ScalerConfiguration:
         """The scaler of the sums."""
-        return ScalerConfiguration(
+        return self.part(
+            ScalerConfiguration,
             width=self.sum_bits - 1,
-            quantum_exponent=self.quantum_exponent,
             pipeline=self.scale_stages,
             twos_complement=True,
-            exponent_bits=self.exponent_bits,
-            target=self.target,
         )
 
     @property
@@ -124,12 +113,12 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def step_latency(self) -> int:
         """Enabled clocks from `turn` to `steps`."""
-        return self.scale_stages + (2 if self.target == "fpga" else 1)
+        return self.scale_stages + at(self, "step")
 
     @property
     def latency(self) -> int:
         """Enabled clocks from `turn` until `acc` ends with that MAC's accumulator."""
-        return self.step_latency + turn_around(self.target) - 1 + self.add_stages
+        return self.step_latency + at(self, "turn around") - 1 + self.add_stages
 
     @property
     def properties(self) -> Mapping[str, int]:

@@ -8,21 +8,18 @@ from amaranth.hdl import Module, Value
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.arithmetic.float32_adder import USUAL_FPGA_STAGES, most_add_stages
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
 from mxsafe.rtl.arithmetic.scaler import (
     SUM_BITS,
     block_exponent,
     is_nan_scale,
-    most_scale_stages,
-    usual_scale_stages,
+    scale_stages,
 )
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
     BlockAccumulatorConfiguration,
-    turn_around,
 )
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
@@ -42,8 +39,9 @@ from mxsafe.rtl.mac.operand_dot import (
     require_dsp,
     summed_together,
 )
+from mxsafe.rtl.timing import STAGES, at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import PositiveInteger, require_integer
 
 __all__ = ["Exact"]
 
@@ -98,7 +96,7 @@ class Exact(IntegerArithmetic):
     label = "exact"
     shown_if_unusual = frozenset({"target", "paired", "carry_save"})
 
-    accumulators: int = 1
+    accumulators: PositiveInteger = 1
     pipeline: int | None = None
     scale_stages: int | None = None
     add_stages: int | None = None
@@ -109,7 +107,7 @@ class Exact(IntegerArithmetic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fpga = require_target(self.target) == "fpga"
+        fpga = self.target == "fpga"
         self._settle(dsp=fpga, paired=fpga and PairedMultiplierConfiguration.fits(self.formats))
         require_dsp(self.dsp, self.target)
         if self.paired and not fpga:
@@ -118,9 +116,6 @@ class Exact(IntegerArithmetic):
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         if self.carry_save:
             require_carry_save(self.formats, self.target)
-        self._set(
-            accumulators=require_positive_integer("accumulators", self.accumulators),
-        )
 
     def _settle_for(self, shape: UnitShape) -> None:
         if shape.macs % self.accumulators:
@@ -141,23 +136,24 @@ class Exact(IntegerArithmetic):
         least = len(DSP_PLACES) if fpga else 1
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
         macs = self.block_cycles(shape)
-        most_in_adder = macs - turn_around(self.target)
+        turns = at(self, "turn around", of="BlockAccumulator")
+        most_in_adder = macs - turns
         if fpga and most_in_adder < 1:
-            apart = 1 + turn_around(self.target)
+            apart = 1 + turns
             counts = range(1, shape.macs // apart + 1)
             most = max((count for count in counts if shape.macs % count == 0), default=0)
             raise ValueError(
                 f"accumulators must be at most {most} of {shape.macs} MACs with target fpga, where "
                 f"sums into one must come at least {apart} clocks apart, not {self.accumulators}"
             )
+        scaling = scale_stages(self.target, self._sum_bits(shape) - 1)
         self._settle(
-            scale_stages=usual_scale_stages(self.target) or (2 if macs > 2 else 1),
-            add_stages=min(USUAL_FPGA_STAGES if fpga else 3, max(most_in_adder, 1)),
+            scale_stages=scaling.usual or (2 if macs > 2 else 1),
+            add_stages=min(at(self, "add_stages"), max(most_in_adder, 1)),
         )
-        most_scale = most_scale_stages(self.target, self._sum_bits(shape) - 1)
-        most_add = min(most_add_stages(self.target), max(most_in_adder, 1))
+        most_add = min(STAGES["Float32Adder"][self.target].most, max(most_in_adder, 1))
         self._set(
-            scale_stages=_stages("scale_stages", self.scale_stages, 0, most_scale, macs),
+            scale_stages=_stages("scale_stages", self.scale_stages, 0, scaling.most, macs),
             add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
         )
         self._require_block(shape)
@@ -204,16 +200,12 @@ class Exact(IntegerArithmetic):
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
-        return OperandDotConfiguration(
-            formats=self.formats,
+        return self.part(
+            OperandDotConfiguration,
             lanes=lanes,
-            pipeline=self.pipeline,
-            dsp=self.dsp,
-            target=self.target,
             paired=bool(self.paired),
             together=self._together(lanes),
             late=self._late(lanes),
-            carry_save=self.carry_save,
         )
 
     def multiply(
@@ -276,18 +268,15 @@ class Exact(IntegerArithmetic):
         dot, macs = self.mac(shape.lanes), self.block_cycles(shape)
         assert self.scale_stages is not None
         assert self.add_stages is not None
-        return BlockAccumulatorConfiguration(
+        return self.part(
+            BlockAccumulatorConfiguration,
             macs=macs,
             halves=dot.half_count,
             half_bits=dot.half_bits,
             sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
-            scale_stages=self.scale_stages,
-            add_stages=self.add_stages,
             shown=shape.columns if by_row else macs,
             exponent_bits=SUM_BITS + bool(self.offset_width),
-            target=self.target,
-            carry_save=self.carry_save,
             groups=self._groups(shape) if self.accumulators == 1 else 1,
         )
 
@@ -371,7 +360,7 @@ class Exact(IntegerArithmetic):
         scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
         scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
         cycles = left = self._dot_latency + 1  # from the look-up to the turn
-        looked_up = int(self.target == "fpga")  # whether it has a clock of its own
+        looked_up = at(self, "scales")
         if looked_up:
             cycles = left = left - 1
             scale_a = delayed(m, beat.en, f"scale_a_{number}_chosen", scale_a, 1)

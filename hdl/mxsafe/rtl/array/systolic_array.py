@@ -57,7 +57,6 @@ class SystolicArrayConfiguration(Configuration):
     gated: bool = True
 
     def __post_init__(self) -> None:
-        self._set(gated=bool(self.gated))
         self._set(arithmetic=self.arithmetic.settled(self.shape.unit))
         whole_bytes("s_axis_a", self.operand("a"))
         whole_bytes("s_axis_w", self.operand("w"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Module, Value
 
@@ -10,7 +10,7 @@ from mxsafe.formats import E8M0, FormatSet
 from mxsafe.products import USUAL_INNER, USUAL_WINDOW
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
-from mxsafe.rtl.arithmetic.scaler import MOST_SCALE_STAGES, block_exponent, is_nan_scale
+from mxsafe.rtl.arithmetic.scaler import block_exponent, is_nan_scale
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
 from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
@@ -24,8 +24,9 @@ from mxsafe.rtl.mac.operand_dot import (
     late_bits,
     summed_together,
 )
+from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer, require_positive_integer
+from mxsafe.validation import Long, require_positive_integer, within
 
 __all__ = ["Window"]
 
@@ -65,7 +66,7 @@ class Window(IntegerArithmetic):
     window: int = USUAL_WINDOW
     inner: Long = USUAL_INNER
     pipeline: int | None = None
-    scale_stages: int = 2
+    scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,10 +76,7 @@ class Window(IntegerArithmetic):
                     f"format_{side} must be a single one for arithmetic window, "
                     f"not the set {fmt.name}"
                 )
-        self._set(
-            inner=require_positive_integer("inner", self.inner),
-            scale_stages=require_integer("scale_stages", self.scale_stages, 0, MOST_SCALE_STAGES),
-        )
+        self._set(inner=require_positive_integer("inner", self.inner))
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
     def _settle_for(self, shape: UnitShape) -> None:
@@ -111,10 +109,9 @@ class Window(IntegerArithmetic):
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
         """Configuration of a MAC."""
-        return OperandDotConfiguration(
-            formats=self.formats,
+        return self.part(
+            OperandDotConfiguration,
             lanes=lanes,
-            pipeline=self.pipeline,
             together=summed_together(self.formats, lanes),
             late=late_bits(self.formats, lanes) if self.pipeline == 1 else 0,
         )

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.frames import (
-    MOST_WORDS,
-    REQUEST_HEADER_BYTES,
-    REQUEST_MARK,
-    WORD_BYTES,
-)
+from mxsafe.machine.frames import MOST_WORDS, REQUEST_HEADER_BYTES, REQUEST_MARK, WORD_BYTES
 from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps

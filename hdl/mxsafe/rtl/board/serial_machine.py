@@ -77,7 +77,7 @@ class SerialMachineConfiguration(Configuration):
         own = [(name, getattr(self, name)) for name in names]
         usual = SerialMachineConfiguration.__dataclass_fields__
         return [
-            *differing_sizes(self.machine),
+            *differing_sizes(vars(self.machine)),
             *(part_of_name(name, value) for name, value in own if value != usual[name].default),
         ]
 
@@ -107,7 +107,7 @@ class SerialMachineConfiguration(Configuration):
     @property
     def bridge(self) -> SerialBridgeConfiguration:
         """What does what a host asks for."""
-        return SerialBridgeConfiguration(memory_bytes=self.memory_bytes, patience=self.patience)
+        return self.part(SerialBridgeConfiguration)
 
     @property
     def receiver(self) -> UartReceiverConfiguration:

@@ -178,9 +178,8 @@ class Ulx3sConfiguration(Configuration):
     @property
     def inside(self) -> SerialMachineConfiguration:
         """All but clock and pins."""
-        return SerialMachineConfiguration(
-            machine=self.machine,
-            memory_bytes=self.memory_bytes,
+        return self.part(
+            SerialMachineConfiguration,
             divisor=round(Fraction(self.hertz, self.baud)),
             patience=self.hertz * self.patience_ms // 1000,
         )

@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower
 
 __all__ = ["BF16Mac", "BF16MacConfiguration", "BF16Multiplier"]
 
@@ -114,7 +114,6 @@ class BF16MacConfiguration(Configuration):
     pipeline: int | None = None
 
     def __post_init__(self) -> None:
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
         coarse, fine = self._boundaries
         self._settle(pipeline=min(_USUAL_STAGES, len(coarse)))
         self._set(pipeline=check_pipeline(self.pipeline, fine))

@@ -75,9 +75,11 @@ class Decoder(Unit[DecoderConfiguration]):
     code : In(width)
         Element code.
     sign : Out(1)
+        Its sign.
     exponent : Out
         Biased so that the largest exponent of the format is the largest code (MXSF: 4 bits).
     significand : Out(mantissa bits + 1)
+        With the leading one.
     nan : Out(1)
         Only of a format with codes for NaN or Inf: the code is one; `exponent` and `significand`
         are then 0.

@@ -21,14 +21,10 @@ from mxsafe.rtl.arithmetic.bits import (
     select,
     truncated,
 )
-from mxsafe.rtl.arithmetic.dsp_multiplier import (
-    DSP_BITS,
-    DspMultiplier,
-    DspMultiplierConfiguration,
-)
+from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier, DspMultiplierConfiguration
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
 from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
@@ -161,9 +157,6 @@ class OperandMultiplierConfiguration(Configuration):
     complemented: bool = False
     reset: bool = False
 
-    def __post_init__(self) -> None:
-        require_target(self.target)
-
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers stand."""
@@ -226,6 +219,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     significands : In
         Their product, of operands three clocks before, if it comes from outside.
     sign : Out(1)
+        Sign of the product.
     magnitude : Out
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     term : Out(signed), plus : Out(1)
@@ -541,6 +535,7 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
     w : In
         The significand of the column.
     products : Out(array of 2)
+        The product with each of the two.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -99,9 +99,11 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     Attributes
     ----------
     code : In(width)
+        Code of an element.
     member : In(members)
         Only of a set: one-hot, the format of the code.
     sign : Out(1)
+        Its sign.
     shift : Out
         At least 1 (MXSF: 3 bits, 1..7). Only without a factor.
     distance : Out
@@ -270,7 +272,7 @@ class LaneDecoderConfiguration(Configuration):
     @property
     def decoder(self) -> OperandDecoderConfiguration:
         """The decoder of one code."""
-        return OperandDecoderConfiguration(format=self.format, factor=self.factor, nan=self.nan)
+        return self.part(OperandDecoderConfiguration)
 
     @property
     def layout(self) -> data.StructLayout:
@@ -289,6 +291,7 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     Attributes
     ----------
     codes : In(array of codes)
+        Codes of elements.
     mode : In
         Only of a set of formats: which of them the codes have, see `FormatSet`. What is no mode
         stands for the first.

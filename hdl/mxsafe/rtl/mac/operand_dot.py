@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.signed_sum import (
     add_pairs_with_carry,
     add_without_carries,
 )
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
@@ -29,7 +29,7 @@ from mxsafe.rtl.mac.multiplier import (
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two
+from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
 __all__ = [
     "OperandDot",
@@ -103,12 +103,11 @@ class OperandDotConfiguration(Configuration):
     target: Target = "asic"
     paired: bool = False
     together: AlikePower | None = None
-    late: int = 0
+    late: Annotated[int, within(0, _MOST_LATE)] = 0
     carry_save: bool = False
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        fpga = self.target == "fpga"
         usual = self.lanes if self.carry_save else max(self.lanes // 2, 1)
         self._settle(dsp=fpga, together=usual)
         if self.carry_save:
@@ -128,7 +127,6 @@ class OperandDotConfiguration(Configuration):
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
         is_plain = fpga or self.formats.has_integers or together == 1
-        self._set(late=require_integer("late", self.late, 0, _MOST_LATE))
         if self.late and (is_plain or self.carry_save):
             raise ValueError(
                 "late must be 0 with target fpga, integers, carry_save or one product in a sum, "

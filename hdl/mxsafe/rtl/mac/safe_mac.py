@@ -14,7 +14,7 @@ from mxsafe.rtl.arithmetic.packing import Packer, float_layout
 from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
-from mxsafe.rtl.arithmetic.target import Target, require_target, spread
+from mxsafe.rtl.arithmetic.target import Target, spread
 from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
@@ -24,13 +24,11 @@ from mxsafe.rtl.mac.multiplier import (
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, require_power_of_two
+from mxsafe.validation import AlikePower
 
 __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
-
-_USUAL_STAGES = 3
-_USUAL_FPGA_STAGES = 16
 
 
 def mac_base(base: str, formats: OperandFormats) -> str:
@@ -77,8 +75,6 @@ class SafeMacConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target"})
-
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -88,11 +84,9 @@ class SafeMacConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.formats.float_elements  # which refuses integers
-        fpga = require_target(self.target) == "fpga"
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        fpga = self.target == "fpga"
         self._settle(dsp=fpga)
-        usual = _USUAL_FPGA_STAGES if fpga else _USUAL_STAGES
-        self._settle(pipeline=min(usual, len(self.places)))
+        self._settle(pipeline=min(at(self, "usual"), len(self.places)))
         least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(
             pipeline=check_pipeline(self.pipeline, self.places, least),
@@ -136,8 +130,8 @@ class SafeMacConfiguration(Configuration):
     @property
     def multiplier(self) -> RoundingMultiplierConfiguration:
         """The multiplier of a lane."""
-        return RoundingMultiplierConfiguration(
-            formats=self.formats, sum_format=self.sum_format, finite=self.finite, dsp=bool(self.dsp)
+        return self.part(
+            RoundingMultiplierConfiguration, sum_format=self.sum_format, dsp=bool(self.dsp)
         )
 
     @property
@@ -160,6 +154,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     a, w : In(array of `lanes` codes)
         Lane ``i`` in bits ``[width*i +: width]``.
     partial_sum : Out(struct of mantissa, exponent, sign)
+        The dot product.
     nan : Out(1)
         Only of formats with codes for NaN or Inf, unless `finite`: one of the operands that
         `partial_sum` belongs to is one.

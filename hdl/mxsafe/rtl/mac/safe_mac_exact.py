@@ -11,7 +11,7 @@ from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import DSP_PLACES
 from mxsafe.rtl.mac.operand import SIDES, factor_of
@@ -19,7 +19,7 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import AlikePower, about, require_power_of_two
+from mxsafe.validation import AlikePower, about
 
 __all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
 
@@ -56,8 +56,6 @@ class SafeMacExactConfiguration(Configuration):
     """
 
     unnamed = frozenset({"formats"})
-    shown_if_unusual = frozenset({"target"})
-
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -65,8 +63,7 @@ class SafeMacExactConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        fpga = require_target(self.target) == "fpga"
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
+        fpga = self.target == "fpga"
         boundaries = self.boundaries
         usual = len(boundaries) if fpga else min(_USUAL_STAGES, len(boundaries))
         self._settle(pipeline=usual, dsp=fpga)
@@ -95,13 +92,10 @@ class SafeMacExactConfiguration(Configuration):
     @property
     def dot(self) -> OperandDotConfiguration:
         """What multiplies and adds: all but the last addition, and the registers before that."""
-        return OperandDotConfiguration(
-            formats=self.formats,
-            lanes=self.lanes,
+        return self.part(
+            OperandDotConfiguration,
             pipeline=self.latency - 1,
-            dsp=self.dsp,
             reset=True,
-            target=self.target,
         )
 
     @property

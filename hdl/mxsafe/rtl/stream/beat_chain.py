@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import gated_or
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer, require_positive_integer
+from mxsafe.validation import PositiveInteger, within
 
 __all__ = ["MOST_STAGES", "BeatChain", "BeatChainConfiguration"]
 
@@ -38,16 +38,9 @@ class BeatChainConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    stages: int = 4
-    lane_bits: int = 192
-    largest_bits: int = 8
-
-    def __post_init__(self) -> None:
-        self._set(
-            stages=require_integer("stages", self.stages, 1, MOST_STAGES),
-            lane_bits=require_positive_integer("lane_bits", self.lane_bits),
-            largest_bits=require_positive_integer("largest_bits", self.largest_bits),
-        )
+    stages: Annotated[int, within(1, MOST_STAGES)] = 4
+    lane_bits: PositiveInteger = 192
+    largest_bits: PositiveInteger = 8
 
     @property
     def base(self) -> str:

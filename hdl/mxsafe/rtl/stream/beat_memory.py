@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["BeatMemory", "BeatMemoryConfiguration"]
 
@@ -31,14 +31,10 @@ class BeatMemoryConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    beat_bits: int = 512
-    depth: int = 512
+    beat_bits: PositiveInteger = 512
+    depth: PositiveInteger = 512
 
     def __post_init__(self) -> None:
-        self._set(
-            beat_bits=require_positive_integer("beat_bits", self.beat_bits),
-            depth=require_positive_integer("depth", self.depth),
-        )
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -22,8 +22,9 @@ from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_integer, require_positive_integer
+from mxsafe.validation import Alike, require_integer
 
 __all__ = ["SHAPES", "BlockConverter", "BlockConverterConfiguration"]
 
@@ -79,12 +80,9 @@ class BlockConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        require_target(self.target)
-        self._set(paced=bool(self.paced))
         if self.paced and self.target != "fpga":
             raise ValueError(f"paced must be False for target {self.target}, not True")
         Alignment.of(self.format)
-        self._set(width=require_positive_integer("width", self.width), shapes=tuple(self.shapes))
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
             raise ValueError(
                 f"shapes must be one or both of {', '.join(SHAPES)}, "
@@ -104,7 +102,7 @@ class BlockConverterConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a block to its first codes, if no other block waits."""
-        return self.replay.latency + (3 if self.target == "fpga" else 1)
+        return self.replay.latency + 1 + at(self, "entry") + at(self, "waiting")
 
     @property
     def alignment(self) -> Alignment:
@@ -152,13 +150,13 @@ class BlockConverterConfiguration(Configuration):
     @property
     def replay(self) -> RowReplayConfiguration:
         """Where blocks wait."""
-        return RowReplayConfiguration(
+        return self.part(
+            RowReplayConfiguration,
             beat_bits=-(-self.lane.size * self.width // 8) * 8,
             depth=_BLOCKS_OF_ROOM * (1 << (self.longest - 1).bit_length()),
             passes=1,
             rows=_BLOCKS_HELD,
             summary_bits=self.summary.size,
-            target=self.target,
         )
 
 
@@ -246,9 +244,14 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             replay.s_axis.tvalid.eq(entry.valid),
             entry.ready.eq(replay.s_axis.tready),
         ]
-        source: Any = replay.m_axis
-        if self.config.target == "fpga":
-            source = sliced(m, platform, "slice_waiting", source, halved=self.config.paced)
+        source = sliced(
+            m,
+            platform,
+            "slice_waiting",
+            replay.m_axis,
+            halved=self.config.paced,
+            registers=at(self.config, "waiting"),
+        )
         self._encode(m, platform, source)
         return m
 
@@ -275,7 +278,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             Cat(*groups),
             self.s_axis.tlast,
         )
-        if config.target == "asic":
+        if not at(config, "entry"):
             return _Entry(self.s_axis.tvalid, self.s_axis.tready, *parts)
         unit = RegisterSlice(bits=len(Cat(*parts)), halved=config.paced)
         place(m, platform, "slice_entry", unit)
@@ -369,7 +372,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         )
         moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
         m.d.comb += [
-            source.tready.eq(moves if config.target == "fpga" else moves & ~ResetSignal()),
+            source.tready.eq(moves if at(config, "waiting") else moves & ~ResetSignal()),
             self.m_axis.tvalid.eq(valid),
             self.m_axis.tlast.eq(last),
             self.m_axis.tuser.block_last.eq(block_last),

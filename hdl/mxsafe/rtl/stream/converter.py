@@ -10,13 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
-from mxsafe.rtl.arithmetic.bits import (
-    any_of,
-    leading_one,
-    named,
-    ones_below_leading,
-    truncated,
-)
+from mxsafe.rtl.arithmetic.bits import any_of, leading_one, named, ones_below_leading, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
@@ -108,7 +102,6 @@ class ConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        self._set(width=require_positive_integer("width", self.width))
         source_format(self.source)
         self._settle(block=self.format.block)
         if not isinstance(self.block, int):

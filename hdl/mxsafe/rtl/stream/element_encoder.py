@@ -59,11 +59,13 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
     Attributes
     ----------
     sign : In(1)
+        Sign of the element.
     binade : In(signed)
         At most that of the largest element; from one below the lowest on the element is zero.
     fraction : In(mantissa bits + 2)
         As `FloatNormaliser` gives it.
     code : Out(width)
+        Its code.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -84,11 +84,14 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
     Attributes
     ----------
     word : In(width)
+        A floating-point number.
     sign : Out(1)
+        Its sign.
     exponent : Out(signed)
         Biased as in the word, with `subnormal` still to be added: whatever adds next has room for a
         carry.
     subnormal : Out(1)
+        The word is a subnormal number.
     fraction : Out(mantissa bits of the element + 2)
         Below the leading one: mantissa, guard bit, and in bit 0 whether anything is lower.
 

@@ -8,10 +8,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_positive_integer
+from mxsafe.validation import Alike
 
 __all__ = ["LargestExponent", "LargestExponentConfiguration"]
 
@@ -39,15 +39,6 @@ class LargestExponentConfiguration(Configuration):
     bits: Alike = 8
     target: Target = "asic"
 
-    shown_if_unusual = frozenset({"target"})
-
-    def __post_init__(self) -> None:
-        require_target(self.target)
-        self._set(
-            count=require_positive_integer("count", self.count),
-            bits=require_positive_integer("bits", self.bits),
-        )
-
     @property
     def base(self) -> str:
         """Name of the module in its usual configuration."""
@@ -63,7 +54,9 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     Attributes
     ----------
     fields : In(array of numbers)
+        Exponents without a sign.
     largest : Out(bits)
+        The largest of them.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -13,7 +13,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, require_positive_integer
 
 __all__ = ["OperandPacker", "OperandPackerConfiguration"]
 
@@ -49,10 +49,6 @@ class OperandPackerConfiguration(Configuration):
     groups: int | None = None
 
     def __post_init__(self) -> None:
-        self._set(
-            width=require_positive_integer("width", self.width),
-            lanes=require_power_of_two("lanes", self.lanes),
-        )
         self._settle(groups=self.width)
         self._set(groups=require_positive_integer("groups", self.groups))
         if self.width % self.scales:

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 __all__ = ["RegisterSlice", "RegisterSliceConfiguration", "sliced"]
 
@@ -33,11 +33,8 @@ class RegisterSliceConfiguration(Configuration):
         If `bits` is not a positive integer.
     """
 
-    bits: int = 64
+    bits: PositiveInteger = 64
     halved: bool = False
-
-    def __post_init__(self) -> None:
-        self._set(bits=require_positive_integer("bits", self.bits), halved=bool(self.halved))
 
     @property
     def base(self) -> str:
@@ -110,6 +107,7 @@ def sliced(
     source: Any,
     *,
     halved: bool = False,
+    registers: int = 1,
     left_out: Collection[str] = (),
 ) -> Any:
     """A stream through a `RegisterSlice`.
@@ -126,6 +124,8 @@ def sliced(
         What has `valid` and `ready`, or `tvalid` and `tready`; all other members go along.
     halved : bool
         See `RegisterSliceConfiguration`.
+    registers : int
+        0 for none: then it is the stream itself.
     left_out : Collection of str
         Members that nobody needs.
 
@@ -134,6 +134,8 @@ def sliced(
     interface
         The stream behind it, with the same members.
     """
+    if not registers:
+        return source
     members = source.signature.members
     valid, ready = ("tvalid", "tready") if "tvalid" in members else ("valid", "ready")
     others = [member for member in members if member not in (valid, ready, *left_out)]

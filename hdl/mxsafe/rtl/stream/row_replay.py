@@ -8,18 +8,13 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import (
-    Alike,
-    about,
-    require_count,
-    require_positive_integer,
-    require_power_of_two,
-)
+from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
 
 __all__ = ["RowReplay", "RowReplayConfiguration"]
 
@@ -54,22 +49,15 @@ class RowReplayConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
-    beat_bits: int = 512
-    depth: int = 512
-    passes: int = 2
+    beat_bits: PositiveInteger = 512
+    depth: PowerOfTwo = 512
+    passes: PositiveInteger = 2
     rows: Alike = 2
-    summary_bits: int = 32
+    summary_bits: Count = 32
     may_skip: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        require_target(self.target)
-        self._set(depth=require_power_of_two("depth", self.depth))
-        for name in ("beat_bits", "passes", "rows"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
-        self._set(summary_bits=require_count("summary_bits", self.summary_bits))
         with about(s_axis_tdata="beat_bits"):
             whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
@@ -85,12 +73,12 @@ class RowReplayConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first beat out, if no other row waits."""
-        return 3 if self.target == "fpga" else 2
+        return 2 + at(self, "rows")
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
         """Where beats wait."""
-        return BeatMemoryConfiguration(beat_bits=self.beat_bits, depth=self.depth)
+        return self.part(BeatMemoryConfiguration)
 
     @property
     def entry(self) -> data.StructLayout:
@@ -174,9 +162,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
         m.d.comb += [
-            self.s_axis.tready.eq(
-                has_room if config.target == "fpga" else has_room & ~ResetSignal()
-            ),
+            self.s_axis.tready.eq(has_room if at(config, "rows") else has_room & ~ResetSignal()),
             memory.write_en.eq(taken),
             memory.write_address.eq(address),
             memory.write_data.eq(self.s_axis.tdata),
@@ -194,7 +180,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         summary = self.s_axis.tuser if config.summary_bits else Const(0, 0)
         newest = Cat(address, overlong, summary)
         enters, known = row_taken, complete
-        if config.target == "fpga":
+        if at(config, "rows"):
             enters, newest, known = self._hold(m, row_taken, newest, done)
         with m.If(enters):
             m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))

@@ -11,7 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_positive_integer
+from mxsafe.validation import Alike
 
 __all__ = ["Transposer", "TransposerConfiguration"]
 
@@ -38,10 +38,6 @@ class TransposerConfiguration(Configuration):
     element_bits: Alike = 8
 
     def __post_init__(self) -> None:
-        self._set(
-            size=require_positive_integer("size", self.size),
-            element_bits=require_positive_integer("element_bits", self.element_bits),
-        )
         whole_bytes("s_axis", self.row)
 
     @property

@@ -21,7 +21,7 @@ from mxsafe.rtl.vector.function_lane import (
     short_name,
     usual_stages,
 )
-from mxsafe.validation import Alike, Names, require_integer, require_positive_integer
+from mxsafe.validation import Alike, Names, require_integer
 
 __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 
@@ -69,7 +69,6 @@ class ActivationConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
-        self._set(width=require_positive_integer("width", self.width))
         usual = 0 if self.functions == "relu" else usual_stages(self.functions)
         self._settle(pipeline=usual)
         most = most_stages(self.functions)
@@ -120,6 +119,7 @@ class Activation(Unit[ActivationConfiguration]):
     values : In(array of 32)
         Binary32 numbers.
     results : Out(array of 32)
+        The function of each of them.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -216,7 +216,9 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         alone. Lanes can share registers before that. Each has the last one for itself, a bit for
         each function: it chooses many rows.
     value : In(32)
+        A binary32 number.
     result : Out(32)
+        The function of it.
     """
 
     def __init__(

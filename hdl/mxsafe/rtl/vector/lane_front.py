@@ -10,11 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import any_of, named, truncated
-from mxsafe.rtl.arithmetic.float_steps import (
-    EXPONENT_BITS,
-    MANTISSA_BITS,
-    leading_one_and_zeros,
-)
+from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS, leading_one_and_zeros
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.vector.polynomial import columns, product_rows, slope_at
 from mxsafe.rtl.vector.segments import Segment, Segments

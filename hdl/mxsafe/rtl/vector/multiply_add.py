@@ -6,25 +6,17 @@ from dataclasses import dataclass
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.float32_adder import Float32Adder, most_add_stages
-from mxsafe.rtl.arithmetic.float32_multiplier import (
-    FPGA_MULTIPLY_STAGES,
-    MOST_MULTIPLY_STAGES,
-    Float32Multiplier,
-)
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
+from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import STAGES, at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_integer
 
 __all__ = ["MultiplyAdd", "MultiplyAddConfiguration"]
 
-_USUAL_STAGES: Mapping[Target, dict[str, int]] = {
-    "asic": {"multiply_stages": 2, "add_stages": 1},
-    "fpga": {"multiply_stages": FPGA_MULTIPLY_STAGES, "add_stages": 6},
-}
-"""Registers within multiplier and adder: for an FPGA those of 100 MHz in an ECP5."""
+_UNITS = {"multiply_stages": "Float32Multiplier", "add_stages": "Float32Adder"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +43,6 @@ class MultiplyAddConfiguration(Configuration):
 
     multiply: bool = True
     add: bool = True
-    shown_if_unusual = frozenset({"target"})
-
     multiply_stages: int | None = None
     add_stages: int | None = None
     late_addend: bool = False
@@ -61,16 +51,10 @@ class MultiplyAddConfiguration(Configuration):
     def __post_init__(self) -> None:
         if not self.multiply and not self.add:
             raise ValueError("multiply or add must be set")
-        usual = _USUAL_STAGES[require_target(self.target)]
+        usual = {name: at(self, name) for name in _UNITS}
         self._settle(**usual)
-        fpga = self.target == "fpga"
-        most = {
-            "multiply_stages": FPGA_MULTIPLY_STAGES if fpga else MOST_MULTIPLY_STAGES,
-            "add_stages": most_add_stages(self.target),
-        }
-        least = {"multiply_stages": FPGA_MULTIPLY_STAGES if fpga else 0, "add_stages": 0}
-        for name, limit in most.items():
-            self._set(**{name: require_integer(name, getattr(self, name), least[name], limit)})
+        for name, unit in _UNITS.items():
+            self._set(**{name: STAGES[unit][self.target].require(name, getattr(self, name))})
         # What is not there has the usual number, so that equal hardware has one name.
         if not self.multiply:
             self._set(multiply_stages=usual["multiply_stages"])
@@ -113,6 +97,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
     en : In(1)
         Clock enable of all registers.
     x : In(32)
+        A binary32 number.
     factor : In(32)
         If there is a multiplier.
     addend : In(32)

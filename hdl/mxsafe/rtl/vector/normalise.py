@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -14,6 +13,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
 
@@ -36,23 +36,12 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
     @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first result, without stalls, at most."""
-        return self.replay.latency + self.core.latency + (1 if self.target == "fpga" else 0)
+        return self.replay.latency + self.core.latency + at(self, "rows")
 
     @property
     def core(self) -> NormaliseCoreConfiguration:
         """What takes the rows that wait in memory."""
-        return NormaliseCoreConfiguration(
-            lanes=self.lanes,
-            along=self.along,
-            centre=self.centre,
-            gain=self.gain,
-            bias=self.bias,
-            depth=self.depth,
-            statistics=self.statistics,
-            optional=self.optional,
-            dividers=self.dividers,
-            target=self.target,
-        )
+        return self.part(NormaliseCoreConfiguration)
 
 
 class Normalise(Unit[NormaliseConfiguration]):
@@ -90,9 +79,7 @@ class Normalise(Unit[NormaliseConfiguration]):
         replay, core = RowReplay(config.replay), NormaliseCore(config.core)
         place(m, platform, "replay", replay)
         place(m, platform, "core", core)
-        waiting: Any = replay.m_axis
-        if config.target == "fpga":
-            waiting = sliced(m, platform, "slice", waiting)
+        waiting = sliced(m, platform, "slice", replay.m_axis, registers=at(config, "rows"))
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
         summary = Cat(self._largest(m, platform, row, taken) for row in range(config.rows))
         m.d.comb += [

@@ -80,11 +80,9 @@ class NormaliseBackwardConfiguration(Configuration):
     @property
     def rows(self) -> SummedRowsConfiguration:
         """What stores rows and adds them up."""
-        return SummedRowsConfiguration(
-            lanes=self.lanes,
+        return self.part(
+            SummedRowsConfiguration,
             totals=self.centre,
-            depth=self.depth,
-            partials=self.partials,
             summary_bits=32,
         )
 

@@ -17,13 +17,9 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.rtl.vector.normalise_lane import (
-    SQUARE_BITS,
-    NormaliseLane,
-    NormaliseLaneConfiguration,
-)
+from mxsafe.rtl.vector.normalise_lane import SQUARE_BITS, NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
@@ -70,14 +66,12 @@ class NormaliseCoreConfiguration(Configuration):
         If a parameter is not as above, or the longest row has more than 8,192 values.
     """
 
-    shown_if_unusual = frozenset({"target"})
-
     lanes: AlikePower = 16
     along: Literal["lanes", "beats"] = "lanes"
     centre: bool = True
     gain: bool = False
     bias: bool = False
-    depth: int = 512
+    depth: PowerOfTwo = 512
     statistics: bool = False
     optional: bool = False
     dividers: Alike = 1
@@ -85,11 +79,8 @@ class NormaliseCoreConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
-        self._set(lanes=require_power_of_two("lanes", self.lanes))
-        self._set(depth=require_power_of_two("depth", self.depth))
         if self.along not in ALONG:
             raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
-        self._set(dividers=require_positive_integer("dividers", self.dividers))
         if self.rows % self.dividers:
             raise ValueError(
                 f"dividers must divide the {self.rows} rows side by side, not {self.dividers}"
@@ -152,20 +143,15 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def lane(self) -> NormaliseLaneConfiguration:
         """What every value passes through."""
-        return NormaliseLaneConfiguration(
-            centre=self.centre, gain=self.gain, optional=self.optional, target=self.target
-        )
+        return self.part(NormaliseLaneConfiguration)
 
     @property
     def row(self) -> NormaliseRowConfiguration:
         """What finds what the values of a row share."""
-        return NormaliseRowConfiguration(
-            centre=self.centre,
+        return self.part(
+            NormaliseRowConfiguration,
             rows=self.rows // self.dividers,
             span=self.lanes // self.rows,
-            depth=self.depth,
-            statistics=self.statistics,
-            optional=self.optional,
             base_offset=self.lane.base_offset,
         )
 

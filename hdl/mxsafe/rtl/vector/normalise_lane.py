@@ -14,7 +14,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.arithmetic.target import Target, require_target
+from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
@@ -80,10 +80,7 @@ class NormaliseLaneConfiguration(Configuration):
     optional: bool = False
     target: Target = "asic"
 
-    shown_if_unusual = frozenset({"target"})
-
     def __post_init__(self) -> None:
-        require_target(self.target)
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
@@ -25,13 +26,7 @@ from mxsafe.rtl.vector.normalise_lane import (
     RECIPROCAL_BITS,
     SQUARE_BITS,
 )
-from mxsafe.validation import (
-    Alike,
-    AlikePower,
-    require_integer,
-    require_positive_integer,
-    require_power_of_two,
-)
+from mxsafe.validation import Alike, AlikePower, PositiveInteger, within
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 
@@ -84,16 +79,12 @@ class NormaliseRowConfiguration(Configuration):
     centre: bool = True
     rows: Alike = 1
     span: AlikePower = 16
-    depth: int = 512
+    depth: PositiveInteger = 512
     statistics: bool = False
     optional: bool = False
-    base_offset: int = 0
+    base_offset: Annotated[int, within(-1, 1)] = 0
 
     def __post_init__(self) -> None:
-        for name in ("rows", "depth"):
-            self._set(**{name: require_positive_integer(name, getattr(self, name))})
-        self._set(span=require_power_of_two("span", self.span))
-        self._set(base_offset=require_integer("base_offset", self.base_offset, -1, 1))
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
 

@@ -8,13 +8,14 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.float32_adder import MOST_ADD_STAGES, Float32Adder
+from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import AlikePower, require_integer, require_power_of_two
+from mxsafe.validation import AlikePower, require_integer
 
 __all__ = ["RowDot", "RowDotConfiguration"]
 
@@ -49,13 +50,9 @@ class RowDotConfiguration(Configuration):
     add_stages: int = 1
 
     def __post_init__(self) -> None:
-        self._set(
-            lanes=require_power_of_two("lanes", self.lanes),
-            partials=require_power_of_two("partials", self.partials),
-        )
         if self.partials == 1:
             raise ValueError("partials must be a power of two from 2 on, not 1")
-        most = min(MOST_ADD_STAGES, self.partials - 1)
+        most = min(STAGES["Float32Adder"]["asic"].most, self.partials - 1)
         self._set(
             multiply_stages=self.lane.multiply_stages,
             add_stages=require_integer("add_stages", self.add_stages, 0, most),

@@ -12,6 +12,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfiguration
@@ -47,8 +48,6 @@ class SoftmaxConfiguration(Configuration):
     depth: int = 512
     target: Target = "asic"
 
-    shown_if_unusual = frozenset({"target"})
-
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes, depth=self.replay.depth)
 
@@ -61,8 +60,7 @@ class SoftmaxConfiguration(Configuration):
     def latency(self) -> int:
         """Clocks from the last beat of a first row that fills the memory to its results."""
         core = self.core
-        slices = 1 if self.target == "fpga" else 0
-        waits = self.replay.latency + slices + self.depth
+        waits = self.replay.latency + at(self, "rows") + self.depth
         return waits + sum(core.pauses) - core.rest + core.latency
 
     @property
@@ -73,12 +71,12 @@ class SoftmaxConfiguration(Configuration):
     @property
     def core(self) -> SoftmaxCoreConfiguration:
         """What computes."""
-        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along, target=self.target)
+        return self.part(SoftmaxCoreConfiguration)
 
     @property
     def entry(self) -> SoftmaxEntryConfiguration:
         """What comes before the memory."""
-        return SoftmaxEntryConfiguration(lanes=self.lanes, along=self.along)
+        return self.part(SoftmaxEntryConfiguration)
 
     @property
     def replay(self) -> RowReplayConfiguration:
@@ -135,9 +133,7 @@ class Softmax(Unit[SoftmaxConfiguration]):
             place(m, platform, name, unit)
         _connect(m, self.s_axis, entry.s_axis)
         _connect(m, entry.m_axis, replay.s_axis)
-        waiting: Any = replay.m_axis
-        if config.target == "fpga":
-            waiting = sliced(m, platform, "slice", waiting)
+        waiting = sliced(m, platform, "slice", replay.m_axis, registers=at(config, "rows"))
         _connect(m, waiting, core.s_axis)
         _connect(m, core.m_axis, self.m_axis)
         m.d.comb += [

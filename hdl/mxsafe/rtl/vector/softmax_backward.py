@@ -71,9 +71,7 @@ class SoftmaxBackwardConfiguration(Configuration):
     @property
     def rows(self) -> SummedRowsConfiguration:
         """What stores rows and adds up products."""
-        return SummedRowsConfiguration(
-            lanes=self.lanes, along=self.along, depth=self.depth, partials=self.partials
-        )
+        return self.part(SummedRowsConfiguration)
 
     @property
     def subtract(self) -> MultiplyAddConfiguration:

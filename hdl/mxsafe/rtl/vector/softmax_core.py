@@ -28,7 +28,7 @@ from mxsafe.rtl.vector.softmax_logarithm import (
     SoftmaxLogarithmConfiguration,
 )
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import Alike, require_positive_integer
+from mxsafe.validation import Alike
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
@@ -65,10 +65,7 @@ class SoftmaxCoreConfiguration(Configuration):
     along: Literal["lanes", "beats"] = "lanes"
     target: Target = "asic"
 
-    shown_if_unusual = frozenset({"target"})
-
     def __post_init__(self) -> None:
-        self._set(lanes=require_positive_integer("lanes", self.lanes))
         if self.along not in ALONG:
             raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
 

@@ -60,7 +60,7 @@ class SoftmaxEntryConfiguration(Configuration):
     @property
     def core(self) -> SoftmaxCoreConfiguration:
         """What the rows are for."""
-        return SoftmaxCoreConfiguration(lanes=self.lanes, along=self.along)
+        return self.part(SoftmaxCoreConfiguration)
 
     @property
     def controls(self) -> data.StructLayout:

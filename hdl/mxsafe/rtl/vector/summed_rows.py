@@ -14,7 +14,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.row_dot import RowDot, RowDotConfiguration
-from mxsafe.validation import require_count
+from mxsafe.validation import Count
 
 __all__ = ["ALONG", "SummedRows", "SummedRowsConfiguration"]
 
@@ -55,7 +55,7 @@ class SummedRowsConfiguration(Configuration):
     totals: bool = False
     depth: int = 512
     partials: int = 2
-    summary_bits: int = 0
+    summary_bits: Count = 0
 
     def __post_init__(self) -> None:
         if self.along not in ALONG:
@@ -64,7 +64,6 @@ class SummedRowsConfiguration(Configuration):
             lanes=RowDotConfiguration(lanes=self.lanes).lanes,
             partials=self.products.partials,
             depth=self.replay.depth,
-            summary_bits=require_count("summary_bits", self.summary_bits),
         )
 
     @property

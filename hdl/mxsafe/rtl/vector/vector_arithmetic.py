@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import Alike, require_count, require_positive_integer
+from mxsafe.validation import Alike, Count
 
 __all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
 
@@ -61,14 +61,12 @@ class VectorArithmeticConfiguration(Configuration):
     """
 
     unnamed = frozenset({"operations"})
-    shown_if_unusual = frozenset({"target"})
-
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
     lanes: Alike = 16
     operand: str = "lanes"
     ragged: bool = False
     holds: bool = False
-    user_bits: int = 0
+    user_bits: Count = 0
     multiply_stages: int | None = None
     add_stages: int | None = None
     target: Target = "asic"
@@ -81,10 +79,6 @@ class VectorArithmeticConfiguration(Configuration):
             self._set(operand="lanes", ragged=False, holds=False)
         if self.ragged and self.operand != "beat":
             raise ValueError(f"operand must be beat with ragged, not {self.operand!r}")
-        self._set(
-            lanes=require_positive_integer("lanes", self.lanes),
-            user_bits=require_count("user_bits", self.user_bits),
-        )
         usual = replace(self.lane, multiply_stages=None, add_stages=None)
         self._settle(multiply_stages=usual.multiply_stages, add_stages=usual.add_stages)
         self._set(
@@ -110,14 +104,12 @@ class VectorArithmeticConfiguration(Configuration):
     @property
     def lane(self) -> MultiplyAddConfiguration:
         """What computes a lane."""
-        return MultiplyAddConfiguration(
+        return self.part(
+            MultiplyAddConfiguration,
             multiply=self.has(_MULTIPLYING),
             add=self.has(_ADDING),
-            multiply_stages=self.multiply_stages,
-            add_stages=self.add_stages,
             # A beat waits for its product; what is added to that need not be carried along.
             late_addend=True,
-            target=self.target,
         )
 
     @property

@@ -13,7 +13,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
-from mxsafe.validation import require_count
+from mxsafe.validation import Count
 
 __all__ = ["VectorFunction", "VectorFunctionConfiguration"]
 
@@ -38,10 +38,7 @@ class VectorFunctionConfiguration(Configuration):
     lanes: ActivationConfiguration = field(
         default_factory=lambda: ActivationConfiguration(functions="relu+gelu+silu+tanh")
     )
-    user_bits: int = 0
-
-    def __post_init__(self) -> None:
-        self._set(user_bits=require_count("user_bits", self.user_bits))
+    user_bits: Count = 0
 
     @property
     def base(self) -> str:

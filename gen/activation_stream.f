@@ -1,0 +1,3 @@
+activation_stream.v
+parts/mxsafe_activation.v
+parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline3.v

@@ -1,0 +1,3 @@
+every_function_stream.v
+parts/mxsafe_every_function.v
+parts/mxsafe_function_lane_pipeline8.v

@@ -1,0 +1,1 @@
+float32_adder_fpga.v

@@ -1,0 +1,1 @@
+float32_multiplier.v

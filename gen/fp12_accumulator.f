@@ -1,0 +1,4 @@
+fp12_accumulator.v
+parts/mxsafe_fp12_unpacker.v
+parts/mxsafe_scaler.v
+parts/mxsafe_float32_adder_clearable.v

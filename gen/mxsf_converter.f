@@ -1,0 +1,5 @@
+mxsf_converter.v
+parts/mxsafe_largest_exponent.v
+parts/mxsafe_mxsf_float32_normaliser.v
+parts/mxsafe_beat_chain.v
+parts/mxsafe_mxsf_encoder.v

@@ -1,0 +1,5 @@
+mxsf_converter_8x8.v
+parts/mxsafe_largest_exponent_count9.v
+parts/mxsafe_mxsf_float32_normaliser.v
+parts/mxsafe_beat_chain_stages8_largest_bits16.v
+parts/mxsafe_mxsf_encoder.v

@@ -1,0 +1,1 @@
+mxsf_decoder.v

@@ -1,0 +1,1 @@
+mxsf_operand_packer.v

@@ -1,0 +1,11 @@
+mxsf_pu_exact_fpga.v
+parts/mxsafe_register_copy_bits160.v
+parts/mxsafe_mxsf_operand_dot_fpga_paired.v
+parts/mxsafe_mxsf_paired_multiplier.v
+parts/mxsafe_block_sequencer_dot_latency8_7886e7e3.v
+parts/mxsafe_block_accumulator_halves1_half_e89a28f8.v
+parts/mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c.v
+parts/mxsafe_multiplier_18x18.v
+parts/mxsafe_register_copy_bits3.v
+parts/mxsafe_scaler_width30_quantum_6bb0c66c.v
+parts/mxsafe_float32_adder_clearable_fpga.v

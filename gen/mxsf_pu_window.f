@@ -1,0 +1,6 @@
+mxsf_pu_window.v
+parts/mxsafe_mxsf_operand_dot_together4_late3.v
+parts/mxsafe_window_sequencer.v
+parts/mxsafe_window_accumulator_halves1.v
+parts/mxsafe_mxsf_operand_multiplier.v
+parts/mxsafe_scaler_width31_quantum_0955e146.v

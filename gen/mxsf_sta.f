@@ -1,0 +1,12 @@
+mxsf_sta.v
+mxsf_pu.v
+safe_mac.v
+fp12_accumulator.v
+parts/mxsafe_mxsf_fp12_multiplier.v
+parts/mxsafe_fp12_rounder_width22.v
+parts/mxsafe_fp12_packer.v
+parts/mxsafe_fp12_unpacker.v
+parts/mxsafe_scaler.v
+parts/mxsafe_float32_adder_clearable.v
+parts/mxsafe_mxsf_operand_decoder_digits.v
+parts/mxsafe_mxsf_operand_decoder_triple.v

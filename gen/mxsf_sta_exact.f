@@ -1,0 +1,12 @@
+mxsf_sta_exact.v
+mxsf_pu_exact.v
+parts/mxsafe_mxsf_lane_decoder_digits.v
+parts/mxsafe_mxsf_lane_decoder_triple.v
+parts/mxsafe_mxsf_operand_dot_together4.v
+parts/mxsafe_block_sequencer.v
+parts/mxsafe_block_accumulator_halves1_half_bits27.v
+parts/mxsafe_mxsf_operand_decoder_digits.v
+parts/mxsafe_mxsf_operand_decoder_triple.v
+parts/mxsafe_mxsf_operand_multiplier.v
+parts/mxsafe_scaler_width30_quantum_82010b6f.v
+parts/mxsafe_float32_adder_pipeline3_clearable.v

@@ -1,0 +1,2 @@
+row_replay.v
+parts/mxsafe_beat_memory.v

@@ -1,0 +1,6 @@
+safe_mac.v
+parts/mxsafe_mxsf_fp12_multiplier.v
+parts/mxsafe_fp12_rounder_width22.v
+parts/mxsafe_fp12_packer.v
+parts/mxsafe_mxsf_operand_decoder_digits.v
+parts/mxsafe_mxsf_operand_decoder_triple.v

@@ -1,0 +1,7 @@
+safe_mac_exact.v
+parts/mxsafe_mxsf_operand_dot_reset.v
+parts/mxsafe_mxsf_lane_decoder_digits_count4.v
+parts/mxsafe_mxsf_lane_decoder_triple_count4.v
+parts/mxsafe_mxsf_operand_multiplier.v
+parts/mxsafe_mxsf_operand_decoder_digits.v
+parts/mxsafe_mxsf_operand_decoder_triple.v

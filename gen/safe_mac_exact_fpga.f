@@ -1,0 +1,6 @@
+safe_mac_exact_fpga.v
+parts/mxsafe_mxsf_operand_dot_pipeline6_reset_fpga.v
+parts/mxsafe_mxsf_lane_decoder_count4.v
+parts/mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222.v
+parts/mxsafe_mxsf_operand_decoder.v
+parts/mxsafe_multiplier_18x18_signed_reset.v

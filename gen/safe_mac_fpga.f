@@ -1,0 +1,3 @@
+safe_mac_fpga.v
+parts/mxsafe_mxsf_operand_decoder.v
+parts/mxsafe_multiplier_18x18_signed_reset.v

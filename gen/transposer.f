@@ -1,0 +1,1 @@
+transposer.v

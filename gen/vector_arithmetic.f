@@ -1,0 +1,4 @@
+vector_arithmetic.v
+parts/mxsafe_multiply_add_late_addend.v
+parts/mxsafe_float32_multiplier_pipeline2.v
+parts/mxsafe_float32_adder_pipeline1.v

@@ -1,0 +1,62 @@
+"""What parts of a machine are: each is given the whole machine, and sizes are said nowhere else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.configuration import Configuration
+
+__all__ = ["PartConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartConfiguration(Configuration):
+    """A part of a machine.
+
+    Its parameters and its name say those `sizes` of the machine that decide it. Parts of which
+    these are equal are equal, whatever machines they are of.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+    """
+
+    decided_by: ClassVar[tuple[str, ...]]
+    """Names of `sizes` that the machine has."""
+
+    machine: MachineConfiguration = field(default_factory=MachineConfiguration)
+
+    @classmethod
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """All of the machine that decides the part, by name; usually what `decided_by` names."""
+        return {name: getattr(machine, name) for name in cls.decided_by}
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """Sizes of the machine."""
+        return self.sizes(self.machine)
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """Those of the usual machine."""
+        return self.sizes(MachineConfiguration())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartConfiguration) or type(other) is not type(self):
+            return NotImplemented
+        return self.decisive == other.decisive
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.decisive.values()))
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """Fields of the machine, and the bytes of its words."""
+        return {**vars(self.machine), "word_bytes": self.machine.word_bytes}
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.machine.target

@@ -1,0 +1,246 @@
+"""Where registers stand for each target, as data: units read their places by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from amaranth.hdl import Module, Signal, Value
+
+from mxsafe.rtl.arithmetic.target import TARGETS, Place, Target, spread
+from mxsafe.validation import require_integer
+
+__all__ = ["REGISTERS", "STAGES", "Stages", "Timed", "at", "domain", "held"]
+
+_Targets = tuple[int, int]
+
+REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
+    "AcceleratorCore": {
+        # From the registers of a driver, and from the queues, to units all over the device.
+        "start": (0, 1),
+        "stop": (0, 1),
+        # Descriptors, and that they are done. All a clock later, so that it stays in order.
+        "gemm descriptor": (0, 1),
+        "vector descriptor": (0, 1),
+        "done": (0, 1),
+        # Runs and words on the way to memory and back.
+        "runs": (0, 1),
+        "words": (0, 1),
+        "axi": (0, 1),
+        "quiet": (0, 1),
+    },
+    "Exact": {
+        # Usual registers of the adder; whether scales that are looked up have a clock of their own.
+        "add_stages": (3, 12),
+        "scales": (0, 1),
+    },
+    "BlockAccumulator": {
+        # In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are
+        # a memory, that is written behind the adder and read in front of it.
+        "turn around": (1, 2),
+        # Behind the scaler; in an FPGA a sum is chosen in two clocks.
+        "step": (1, 2),
+    },
+    # For an FPGA those of 100 MHz in an ECP5.
+    "MultiplyAdd": {"multiply_stages": (2, 5), "add_stages": (1, 6)},
+    "SafeMac": {"usual": (3, 16)},
+    "BlockConverter": {"entry": (0, 1), "waiting": (0, 1)},
+    "Normalise": {"rows": (0, 1)},
+    "RowReplay": {"rows": (0, 1)},
+    "Softmax": {"rows": (0, 1)},
+    "AxiWriter": {"next burst": (0, 1)},
+    "BurstSplitter": {"burst": (0, 1)},
+    "DescriptorCheck": {"kinds": (0, 1)},
+    "Fetch": {"wanted": (0, 1)},
+    "FoldedChain": {"controls": (0, 1), "parts": (0, 1), "results": (0, 1)},
+    "GemmEngine": {"streams": (0, 1), "rows": (0, 1), "result": (0, 1)},
+    "LoadEngine": {"runs": (0, 1), "word": (0, 1)},
+    "OperandBuffer": {"write": (0, 1)},
+    "OperandFeed": {"pause": (0, 1)},
+    "Queues": {"turn": (0, 1), "errors": (0, 1), "least": (0, 1)},
+    "Registers": {"reset": (0, 3), "read address": (0, 1)},
+    "ResultRows": {"descriptor": (0, 1), "room": (0, 1), "row": (0, 1)},
+    "SecondOperand": {"row ends": (0, 1)},
+    "StoreEngine": {"runs": (0, 1), "within": (0, 1), "beat": (0, 1)},
+    "VectorBuffer": {"turns": (0, 1), "beat": (0, 1)},
+    "VectorChain": {"controls": (0, 1), "units": (0, 1)},
+    "VectorEngine": {"reads": (0, 1), "operands": (0, 1), "results": (0, 1), "codes": (0, 1)},
+}
+"""Registers by unit and place, for each of `TARGETS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """Registers on the way through a unit: how many there may be, and where they stand.
+
+    Attributes
+    ----------
+    usual : int
+    sets : tuple of tuple of str
+        Names of the places that hold registers, for each number of them from `least` on.
+    places : tuple of Place
+        Or places that any number of registers is spread over.
+    least : int
+    """
+
+    usual: int = 0
+    sets: tuple[tuple[str, ...], ...] = ()
+    places: tuple[Place, ...] = ()
+    least: int = 0
+
+    @property
+    def most(self) -> int:
+        """Most registers."""
+        return self.least + len(self.sets) - 1 if self.sets else len(self.places)
+
+    def require(self, name: str, count: object) -> int:
+        """A number of registers, if there can be so many.
+
+        Raises
+        ------
+        ValueError
+            If there cannot.
+        """
+        return require_integer(name, count, self.least, self.most)
+
+    def standing(self, count: int) -> tuple[str, ...]:
+        """Where so many stand."""
+        return self.sets[count - self.least] if self.sets else spread(self.places, count)
+
+
+STAGES: Mapping[str, Mapping[Target, Stages]] = {
+    # Sets even out the ways between registers.
+    "Float32Adder": {
+        "asic": Stages(
+            sets=(
+                (),
+                ("added",),
+                ("ordered", "added"),
+                ("ordered", "added", "normalised"),
+                ("ordered", "aligned", "added", "normalised"),
+            )
+        ),
+        "fpga": Stages(
+            usual=12,
+            places=(
+                Place("compared", 4),
+                Place("ordered", 2),
+                Place("shifted_1", 1),
+                Place("shifted_2", 1),
+                Place("shifted_4", 1.5),
+                Place("shifted_8", 2),
+                Place("shifted_16", 2),
+                Place("aligned", 1),
+                Place("complemented", 2),
+                Place("added", 3),
+                Place("shifted_left_grouped", 3),
+                Place("shifted_left_counted", 2),
+                Place("shifted_left_lowered", 2.5),
+                Place("shifted_left_decided", 2.5),
+                *(Place(f"shifted_left_{distance}", 1) for distance in (16, 8, 4, 2, 1)),
+                Place("normalised", 2),
+                Place("incremented", 2.5),
+                Place("packed", 3.5),
+                Place("output", 2),
+            ),
+        ),
+    },
+    "Float32Multiplier": {
+        # The first of three leaves time to choose operands.
+        "asic": Stages(
+            sets=(
+                (),
+                ("multiplied",),
+                ("halves", "shifted"),
+                ("prepared", "halves", "shifted"),
+                ("prepared", "halves", "multiplied", "shifted"),
+            )
+        ),
+        # Three of them are those of DSP blocks.
+        "fpga": Stages(
+            usual=5, least=5, sets=(("entered", "within", "behind", "multiplied", "shifted"),)
+        ),
+    },
+    "Scaler": {
+        # A single one stands before a number is turned back: what comes before takes longer than
+        # rounding.
+        "asic": Stages(
+            sets=(
+                (),
+                ("shifted_1",),
+                ("entered", "shifted"),
+                ("entered", "turned", "shifted"),
+                ("entered", "counted", "turned", "shifted"),
+            )
+        ),
+        "fpga": Stages(
+            usual=10,
+            places=(
+                Place("entered", 1),
+                Place("grouped", 3),
+                Place("leading", 2),
+                Place("compared", 2.5),
+                Place("lowered", 2),
+                Place("counted", 2),
+                Place("turned", 1.5),
+                *(Place(f"shifted_{distance}", 2) for distance in (64, 32, 16, 8, 4)),
+                *(Place(f"shifted_{distance}", 1) for distance in (2, 1)),
+                Place("shifted", 2.5),
+                Place("incremented", 2.5),
+                Place("packed", 3.5),
+                Place("output", 1.5),
+            ),
+        ),
+    },
+}
+"""Registers within units of arithmetic, for each target."""
+
+
+class Timed(Protocol):
+    """A configuration that is built for a target."""
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+
+
+def at(config: Timed, place: str, *, of: str | None = None) -> int:
+    """Registers at a place of a unit.
+
+    Parameters
+    ----------
+    config : Configuration
+        That of the unit.
+    place : str
+        One of those in `REGISTERS`.
+    of : str, optional
+        Name of the unit, if it is another one, inside.
+    """
+    unit = of or type(config).__name__.removesuffix("Configuration")
+    return REGISTERS[unit][place][TARGETS.index(config.target)]
+
+
+def held(m: Module, name: str, value: Value, registers: int = 1, *, reset: bool = False) -> Value:
+    """A value behind so many registers; itself, if there is none.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+        The module being elaborated.
+    name : str
+        Name of the register; several are numbered.
+    value : Value
+    registers : int
+    reset : bool
+        Whether they are reset: flags want it, data need it not.
+    """
+    for number in range(registers):
+        label = name if registers == 1 else f"{name}_{number}"
+        register = Signal(len(value), name=label, reset_less=not reset)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+def domain(m: Module, registers: int) -> Any:
+    """Where what is assigned is known at once, or a clock later."""
+    return m.d.sync if registers else m.d.comb

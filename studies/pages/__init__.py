@@ -1,0 +1,103 @@
+"""Pages of ``docs/`` from templates beside this file, and from numbers that were measured.
+
+``NAME.md.j2`` is a page in Markdown with names of values. ``values()`` in ``NAME.py`` makes them,
+mostly of JSON in ``docs/``, and ``pictures()``, if the page has any, draws them.
+`python -m studies.pages` writes pages.
+"""
+
+import contextlib
+import importlib
+import io
+import math
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from mxsafe.analysis.report import markdown
+from mxsafe.atomic import write_together
+
+__all__ = ["DOCS", "NAMES", "files", "rendered", "text", "write"]
+
+DOCS = Path(__file__).parents[2] / "docs"
+_TEMPLATES = Path(__file__).parent
+NAMES = tuple(sorted(path.name.removesuffix(".md.j2") for path in _TEMPLATES.glob("*.md.j2")))
+"""All pages."""
+_PARAGRAPH = re.compile(r"^```(?s:.*?)^```$|[^\n]+(?:\n[^\n]+)*", re.MULTILINE)
+_AS_IS = re.compile(r"[|#!-]|```|\d+\. ")
+
+
+def rendered(template: str, values: Mapping[str, Any]) -> str:
+    """A page of a template and its values, in lines of up to 100 characters.
+
+    Tables, headings, pictures, lists and code stay as they are.
+
+    Parameters
+    ----------
+    template : str
+        Markdown with names of values. Filters are `thousands`, `fixed` and `percent` with a number
+        of decimals, `form` with one of Python's format specifications, `log2`, `table` of rows of
+        text (head first, and a number of columns of words), and `printed`, which runs a program.
+    values : Mapping
+
+    Raises
+    ------
+    jinja2.UndefinedError
+        If the template has a name that has no value.
+    """
+    page = _ENVIRONMENT.from_string(template).render(values)
+    return "\n\n".join(_wrapped(found[0]) for found in _PARAGRAPH.finditer(page)) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    if _AS_IS.match(paragraph):
+        return paragraph
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def _printed(program: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(program, "example", "exec"), {})
+    return out.getvalue().rstrip()
+
+
+_ENVIRONMENT = jinja2.Environment(
+    undefined=jinja2.StrictUndefined,
+    loader=jinja2.FileSystemLoader(_TEMPLATES),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    autoescape=False,
+)
+_ENVIRONMENT.filters.update(
+    thousands=lambda value: f"{value:,}",
+    fixed=lambda value, decimals=0: f"{value:,.{decimals}f}",
+    percent=lambda value, decimals=1: f"{value:.{decimals}%}",
+    form=format,
+    log2=math.log2,
+    table=lambda rows, labels=1: markdown(list(rows), labels=labels),
+    printed=_printed,
+)
+
+
+def text(name: str, values: Mapping[str, Any] | None = None) -> str:
+    """A page as it is now, or of other values."""
+    template = (_TEMPLATES / f"{name}.md.j2").read_text()
+    if values is None:
+        values = importlib.import_module(f"studies.pages.{name}").values()
+    return rendered(template, values)
+
+
+def files(name: str) -> dict[str, bytes]:
+    """A page and its pictures, by their names in ``docs/``."""
+    module = importlib.import_module(f"studies.pages.{name}")
+    pictures = module.pictures() if hasattr(module, "pictures") else {}
+    return {f"{name}.md": text(name).encode(), **pictures}
+
+
+def write(name: str) -> None:
+    """Write a page and its pictures."""
+    write_together(DOCS, files(name))

@@ -1,0 +1,176 @@
+"""The machine for those who write programs for it.
+
+Its tables are made of `mxsafe.machine.description`, ``docs/synthesis.json`` and
+``docs/machine_figures.json``.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, ERRORS, MOST_TOKENS, REGISTERS
+from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
+from mxsafe.rtl.accelerator.axi import burst_constants
+from mxsafe.rtl.accelerator.registers import RegistersConfiguration
+from mxsafe.synthesis.machine import PARTS
+from studies import machine_figures
+from studies.synthesised import find, load
+
+__all__ = ["draw", "gates", "pictures", "values"]
+
+_KINDS = {
+    "load": "memory to a buffer",
+    "gemm": "products of strips",
+    "vector": "rows of vector beats",
+    "store": "a buffer to memory",
+}
+_ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
+"""Configuration of synthesis that is the machine's array."""
+_GATE = 1.44
+_PAPER: Mapping[str, tuple[str, int]] = {
+    "array": ("core", 1_784_575),
+    "functions": ("activation", 10_970),
+    "softmax": ("softmax", 181_606),
+    "norms": ("normalisation", 38_267),
+    "converter": ("converter", 14_926),
+}
+"""Units of the paper that do the work of a part, and their areas in um2: Table IV."""
+_PAPER_TOTAL = 2_030_345
+
+
+def values() -> dict[str, Any]:
+    """What the page is made of."""
+    sizes = MachineConfiguration()
+    core = AcceleratorCoreConfiguration(machine=sizes)
+    figures = json.loads(machine_figures.FIGURES.read_text())
+    return {
+        "sizes": sizes,
+        "small": SMALL_MACHINE,
+        "stages": RegistersConfiguration(machine=FPGA_MACHINE).reset_stages,
+        "address_bits": RegistersConfiguration(machine=sizes).address_bits,
+        "most_tokens": MOST_TOKENS,
+        "descriptors": [(each, _KINDS[name]) for name, each in DESCRIPTORS.items()],
+        "registers": REGISTERS,
+        "errors": ERRORS,
+        "address": DESCRIPTORS["load"].field("address"),
+        "reader": core.reader,
+        "writer": core.writer,
+        "constants": burst_constants("", core.reader.data_bits),
+        "figures": machine_figures.rows(figures),
+        "idle": figures["idle"],
+        "gates": gates(load()),
+    }
+
+
+def gates(synthesis: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Parts of the machine beside those of the paper, and their sum.
+
+    Raises
+    ------
+    LookupError
+        If one of them has not been synthesised.
+    """
+    rows = MachineConfiguration().rows
+    parts = {"array": (_ARRAY, f"{rows}x{rows} MACs of four products")}
+    parts |= {name: (f"accelerator, {name}", part.meaning) for name, part in PARTS.items()}
+    table = []
+    for name, (configuration, meaning) in parts.items():
+        numbers = find(synthesis, configuration)["numbers"]["area"]
+        paper, area = _PAPER.get(name, ("", 0))
+        table.append(
+            {
+                "name": name,
+                "meaning": meaning,
+                "paper": paper,
+                "ge": numbers["ge"],
+                "ns": numbers["delay_ns"],
+                "paper_ge": area / _GATE,
+            }
+        )
+    total = {
+        "name": "whole machine",
+        "meaning": "",
+        "paper": "total",
+        "ge": sum(part["ge"] for part in table),
+        "ns": max(part["ns"] for part in table),
+        "paper_ge": _PAPER_TOTAL / _GATE,
+    }
+    return [*table, total]
+
+
+_COLOURS = {
+    "memory": "#f3e6c4",
+    "control": "#eeeeee",
+    "queue": "#cfe3f5",
+    "buffer": "#d5ecd0",
+    "compute": "#f5d3d3",
+}
+_BOXES: Sequence[tuple[int, int, int, int, str, str]] = (
+    (20, 20, 110, 480, "memory", "memory|programs,|codes, scales,|numbers"),
+    (190, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
+    (480, 20, 440, 60, "control", "queues: LOAD  GEMM  VECTOR  STORE|tokens between them"),
+    (190, 150, 110, 150, "queue", "LOAD|transposes tiles,|widens bfloat16"),
+    (360, 130, 150, 60, "buffer", "operand buffer A|codes, scales"),
+    (360, 210, 150, 60, "buffer", "operand buffer W|codes, scales"),
+    (570, 130, 130, 140, "compute", "GEMM|systolic array"),
+    (760, 130, 160, 180, "buffer", "vector buffer|binary32, in banks"),
+    (570, 350, 350, 60, "compute", "VECTOR: arithmetic, function,|softmax or norm, conversion"),
+    (360, 440, 150, 60, "buffer", "result buffer|codes, scales"),
+    (190, 350, 110, 150, "queue", "STORE|narrows to|bfloat16"),
+)
+"""Left, top, width, height, kind and lines of each box."""
+_ARROWS = (
+    "M130,50 H188",
+    "M420,50 H478",
+    "M130,225 H188",
+    "M300,160 H358",
+    "M300,240 H358",
+    "M510,160 H568",
+    "M510,240 H568",
+    "M700,200 H758",
+    "M300,285 H758",
+    "M830,310 V348",
+    "M890,350 V312",
+    "M640,410 V470 H512",
+    "M570,380 H540 V175 H512",
+    "M540,255 H512",
+    "M360,470 H302",
+    "M785,310 V328 H335 V375 H302",
+    "M190,425 H132",
+)
+
+
+def draw() -> str:
+    """The picture as SVG."""
+    boxes, texts = [], []
+    for left, top, width, height, kind, text in _BOXES:
+        boxes.append(
+            f'    <rect x="{left}" y="{top}" width="{width}" height="{height}" rx="8" '
+            f'fill="{_COLOURS[kind]}"/>\n'
+        )
+        lines = text.split("|")
+        for number, line in enumerate(lines):
+            y = top + height / 2 + 5 + 18 * (number - (len(lines) - 1) / 2)
+            weight = ' font-weight="bold"' if number == 0 else ""
+            texts.append(
+                f'    <text x="{left + width / 2:g}" y="{y:g}"{weight}>{escape(line)}</text>\n'
+            )
+    arrows = [f'    <path d="{path}" marker-end="url(#tip)"/>\n' for path in _ARROWS]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 520" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="14">\n'
+        '  <defs>\n    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
+        'markerHeight="7" orient="auto">\n      <path d="M0,0 L10,5 L0,10 z" fill="#444"/>\n'
+        "    </marker>\n  </defs>\n"
+        '  <rect width="940" height="520" fill="#ffffff"/>\n'
+        f'  <g stroke="#333" stroke-width="1.4">\n{"".join(boxes)}  </g>\n'
+        f'  <g fill="none" stroke="#444" stroke-width="1.6">\n{"".join(arrows)}  </g>\n'
+        f'  <g text-anchor="middle">\n{"".join(texts)}  </g>\n</svg>\n'
+    )
+
+
+def pictures() -> dict[str, bytes]:
+    """The picture of the machine."""
+    return {"accelerator.svg": draw().encode()}

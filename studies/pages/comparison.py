@@ -1,0 +1,546 @@
+"""The targets, and the formats beside each other.
+
+From ``docs/synthesis.json``, ``docs/fpga.json`` and ``docs/experiments.json``, and from the errors
+of a real layer, which it computes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.analysis import figures
+from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis.power import PERIOD, usual_netlist
+from studies.fan_out_of_four import FO4_PS
+from studies.pages import experiments
+from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
+from verif.support.data import minilm
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "GOALS",
+    "Goal",
+    "LayerError",
+    "Measured",
+    "Point",
+    "draw",
+    "goals",
+    "layer_error",
+    "margins",
+    "pareto",
+    "pictures",
+    "points",
+    "values",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A measured value for a target.
+
+    Attributes
+    ----------
+    value : float or None
+        The value; None if no netlist qualifies.
+    text : str
+        How a table shows it.
+    path : str
+        Where the longest path runs, if that is known.
+    """
+
+    value: float | None
+    text: str
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """A row of the table of targets.
+
+    Attributes
+    ----------
+    what : str
+        What is measured.
+    published, required, aim : float or str
+        What others have published, what is required, and what would be good; text if there is no
+        number.
+    measure : callable
+        The value, from what synthesis found.
+    more : bool
+        More is better; else less.
+    limit : str
+        What keeps the value from the aim, as far as is known; shown where the aim is missed.
+    """
+
+    what: str
+    published: float | str
+    required: float | str
+    aim: float | str
+    measure: Callable[[Synthesis], Measured]
+    more: bool = False
+    limit: str = ""
+
+
+def _meets(value: float | None, wanted: float | str, *, more: bool) -> bool | None:
+    """Whether a value is as good as a wanted one; None if the wanted one is text."""
+    if isinstance(wanted, str):
+        return None
+    return value is not None and (value >= wanted if more else value <= wanted)
+
+
+def _area_at_500(result: Result) -> Measured:
+    """Gate equivalents for each MAC of the smallest netlist that runs at 500 MHz."""
+    numbers = result["numbers"]
+    best = numbers[usual_netlist(numbers)]
+    smallest = min(numbers.values(), key=lambda netlist: float(netlist["ge"]))
+    share, least = (netlist["ge"] / result["macs"] for netlist in (best, smallest))
+    slower = f"{least:,.0f} at {1000 / smallest['delay_ns']:,.0f} MHz"
+    if best["delay_ns"] > PERIOD:
+        return Measured(value=None, text=f"none: {slower}")
+    return Measured(value=share, text=f"{share:,.0f}" + (f"; {slower}" if best != smallest else ""))
+
+
+def _clock(result: Result) -> Measured:
+    """The fastest netlist's clock, with the area it takes."""
+    numbers = min(result["numbers"].values(), key=lambda numbers: float(numbers["delay_ns"]))
+    clock = 1000 / numbers["delay_ns"]
+    share = numbers["ge"] / result["macs"]
+    path = f"the longest path runs from `{numbers['start']}` to `{numbers['end']}`"
+    return Measured(value=clock, text=f"{clock:,.0f} with {share:,.0f} GE", path=path)
+
+
+def _luts(unit: str) -> Callable[[Synthesis], Measured]:
+    """The LUTs of a MAC with one stage, on Xilinx without DSPs, built for FPGAs."""
+
+    def measure(synthesis: Synthesis) -> Measured:
+        cells = find(synthesis, f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
+        found = find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
+        luts = found["numbers"]["luts"]["luts"]
+        return Measured(value=luts, text=f"{luts:,}; {cells:,} built for standard cells")
+
+    return measure
+
+
+def _ecp5_clock(unit: str) -> Callable[[Synthesis], Measured]:
+    """The clock of the fastest configuration of a MAC on ECP5."""
+
+    def measure(synthesis: Synthesis) -> Measured:
+        found = [
+            result
+            for result in synthesis["results"]
+            if (result["unit"], result["technology"], result["format"]) == (unit, "ecp5", "mxsf")
+        ]
+        if not found:
+            raise LookupError(f"synthesis must have {unit} on ecp5")
+        best = max(found, key=lambda result: float(result["numbers"]["luts"]["fmax_mhz"]))
+        numbers = best["numbers"]["luts"]
+        return Measured(
+            value=numbers["fmax_mhz"],
+            text=f"{numbers['fmax_mhz']:.0f} with {numbers['dsps']} DSPs, "
+            f"{numbers['luts']:,} LUT4s",
+        )
+
+    return measure
+
+
+_ARRAY = "sta_exact 4x4x4x4"
+
+GOALS: tuple[Goal, ...] = (
+    Goal(
+        what="GE per MAC, `exact`, full rate for 1x64",
+        published=round(PAPER_GE),
+        required=3600,
+        aim=2420,
+        measure=lambda s: _area_at_500(find(s, _ARRAY)),
+        limit="each MAC has four multipliers of 6x6 bits, their shifters and a sum; the shared "
+        "accumulators are small beside them",
+    ),
+    Goal(
+        what="GE per MAC, `exact`, full rate for 1x64 and 8x8",
+        published=round(PAPER_GE),
+        required=4840,
+        aim=3600,
+        measure=lambda s: _area_at_500(find(s, f"{_ARRAY}, 8 accumulators")),
+        limit="a tile of 8x8 ends every two clocks, so 16 MACs need eight scalers and eight "
+        "binary32 adders",
+    ),
+    Goal(
+        what="MHz, `exact`, 1x64",
+        published=500,
+        required=800,
+        aim=1200,
+        more=True,
+        measure=lambda s: _clock(find(s, f"{_ARRAY}, most registers")),
+        limit="the sums of blocks: a chain of carries through 31 bits in each clock",
+    ),
+    Goal(
+        what="MHz, `exact`, 1x64 and 8x8",
+        published=500,
+        required="none",
+        aim=500,
+        more=True,
+        measure=lambda s: _clock(find(s, f"{_ARRAY}, 8 accumulators")),
+        limit="the binary32 addition must end before the next block of two clocks ends",
+    ),
+    Goal(
+        what="MHz, `fp12`, a sub-matrix unit",
+        published=500,
+        required="none",
+        aim=500,
+        more=True,
+        measure=lambda s: _clock(find(s, "pu")),
+        limit="every accumulator adds in binary32 in each clock, in a loop",
+    ),
+    Goal(
+        what="LUTs of `safe_mac_exact`, Xilinx without DSPs",
+        published=504,
+        required=504,
+        aim=400,
+        measure=_luts("safe_mac_exact"),
+        limit="MXSF has two kinds of codes, and its products have twice the range of E2M5's",
+    ),
+    Goal(
+        what="LUTs of `safe_mac`, Xilinx without DSPs",
+        published=1307,
+        required=900,
+        aim=650,
+        measure=_luts("safe_mac"),
+        limit="three roundings follow each other, each with a shift that aligns and one that "
+        "normalises",
+    ),
+    Goal(
+        what="MHz of `safe_mac_exact`, ECP5 with DSPs",
+        published="none",
+        required="none",
+        aim=150,
+        more=True,
+        measure=_ecp5_clock("safe_mac_exact"),
+        limit="a DSP block without its own registers, a shifter and a sum are in one stage; "
+        "built for FPGAs the MAC is [above the aim](fpga_figures.md#beside-others)",
+    ),
+    Goal(
+        what="MHz of `safe_mac`, ECP5 with DSPs",
+        published="none",
+        required="none",
+        aim=150,
+        more=True,
+        measure=_ecp5_clock("safe_mac"),
+        limit="an FP12 sum aligns, adds, normalises and rounds in one stage; "
+        "built for FPGAs the MAC is [above the aim](fpga_figures.md#beside-others)",
+    ),
+)
+"""The targets. Published values: MX-SAFE's Table IV (65 nm), MX-for-FPGA, HardFloat."""
+
+
+def verdict(goal: Goal, measured: Measured) -> str:
+    """How good a measured value is."""
+    if _meets(measured.value, goal.aim, more=goal.more):
+        return "aim met"
+    met = _meets(measured.value, goal.required, more=goal.more)
+    return {True: "required met", False: "not met", None: "aim not met"}[met]
+
+
+def goals(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """The targets with what was measured and the verdict."""
+    found = []
+    for goal in GOALS:
+        measured = goal.measure(synthesis)
+        found.append({**vars(goal), **vars(measured), "verdict": verdict(goal, measured)})
+    return found
+
+
+_SLOWER = 1.3
+"""How many times slower the cells of the second table of margins are."""
+_RATES: Mapping[str, tuple[str, ...]] = {
+    "array, `exact`, full rate for 1x64": (_ARRAY, f"{_ARRAY}, most registers"),
+    "array, `exact`, full rate for 1x64 and 8x8": (f"{_ARRAY}, 8 accumulators",),
+    "sub-matrix unit, `fp12`": ("pu",),
+}
+"""Configurations that do the same in a clock."""
+
+
+def margins(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """What is left of a clock of 500 MHz, with the library's cells and with slower ones."""
+    table = []
+    for what, names in _RATES.items():
+        found = [
+            {"ge": numbers["ge"] / result["macs"], "ns": numbers["delay_ns"]}
+            for result in (find(synthesis, name) for name in names)
+            for numbers in result["numbers"].values()
+        ]
+        smallest, slower = (
+            min(
+                (one for one in found if one["ns"] <= limit),
+                key=lambda one: one["ge"],
+                default=None,
+            )
+            for limit in (PERIOD, PERIOD / _SLOWER)
+        )
+        fastest = min(one["ns"] for one in found)
+        table.append({"what": what, "smallest": smallest, "slower": slower, "fastest": fastest})
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerError:
+    """Errors of a matrix product against the float64 product of what was quantised.
+
+    Attributes
+    ----------
+    relative : float
+        Frobenius norm of the error over that of the product.
+    largest : float
+        Largest error over the root mean square of the product.
+    """
+
+    relative: float
+    largest: float
+
+
+def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> LayerError:
+    """What a format and an arithmetic make of the MiniLM slice.
+
+    Parameters
+    ----------
+    format : str
+        Name of the element format; no matter with ``bf16``.
+    arithmetic : {"exact", "fp12", "bf16"}
+        ``bf16``: bfloat16 numbers without scales, as `mxsafe.model.bf16_matmul`.
+    block : int or tuple of int
+        Blocks along the inner dimension, or tiles.
+
+    Raises
+    ------
+    ValueError
+        If the arithmetic does not take the format.
+    """
+    operands = minilm.load()
+    if arithmetic == "bf16":
+        a, w = (mx.scalar.encode(x, "bf16").astype(np.uint16) for x in operands)
+        return _error(model.bf16_matmul(a, w).astype(np.float64))
+    left, right = (
+        mx.quantize(x, format, block=block, axis=axis)
+        for x, axis in zip(operands, (-1, -2), strict=True)
+    )
+    product = mx.matmul(left, right, arithmetic=arithmetic)
+    return _error(product.astype(np.float64))
+
+
+def _error(product: NDArray[np.float64]) -> LayerError:
+    activations, weights = minilm.load()
+    reference = activations.astype(np.float64) @ weights.astype(np.float64)
+    error = product - reference
+    return LayerError(
+        relative=float(np.linalg.norm(error) / np.linalg.norm(reference)),
+        largest=float(np.abs(error).max() / np.sqrt(np.mean(np.square(reference)))),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A format in an arithmetic.
+
+    Attributes
+    ----------
+    format, arithmetic : str
+    mac, unit : Mapping
+        Results on NanGate 45 nm of the MAC alone and of the sub-matrix unit of 4x4 MACs.
+    xilinx, ecp5 : Mapping
+        Results of the MAC.
+    error, tiled : LayerError
+        With blocks of 1x64, and with 8x8 tiles.
+    """
+
+    format: str
+    arithmetic: str
+    mac: Result
+    unit: Result
+    xilinx: Result
+    ecp5: Result
+    error: LayerError
+    tiled: LayerError
+
+    @property
+    def ge(self) -> float:
+        """Gate equivalents for each MAC in the sub-matrix unit."""
+        return usual_numbers(self.unit)["ge"] / float(self.unit["macs"])
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "bf16" if self.arithmetic == "bf16" else f"{self.format}, {self.arithmetic}"
+
+    @property
+    def label(self) -> str:
+        """What it is called where its arithmetic is told otherwise."""
+        return "bf16" if self.arithmetic == "bf16" else self.format
+
+
+_CONFIGURATIONS: Mapping[str, tuple[str, str]] = {
+    "exact": ("safe_mac_exact, 2 stages", "pu_exact, 1 accumulator"),
+    "fp12": ("safe_mac, 3 stages", "pu"),
+    "bf16": ("bf16_mac", "pu_bf16"),
+}
+"""For each arithmetic, its MAC with the register stages of ``gen/``, and its sub-matrix unit."""
+
+
+def points(synthesis: Synthesis) -> list[Point]:
+    """Every format and arithmetic whose sub-matrix unit was synthesised, MXSF first."""
+    found = []
+    for arithmetic, (mac, unit) in _CONFIGURATIONS.items():
+        formats = dict.fromkeys(
+            result["format"] for result in synthesis["results"] if result["configuration"] == unit
+        )
+        with_dsps = mac if arithmetic == "bf16" else f"{mac}, DSPs"
+        for name in sorted(formats, key=lambda name: name != "mxsf"):
+            found.append(
+                Point(
+                    format=name,
+                    arithmetic=arithmetic,
+                    mac=find(synthesis, mac, format=name),
+                    xilinx=find(synthesis, mac, "xilinx", name),
+                    ecp5=find(synthesis, with_dsps, "ecp5", name),
+                    unit=find(synthesis, unit, format=name),
+                    error=layer_error(name, arithmetic, 64),
+                    tiled=layer_error(name, arithmetic, (8, 8)),
+                )
+            )
+    return found
+
+
+def pareto(candidates: Iterable[Point]) -> list[Point]:
+    """The points that no other point beats in both area and error, the smallest first."""
+    front: list[Point] = []
+    for point in sorted(candidates, key=lambda point: (point.ge, point.error.relative)):
+        if not front or point.error.relative < front[-1].error.relative:
+            front.append(point)
+    return front
+
+
+_FILLS = {"exact": "o", "fp12": "s", "bf16": "D"}
+_COLOURS = {"exact": "#0072b2", "fp12": "#d55e00", "bf16": "#666666"}
+
+
+def draw(found: Sequence[Point]) -> "Figure":
+    """Draw area against error, and the Pareto front.
+
+    Parameters
+    ----------
+    found : sequence of Point
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if not found:
+        raise ValueError("points must not be empty")
+    figure = figures.new_figure(9.0, 5.0)
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes = figure.subplots()
+    front = pareto(found)
+    axes.plot(
+        [point.ge for point in front],
+        [point.error.relative for point in front],
+        color="#999999",
+        linewidth=1.4,
+        linestyle=(0, (4, 2)),
+        drawstyle="steps-post",
+        label="Pareto front",
+        zorder=2,
+    )
+    for arithmetic, marker in _FILLS.items():
+        own = [point for point in found if point.arithmetic == arithmetic]
+        if not own:
+            continue
+        axes.plot(
+            [point.ge for point in own],
+            [point.error.relative for point in own],
+            linestyle="",
+            marker=marker,
+            markersize=8,
+            color=_COLOURS[arithmetic],
+            label=arithmetic,
+            zorder=3,
+        )
+    for point in found:
+        # A label stands right of its point, or left of it where another point is close.
+        crowded = any(
+            0 < other.ge - point.ge < 0.1 * max(each.ge for each in found)
+            and 0.9 < other.error.relative / point.error.relative < 1.2
+            for other in found
+        )
+        axes.annotate(
+            point.label,
+            (point.ge, point.error.relative),
+            (-22, 8) if crowded else (7, 5),
+            textcoords="offset points",
+            fontsize=9,
+            color=_COLOURS[point.arithmetic],
+        )
+    axes.set_yscale("log")
+    errors = [point.error.relative for point in found]
+    axes.set_ylim(min(errors) / 2, max(errors) * 2)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    largest = max(point.ge for point in found)
+    axes.set_xlim(0.0, 1.15 * largest)
+    axes.set_xlabel("gate equivalents for each MAC, in a sub-matrix unit of 4x4 MACs")
+    axes.set_ylabel("relative error of a layer's product")
+    axes.grid(alpha=0.3, which="both")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, loc="upper right")
+    return figure
+
+
+def values() -> dict[str, Any]:
+    """What the page is made of."""
+    synthesis = load()
+    found = points(synthesis)
+    exact = {point.format: point for point in found if point.arithmetic == "exact"}
+    return {
+        "tools": synthesis_report.tools_line(synthesis),
+        "goals": goals(synthesis),
+        "margins": margins(synthesis),
+        "fo4": FO4_PS / 1000,
+        "slower": _SLOWER,
+        "points": found,
+        "both": [
+            (point.format, point, exact[point.format])
+            for point in found
+            if point.arithmetic == "fp12" and point.format in exact
+        ],
+        "front": pareto(found),
+        "usual": usual_numbers,
+        "fastest": _fastest,
+        "around": lambda name: find(synthesis, name)["numbers"],
+        "tried": experiments.highlights(experiments.load()),
+        "mac_clocks": _clocks(point.mac for point in found),
+        "unit_clocks": _clocks(point.unit for point in found),
+        "paper_pj": PAPER_PJ,
+    }
+
+
+def _fastest(result: Result) -> float:
+    return min(float(numbers["delay_ns"]) for numbers in result["numbers"].values())
+
+
+def _clocks(results: Iterable[Result]) -> list[int]:
+    return sorted({result["power"]["clock"]["clocks"] for result in results})
+
+
+def pictures() -> dict[str, bytes]:
+    """The picture of areas and errors."""
+    return {"comparison.svg": figures.render(draw(points(load())), ".svg")}

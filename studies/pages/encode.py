@@ -1,0 +1,88 @@
+"""Sentences through the machine, from ``docs/encode.json``, which `studies.encode` measures."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mxsafe.machine.configuration import MachineConfiguration
+from studies.pages import DOCS
+
+__all__ = ["MEGAHERTZ", "Numbers", "as_text", "costs", "load", "similarities", "values"]
+
+MEGAHERTZ = 500
+
+Numbers = Mapping[str, Any]
+"""What ``docs/encode.json`` holds."""
+
+
+def costs(numbers: Numbers) -> list[tuple[str, ...]]:
+    """What programs cost, head first: a row a sentence."""
+    head = (
+        *("", "tokens", "cosine", "cycles", "predicted", "array busy", "MB moved"),
+        *(f"ms at {MEGAHERTZ} MHz", "s simulated", "cycles/s"),
+    )
+    rows = [_cost(one) for one in numbers["sentences"]]
+    return [head, *((str(at), *row) for at, row in enumerate(rows, start=1))]
+
+
+def _cost(one: Numbers) -> tuple[str, ...]:
+    cycles = one["cycles"]
+    words = one["words_read"] + one["words_written"]
+    moved = words * MachineConfiguration().word_bytes / 1e6
+    return (
+        str(one["tokens"]),
+        f"{one['cosine']:.5f}",
+        f"{cycles:,}" if cycles else "-",
+        f"{one['predicted_cycles']:,}",
+        f"{one['array_busy'] / cycles:.1%}" if cycles else "-",
+        f"{moved:.2f}",
+        f"{cycles / MEGAHERTZ / 1e3:.2f}" if cycles else "-",
+        f"{one['seconds']:.1f}",
+        f"{cycles / one['seconds']:,.0f}" if cycles else "-",
+    )
+
+
+def similarities(numbers: Numbers) -> list[tuple[str, ...]]:
+    """Pairs of sentences, by float32 and by the machine, head first."""
+    count = len(numbers["sentences"])
+    rows = [("", *(str(at + 1) for at in range(count)))]
+    for row in range(count):
+        cells = [
+            f"{numbers['float32'][row][at]:.3f} {numbers['machine'][row][at]:.3f}"
+            for at in range(row + 1)
+        ]
+        rows.append((str(row + 1), *cells, *[""] * (count - row - 1)))
+    return rows
+
+
+def values() -> dict[str, Any]:
+    """What the page is made of."""
+    sizes, numbers = MachineConfiguration(), load()
+    machine, exact = (np.array(numbers[name]) for name in ("machine", "float32"))
+    least = min(one["words_read"] for one in numbers["sentences"])
+    return {
+        "sizes": sizes,
+        "numbers": numbers,
+        "costs": costs,
+        "similarities": similarities,
+        "least": least * sizes.word_bytes / 1e6,
+        "difference": np.abs(machine - exact).max(),
+    }
+
+
+def as_text(numbers: Numbers) -> str:
+    """The numbers as JSON, a line for each sentence and each row of a matrix."""
+    parts = []
+    for name, value in numbers.items():
+        rows = value if isinstance(value, list) else []
+        inner = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+        parts.append(f" {json.dumps(name)}: " + (f"[\n{inner}\n ]" if rows else json.dumps(value)))
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def load() -> Numbers:
+    """The numbers of the last run."""
+    numbers: Numbers = json.loads((DOCS / "encode.json").read_text())
+    return numbers

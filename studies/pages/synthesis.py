@@ -1,0 +1,168 @@
+"""Areas and times beside published ones, from ``docs/synthesis.json``."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mxsafe.analysis import figures
+from mxsafe.synthesis import report as synthesis_report
+from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Result, Synthesis, load
+
+__all__ = ["LIMITS", "PUBLISHED_LUTS", "limits", "pictures", "values"]
+
+
+@dataclass(frozen=True)
+class PublishedLuts:
+    """A published design with four lanes, by ``synth_xilinx -flatten -nodsp`` of the same Yosys.
+
+    Attributes
+    ----------
+    name : str
+        The design.
+    unit : str
+        The unit of ours that does its work.
+    luts, depth : int
+        Look-up tables and logic depth.
+    """
+
+    name: str
+    unit: str
+    luts: int
+    depth: int
+
+
+PUBLISHED_LUTS = (
+    PublishedLuts(
+        "Berkeley HardFloat: four E4M5 multipliers, three E4M7 adders", "safe_mac", 1307, 158
+    ),
+    PublishedLuts("MX-for-FPGA: exact dot product, E2M5", "safe_mac_exact", 504, 49),
+    PublishedLuts("MX-for-FPGA: exact dot product, E4M3", "safe_mac_exact", 590, 95),
+)
+
+_MULTIPLIER = (r"/[aw]_next to .*/mac.*_sums", "a multiplier, its shifter and two additions")
+LIMITS: Mapping[str, tuple[str, str]] = {
+    "sta_exact 4x4x4x4": (
+        r"starts to .*\.sum_",
+        "a chain of carries through 31 bits in each clock of a block",
+    ),
+    "sta_exact 4x4x4x4, formats at run time": (
+        r"add\.total_added to .*add\.negative_normalised",
+        "normalising in the shared binary32 adder; sums of blocks and MACs are hardly faster",
+    ),
+    "sta_exact 4x4x4x4, 8 accumulators": (
+        r"scale\.below_shifted_1 to .*add\.b",
+        "rounding behind the one register of a scaler; MACs and the addition of significands are "
+        "hardly faster",
+    ),
+    "sta_exact 4x4x4x4, 8 lanes": _MULTIPLIER,
+    "sta_exact 4x4x4x4, 16 lanes": (
+        r"sequencer\.goes_on_after_1 to .*\.sum_",
+        "a flag that all bits of the sums of four MACs see, and the chain of carries behind it",
+    ),
+    "sta_exact 4x4x4x4, 8 lanes, carry-save sums": (
+        r"scale\..* to .*scale\.",
+        "the one scaler of an accumulator",
+    ),
+    "sta_exact 4x4x4x4, 8 lanes, most registers": (
+        r"sequencer\.goes_on_after_3 to .*\.sum_",
+        "in the fastest netlist a register that says to all bits of the sums of eight MACs that a "
+        "block starts, and the chain of carries behind it",
+    ),
+    "sta_window 4x4x4x4, 8 lanes": _MULTIPLIER,
+    "sta_exact 4x4x4x4, most registers": (
+        r"sequencer\.starts_after_1 to .*\.sum_",
+        "in the fastest netlist four registers that say to all bits of all sums that a block "
+        "starts, and the chain of carries behind them",
+    ),
+}
+"""By configuration of an array what the names of the ends of its longest path, without numbers of
+bits, are like if its clock is still limited by this, and by what."""
+
+
+def values() -> dict[str, Any]:
+    """What the page is made of."""
+    synthesis = load()
+    return {
+        "tools": synthesis_report.tools_line(synthesis),
+        "paper_ge": PAPER_GE,
+        "paper_ns": PAPER_NS,
+        "paper_pj": PAPER_PJ,
+        "areas": _areas(synthesis),
+        "luts": [(_least_pipelined(synthesis, other.unit), other) for other in PUBLISHED_LUTS],
+        "limits": limits(synthesis),
+        # One level below the page's own headings.
+        "tables": synthesis_report.tables(synthesis).replace("## ", "### "),
+    }
+
+
+def _results_on(synthesis: Synthesis, technology: str) -> list[Result]:
+    return [result for result in synthesis["results"] if result["technology"] == technology]
+
+
+def _netlist(result: Result, variant: str) -> dict[str, Any]:
+    """A netlist with its gate equivalents for each MAC of four lanes."""
+    numbers = result["numbers"][variant]
+    share = numbers["ge"] / (synthesis_report.macs_of_four_lanes(result) or 1)
+    return {
+        "ge": share,
+        "ns": numbers["delay_ns"],
+        "start": numbers["start"],
+        "end": numbers["end"],
+    }
+
+
+def _areas(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """Sub-matrix units and arrays."""
+    return [
+        {
+            "title": synthesis_report.title(result),
+            "area": _netlist(result, "area"),
+            "timing": _netlist(result, "timing"),
+            "pj": synthesis_report.pj_of_four_lanes(result, result["power"])
+            if result.get("power")
+            else None,
+        }
+        for result in _results_on(synthesis, "nangate45")
+        if (result["macs"] or 0) > 1
+    ]
+
+
+def limits(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """The smallest netlist of each array, or the fastest of that with the most registers."""
+    table = []
+    for result in _results_on(synthesis, "nangate45"):
+        if result["configuration"] not in LIMITS:
+            continue
+        path, limit = LIMITS[result["configuration"]]
+        one = _netlist(result, "timing" if "most registers" in result["configuration"] else "area")
+        ends = re.sub(r"\[\d+\]", "", f"{one['start']} to {one['end']}")
+        known = {"title": synthesis_report.title(result), "limit": limit}
+        table.append(one | known if re.search(path, ends) else one | known | {"limit": ""})
+    return table
+
+
+def _least_pipelined(synthesis: Synthesis, unit: str) -> Mapping[str, Any]:
+    found = [result for result in _results_on(synthesis, "xilinx") if result["unit"] == unit]
+    numbers: Mapping[str, Any] = min(found, key=lambda one: int(one["latency"]))["numbers"]["luts"]
+    return numbers
+
+
+def pictures() -> dict[str, bytes]:
+    """The pictures of areas and look-up tables."""
+    synthesis = load()
+    areas = [result for result in _results_on(synthesis, "nangate45") if result["macs"]]
+    luts = [
+        result
+        for result in _results_on(synthesis, "xilinx")
+        if result["macs"] and "DSPs" not in result["configuration"]
+    ]
+    drawn = {
+        "synthesis.svg": synthesis_report.draw_areas(
+            areas, references=[("the paper's core (65 nm netlist), mxsf", PAPER_GE, PAPER_NS)]
+        ),
+        "synthesis_luts.svg": synthesis_report.draw_luts(
+            luts, references=[(other.name, other.luts) for other in PUBLISHED_LUTS]
+        ),
+    }
+    return {name: figures.render(figure, ".svg") for name, figure in drawn.items()}

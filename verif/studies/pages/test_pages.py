@@ -1,0 +1,78 @@
+"""Pages: fresh, with links that lead somewhere, and none with a name that has no value."""
+
+import re
+
+import jinja2
+import pytest
+
+from studies import pages
+from studies.pages import DOCS, NAMES, rendered
+from studies.pages.__main__ import main
+
+WORDS = "word " * 30
+TABLE = "| " + "cell " * 30 + "|\n|---|"
+LIST = "- item " + "word " * 30 + "\n- item"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_committed_page_is_fresh(name: str) -> None:
+    committed = (DOCS / f"{name}.md").read_text()
+    assert committed == pages.text(name), f"run `python -m studies.pages {name}`"
+    for link in re.findall(r"\]\(([^)#:]+)\)", committed):
+        assert (DOCS / link).exists(), link
+
+
+def test_a_name_without_a_value_is_an_error() -> None:
+    with pytest.raises(jinja2.UndefinedError) as error:
+        rendered("{{ nothing }}", {})
+    assert str(error.value) == "'nothing' is undefined"
+
+
+def test_paragraphs_have_lines_of_up_to_100_characters() -> None:
+    page = rendered(f"\n{WORDS}\nword\n\n\n{WORDS}\n\n", {})
+    first, second = page.split("\n\n")
+    assert first.split() == ["word"] * 31
+    assert second.split() == ["word"] * 30
+    assert max(map(len, page.splitlines())) == 99
+    assert page.endswith("word\n")
+
+
+def test_tables_headings_pictures_lists_and_code_stay() -> None:
+    picture, code = f"![{WORDS}](a.svg)", f"```\n{WORDS}\n\n{WORDS}\n```"
+    page = "\n\n".join([f"# {WORDS}", TABLE, LIST, f"1. {WORDS}", picture, code]) + "\n"
+    assert rendered(page, {}) == page
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("1234567 | thousands", "1,234,567"),
+        ("1234.565 | fixed(1)", "1,234.6"),
+        ("0.1234 | percent(2)", "12.34%"),
+        ("0.000123 | form('.1e')", "1.2e-04"),
+        ("[('a', 'b', 'c')] | table(2)", "| a | b | c |\n|---|---|--:|"),
+        ("'print(2)\nprint()\nprint(3)' | printed", "2\n\n3"),
+    ],
+)
+def test_filters(expression: str, shown: str) -> None:
+    assert rendered("```\n{{ " + expression + " }}\n```", {}) == f"```\n{shown}\n```\n"
+
+
+def test_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are written or checked, each in a line; a stale one fails a check."""
+    written: list[str] = []
+    monkeypatch.setattr(pages, "write", written.append)
+    assert main(["accelerator"]) == 0
+    assert written == ["accelerator"]
+    assert main(["--check", "accelerator"]) == 0
+    monkeypatch.setattr(pages, "text", lambda name: "")
+    assert main(["--check", "accelerator"]) == 1
+    assert written == ["accelerator"]
+    assert capsys.readouterr().out.splitlines() == [
+        "1/1 accelerator.md written",
+        "1/1 accelerator.md as it is",
+        "1/1 accelerator.md differs",
+    ]
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+    assert "name must be one of accelerator" in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""Pairs of formats: complete, their errors, and their fronts."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.analysis import figures
+from mxsafe.synthesis.cases import PAIRS
+from studies.pages import DOCS
+from studies.pages.pairs import Pair, draw, front, pairs, product_errors
+
+PAIR = Pair(a="mxsf", w="mxsf", layer=0.01, gradient=0.01, unit=None)
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Pair]:
+    return pairs()
+
+
+def test_every_pair_is_there_and_those_synthesised_have_gates(found: list[Pair]) -> None:
+    assert len({(pair.a, pair.w) for pair in found}) == len(found) == len(mx.MX_FORMATS) ** 2
+    synthesised = {(pair.a, pair.w) for pair in found if pair.ge is not None}
+    assert synthesised == {*PAIRS, *((name, name) for name in mx.MX_FORMATS)}
+
+
+def test_errors_are_those_of_the_product() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((4, 64)).astype(np.float32)
+    w = rng.standard_normal((64, 3)).astype(np.float32)
+    errors = product_errors(a, w)
+    reference = a.astype(np.float64) @ w.astype(np.float64)
+    product = mx.matmul(
+        mx.quantize(a, "mxsf", block=32),
+        mx.quantize(w, "mxfp4_e2m1", block=32, axis=0),
+        arithmetic="exact",
+    )
+    expected = np.linalg.norm(product - reference) / np.linalg.norm(reference)
+    assert errors["mxsf", "mxfp4_e2m1"] == expected
+    assert errors["mxsf", "mxfp4_e2m1"] != errors["mxfp4_e2m1", "mxsf"]
+
+
+def test_front_drops_what_another_beats() -> None:
+    def pair(a: str, w: str, layer: float) -> Pair:
+        return replace(PAIR, a=a, w=w, layer=layer)
+
+    cheap = pair("mxfp4_e2m1", "mxfp4_e2m1", 0.1)
+    better = pair("mxfp6_e2m3", "mxfp4_e2m1", 0.05)
+    worse = pair("mxsf", "mxfp4_e2m1", 0.06)
+    best = pair("mxsf", "mxsf", 0.01)
+    assert front([best, worse, better, cheap], "bits") == [cheap, better, best]
+
+
+def test_the_picture_names_its_points(found: list[Pair]) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = figures.render(draw(found), ".svg").decode()
+    ElementTree.fromstring(drawn)
+    labels = set(re.findall(r"<!-- (.*?) -->", drawn))
+    assert {"mxsf", "mxsf x e2m1", "one format", "two formats"} <= labels
+    assert labels == set(re.findall(r"<!-- (.*?) -->", (DOCS / "pairs.svg").read_text()))

@@ -1,0 +1,68 @@
+"""The numbers of trust say that nothing went wrong, and are those of today's hardware."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from studies import proofs
+from studies.pages import DOCS
+from studies.pages.trust import DATA
+from verif.support.manifest import Module
+from verif.support.pipelines import PIPELINES
+from verif.support.stream_claims import ALSO
+
+RTL = Path(__file__).parents[2] / "rtl"
+"""Tests of the hardware."""
+
+
+def test_no_bad_input_is_unanswered() -> None:
+    found = json.loads(DATA.read_text())["bad_input"]
+    assert found["interfaces"] > 300
+    for group, answers in found["answers"].items():
+        assert answers["fault"] == 0, group
+        assert sum(answers.values()) > 1000, group
+
+
+def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
+    found = json.loads(DATA.read_text())["proofs"]
+    for kind, units in proofs.stream_units(modules).items():
+        assert found["streams"].get(units[0].unit), f"{kind}: run `python -m studies.proofs`"
+    inside = {name for entry in found["streams"].values() for name in entry.get("inside", ())}
+    assert set(found["enables"]) == inside
+    assert set(found["pipelines"]) == set(PIPELINES)
+    assert all(entry["proved"] for kind in found.values() for entry in kind.values())
+
+
+def test_proofs_of_units_are_tests_that_run_yosys() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(\w+)` \|$", (DOCS / "trust.md").read_text(), re.MULTILINE)
+    assert len(named) >= 10
+    for file, test in named:
+        before, found, _ = (RTL / file).read_text().partition(f"\ndef {test}(")
+        assert found, test
+        decorators = before.rpartition("\n\n\n")[2]
+        assert decorators.startswith("@pytest.mark.yosys"), test
+
+
+def test_names_without_a_proof_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    before = DATA.read_text()
+    with pytest.raises(SystemExit):
+        proofs.main(["transposers", "transposer"])
+    said = "error: MODULE must be one that something is proved of, not 'transposers'"
+    assert said in capsys.readouterr().err
+    assert DATA.read_text() == before
+
+
+@pytest.mark.full
+def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
+    found = json.loads(DATA.read_text())["proofs"]
+    for kind in ("streams", "enables"):
+        for name, entry in found[kind].items():
+            digest = proofs.digest(modules[name])
+            assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
+    assert set(ALSO) <= set(found["streams"]), "run `python -m studies.proofs`"
+    assert all(entry["taken"] > 2 for entry in found["streams"].values())
+    for name, entry in found["pipelines"].items():
+        digest = proofs.digest(modules[name], modules[PIPELINES[name]])
+        assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"

@@ -1,0 +1,35 @@
+"""The page on utilisation: what its prose claims is so."""
+
+import re
+
+import pytest
+
+from studies.pages import DOCS, utilisation
+from studies.utilisation import CASES, SHAPES, as_text
+
+TABLE = utilisation.values()["utilisation"]
+
+
+def test_picture_and_numbers_are_fresh() -> None:
+    assert (DOCS / "utilisation.json").read_text() == as_text(TABLE)
+    committed, now = (
+        re.findall(r"<!-- (.*?) -->", svg)
+        for svg in (
+            (DOCS / "utilisation.svg").read_text(),
+            utilisation.pictures()["utilisation.svg"].decode(),
+        )
+    )
+    assert committed == now
+    assert [label for label, *_ in CASES] == list(TABLE)
+
+
+def test_claims() -> None:
+    """Rates of large products by accumulators and blocks."""
+    largest = {label: values[SHAPES.index((256, 256, 1024))] for label, values in TABLE.items()}
+    full = ("fp12, 1x64", "fp12, 8x8", "exact, 1x64", "exact, 8 accumulators, 8x8")
+    assert all(largest[label] > 0.99 for label in full)
+    assert largest["exact, 1x32"] == pytest.approx(1 / 2, rel=0.01)
+    assert largest["exact, 8x8"] == pytest.approx(1 / 8, rel=0.01)
+    short = {label: values[SHAPES.index((100, 50, 200))] for label, values in TABLE.items()}
+    assert short["exact, 1x64"] == pytest.approx(50 / 64, rel=0.02)
+    assert short["fp12, 1x64"] > 0.98
