@@ -39,7 +39,7 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
-from mxsafe.validation import about, checked, shown
+from mxsafe.validation import about, checked, require_one_of
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build", "rate_of_blocks", "usual_block"]
@@ -234,8 +234,7 @@ def build(
         If there is no such unit, it has no such parameter or only with another value, or it does
         not work with its value.
     """
-    if name not in PRESETS:
-        raise ValueError(f"name must be one of {', '.join(PRESETS)}, not {shown(name)}")
+    require_one_of("name", name, PRESETS)
     preset, entry = PRESETS[name], CATALOGUE[name]
     for parameter, fmt in (("format", format), ("format_w", format_w)):
         if fmt is None and parameter == "format_w":

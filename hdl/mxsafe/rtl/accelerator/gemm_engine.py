@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import ARITHMETICS, MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.accelerator.operand_feed import OperandFeed, OperandFeedConfiguration
 from mxsafe.rtl.accelerator.ports import EnginePort, MemoryRead
@@ -25,7 +25,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import about
+from mxsafe.validation import about, one_of
 
 __all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
 
@@ -99,7 +99,7 @@ class GemmEngineConfiguration(Configuration):
         if LANES % shape.lanes:
             raise ValueError(f"array must have 1, 2 or {LANES} lanes, not {shape.lanes}")
         if not isinstance(arithmetic, BlockArithmetic):
-            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
+            raise ValueError(f"arithmetic must be {one_of(ARITHMETICS, arithmetic.name)}")
         for side in SIDES:
             if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
                 raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")

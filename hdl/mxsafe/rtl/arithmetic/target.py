@@ -7,9 +7,9 @@ other, and multipliers with registers inside. Bits are the same; only the latenc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, require_one_of
 
 __all__ = ["TARGETS", "Place", "Target", "require_target", "spread"]
 
@@ -27,10 +27,7 @@ def require_target(target: object) -> Target:
     ValueError
         If it is none.
     """
-    for known in TARGETS:
-        if target == known:
-            return known
-    raise ValueError(f"target must be one of {', '.join(TARGETS)}, not {target!r}")
+    return cast(Target, require_one_of("target", target, TARGETS))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,13 @@ from mxsafe.rtl.vector.normalise_lane import (
     NormaliseLaneConfiguration,
 )
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import Alike, AlikePower, require_positive_integer, require_power_of_two
+from mxsafe.validation import (
+    Alike,
+    AlikePower,
+    require_one_of,
+    require_positive_integer,
+    require_power_of_two,
+)
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
@@ -87,8 +93,7 @@ class NormaliseCoreConfiguration(Configuration):
         _ = self.lane  # which checks what it is given
         self._set(lanes=require_power_of_two("lanes", self.lanes))
         self._set(depth=require_power_of_two("depth", self.depth))
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        require_one_of("along", self.along, ALONG)
         self._set(dividers=require_positive_integer("dividers", self.dividers))
         if self.rows % self.dividers:
             raise ValueError(

@@ -28,7 +28,7 @@ from mxsafe.rtl.vector.softmax_logarithm import (
     SoftmaxLogarithmConfiguration,
 )
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import Alike, require_positive_integer
+from mxsafe.validation import Alike, require_one_of, require_positive_integer
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
@@ -69,8 +69,7 @@ class SoftmaxCoreConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(lanes=require_positive_integer("lanes", self.lanes))
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        require_one_of("along", self.along, ALONG)
 
     @property
     def base(self) -> str:
