@@ -20,7 +20,7 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import SQUARE_BITS, NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import Alike, AlikePower, PowerOfTwo
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
@@ -80,8 +80,7 @@ class NormaliseCoreConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        require_one_of("along", self.along, ALONG)
         if self.rows % self.dividers:
             raise ValueError(
                 f"dividers must divide the {self.rows} rows side by side, not {self.dividers}"
