@@ -141,7 +141,12 @@ def test_identifiers() -> None:
         (float, 10**400, TypeError, f"x must be a number, not {'1' + '0' * 79}..."),
         (str, None, TypeError, "x must be a str, not None"),
         (Literal["a", "b"], "c", ValueError, "x must be one of a, b, not 'c'"),
-        (Literal["rows"] | None, "row", ValueError, XX),
+        (
+            Literal["rows"] | None,
+            "row",
+            ValueError,
+            "x must be one of rows or None, not 'row'; did you mean 'rows'?",
+        ),
         (Literal["a", "b"], np.ones(2), ValueError, "x must be one of a, b, not ndarray"),
         (PowerOfTwo, 3, ValueError, "x must be a power of two, not 3"),
         (Alike, 1025, ValueError, "x must be at most 1024, not 1025"),
