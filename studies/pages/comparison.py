@@ -16,6 +16,7 @@ from mxsafe import model
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
+from studies.drawing import plain
 from studies.fan_out_of_four import FO4_PS
 from studies.pages import experiments
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
@@ -497,10 +498,7 @@ def draw(found: Sequence[Point]) -> "Figure":
     axes.set_xlim(0.0, 1.15 * largest)
     axes.set_xlabel("gate equivalents for each MAC, in a sub-matrix unit of 4x4 MACs")
     axes.set_ylabel("relative error of a layer's product")
-    axes.grid(alpha=0.3, which="both")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    plain(axes, which="both")
     axes.legend(frameon=False, loc="upper right")
     return figure
 
