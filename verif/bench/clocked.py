@@ -8,6 +8,8 @@ from typing import Any
 import cocotb
 from cocotb.triggers import Timer
 
+from verif.bench.pins import Input
+
 __all__ = ["Stepper", "job", "write_log"]
 
 
@@ -20,7 +22,7 @@ class Stepper:
     """
 
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
-        self._dut = dut
+        self._clk, self._rst = Input(dut.clk), dut.rst
         self._half = Timer(1, "ns")
         self._watched: Any = None
         self._seen: list[int] = []
@@ -32,24 +34,24 @@ class Stepper:
 
     async def settle(self) -> None:
         """Lower the clock and let outputs follow the inputs."""
-        self._dut.clk.value = 0
+        self._clk.write(0)
         await self._half
 
     async def edge(self) -> None:
         """Raise the clock."""
         if self._watched is not None and self._watched.value == 1:
             self._seen.append(self.clocks)
-        self._dut.clk.value = 1
+        self._clk.write(1)
         await self._half
         self.clocks += 1
 
     async def reset(self, clocks: int = 1) -> None:
         """Reset for some clocks."""
-        self._dut.rst.value = 1
+        self._rst.value = 1
         for _ in range(clocks):
             await self.settle()
             await self.edge()
-        self._dut.rst.value = 0
+        self._rst.value = 0
 
 
 def job() -> Any:

@@ -15,7 +15,7 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench.pacing import Shyness, pauses
-from verif.bench.pins import number
+from verif.bench.pins import Input, number
 
 Handle = cocotb.handle.HierarchyObject
 _BURST = 16
@@ -111,9 +111,12 @@ class Source:
         self, dut: Handle, name: str, seed: int, stall: float, pins: Sequence[str]
     ) -> None:
         self.name = name
-        self._valid, self._ready = getattr(dut, f"{name}_valid"), getattr(dut, f"{name}_ready")
-        self._pins = [getattr(dut, pin) for pin in pins]
-        self._widths = [len(pin) for pin in self._pins]
+        self._valid, self._ready = (
+            Input(getattr(dut, f"{name}_valid")),
+            getattr(dut, f"{name}_ready"),
+        )
+        self._pins = [Input(getattr(dut, pin)) for pin in pins]
+        self._widths = [len(getattr(dut, pin)) for pin in pins]
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
         self.rows: deque[tuple[int, ...]] = deque()
@@ -125,8 +128,8 @@ class Source:
             self.offered = bool(self.rows) and not next(self._gaps)
             noise = tuple(self._noise.getrandbits(width) for width in self._widths)
             for pin, value in zip(self._pins, self.rows[0] if self.offered else noise, strict=True):
-                pin.value = value
-        self._valid.value = int(self.offered)
+                pin.write(value)
+        self._valid.write(self.offered)
 
     def settle(self) -> tuple[int, ...] | None:
         """The row that was taken."""
@@ -344,6 +347,7 @@ class Clock:
 
     def __init__(self, dut: Handle) -> None:
         self.dut = dut
+        self._clk = Input(dut.clk)
         self._half = Timer(1, "ns")
         self.now = 0
 
@@ -358,12 +362,12 @@ class Clock:
         self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
     ) -> None:
         """One clock."""
-        self.dut.clk.value = 0
+        self._clk.write(0)
         if show is not None:
             show()
         await self._half
         if settle is not None:
             settle()
-        self.dut.clk.value = 1
+        self._clk.write(1)
         await self._half
         self.now += 1

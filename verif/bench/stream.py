@@ -18,7 +18,7 @@ from cocotb.triggers import Timer
 from verif.bench import rows
 from verif.bench.difference import changed_bits, difference
 from verif.bench.pacing import RESET_CLOCKS, SHY, pauses
-from verif.bench.pins import number
+from verif.bench.pins import Input, number
 
 OUTPUTS = ("tdata", "tlast", "tuser")
 Beat = tuple[int, ...]
@@ -56,9 +56,10 @@ class Source:
         still: bool,
     ) -> None:
         self.name = name
-        self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
-        self._pins = [getattr(dut, pin) for pin in pins]
-        self._widths = [len(pin) for pin in self._pins]
+        self._valid = Input(getattr(dut, f"{name}_tvalid"))
+        self._ready = getattr(dut, f"{name}_tready")
+        self._pins = [Input(getattr(dut, pin)) for pin in pins]
+        self._widths = [len(getattr(dut, pin)) for pin in pins]
         self.beats: list[Beat] = list(zip(*pins.values(), strict=True))
         self._noise = random.Random(seed)
         self._gaps = pauses(seed, stall, _BURST)
@@ -79,13 +80,13 @@ class Source:
             return
         self.offered = self.remaining > 0 and not next(self._gaps)
         if self._still and not self.offered:
-            self._valid.value = 0
+            self._valid.write(False)
             return
         noise = [self._noise.getrandbits(width) for width in self._widths]
         values = next(self._waiting) if self.offered else noise
         for pin, value in zip(self._pins, values, strict=True):
-            pin.value = value
-        self._valid.value = int(self.offered)
+            pin.write(value)
+        self._valid.write(self.offered)
 
     def settle(self) -> bool:
         """Whether the beat is taken in this clock."""
@@ -97,7 +98,7 @@ class Source:
 
     def offer_in_reset(self, offers: bool) -> None:
         """Offer a beat in a clock of reset, or none."""
-        self._valid.value = int(offers)
+        self._valid.write(offers)
 
     def check_refused(self) -> None:
         """Fail if it was taken."""
@@ -123,7 +124,8 @@ class Sink:
         self, dut: cocotb.handle.HierarchyObject, name: str, seed: int, stall: float
     ) -> None:
         self.name = name
-        self._valid, self._ready = (getattr(dut, f"{name}_{pin}") for pin in ("tvalid", "tready"))
+        self._valid = getattr(dut, f"{name}_tvalid")
+        self._ready = Input(getattr(dut, f"{name}_tready"))
         names = [f"{name}_{pin}" for pin in OUTPUTS]
         self._pins = {pin: getattr(dut, pin) for pin in names if hasattr(dut, pin)}
         self._last = list(self._pins).index(f"{name}_tlast")
@@ -143,7 +145,7 @@ class Sink:
 
     def show_any(self) -> None:
         """Be ready or not, in a clock of reset."""
-        self._ready.value = self._noise.getrandbits(1)
+        self._ready.write(self._noise.getrandbits(1))
 
     def _choose(self) -> None:
         """Whether the next beat has to show itself before this is ready, and a clock before."""
@@ -154,13 +156,13 @@ class Sink:
         """Be ready, unless it pauses, waits for a beat, or is held."""
         self._takes = not (next(self._stalls) or self.held)
         self.answers = self._takes and self._shy and self.stalled is None
-        self._ready.value = int(self._takes and not self.answers)
+        self._ready.write(self._takes and not self.answers)
 
     def answer(self) -> None:
         """Be ready, or stay as it is, now that a beat can be seen."""
         if self.answers:
             self._takes = self._valid.value == 1 and not self._late
-            self._ready.value = int(self._takes)
+            self._ready.write(self._takes)
 
     def settle(self, clock: int) -> None:
         """Log what is taken in this clock."""
@@ -209,7 +211,7 @@ class Bench:
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, job: dict[str, list[int]], options: dict
     ) -> None:
-        self._dut, self._options = dut, options
+        self._clk, self._rst, self._options = Input(dut.clk), Input(dut.rst), options
         self._half, self._moment = Timer(1, "ns"), Timer(1, "ps")
         seed = options["seed"]
         self.sinks = [
@@ -245,15 +247,15 @@ class Bench:
         return [row for sink in self.sinks for row in sink.results]
 
     async def _rise(self) -> None:
-        self._dut.clk.value = 1
+        self._clk.write(True)
         await self._half
         self.clocks += 1
 
     async def reset(self, clocks: int) -> None:
         """So many clocks of reset, in which no beat may be taken or come out later."""
-        self._dut.rst.value = 1
+        self._rst.write(True)
         for _ in range(clocks):
-            self._dut.clk.value = 0
+            self._clk.write(False)
             for source in self.sources:
                 source.offer_in_reset(not self._options["silent"])
             for sink in self.sinks:
@@ -263,13 +265,12 @@ class Bench:
                 for source in self.sources:
                     source.check_refused()
             await self._rise()
-        self._dut.rst.value = 0
+        self._rst.write(False)
         self.forget()
 
     async def clock(self) -> None:
         """One clock."""
-        dut = self._dut
-        dut.clk.value = 0
+        self._clk.write(False)
         for source in self.sources:
             source.show()
         main, *beside = self.sinks

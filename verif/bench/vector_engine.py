@@ -15,7 +15,7 @@ from cocotb.triggers import Timer
 
 from verif.bench import rows
 from verif.bench.pacing import RESET_CLOCKS, Shyness, pauses
-from verif.bench.pins import number
+from verif.bench.pins import Input, number
 
 READS = ("x", "y")
 _BURST = 16
@@ -51,10 +51,11 @@ class ReadPort:
         stall: float,
         latency: int,
     ) -> None:
-        pins = ("valid", "ready", "address", "hold", "data")
-        self._valid, self._ready, self._address, self._hold, self._data = (
+        pins = ("valid", "address", "hold", "data")
+        self._valid, self._address, self._hold, self._data = (
             getattr(dut, f"{name}_{pin}") for pin in pins
         )
+        self._ready = Input(getattr(dut, f"{name}_ready"))
         self.name, self._buffer = name, buffer
         self._noise = random.Random(seed)
         self._stalls = pauses(seed, stall, _BURST)
@@ -66,7 +67,7 @@ class ReadPort:
     def show(self) -> None:
         """Inputs of a clock."""
         self._is_ready = not next(self._stalls) and self._shyness.may_take
-        self._ready.value = int(self._is_ready)
+        self._ready.write(self._is_ready)
         found = self._found.popleft()
         self._data.value = self._noise.getrandbits(len(self._data)) if found is None else found
         self._found.append(None)
@@ -102,10 +103,11 @@ class WritePort:
         seed: int,
         stall: float,
     ) -> None:
-        pins = ("valid", "ready", "address", "halves", "data")
-        self._valid, self._ready, self._address, self._halves, self._data = (
+        pins = ("valid", "address", "halves", "data")
+        self._valid, self._address, self._halves, self._data = (
             getattr(dut, f"{name}_{pin}") for pin in pins
         )
+        self._ready = Input(getattr(dut, f"{name}_ready"))
         self.name, self._buffer = name, buffer
         self._stalls = pauses(seed, stall, _BURST)
         self._shyness = Shyness(seed, stall)
@@ -116,7 +118,7 @@ class WritePort:
     def show(self) -> None:
         """Inputs of a clock."""
         self._is_ready = not next(self._stalls) and self._shyness.may_take
-        self._ready.value = int(self._is_ready)
+        self._ready.write(self._is_ready)
 
     def settle(self) -> None:
         """Write, if that is wanted; what had to wait must not have changed."""
@@ -153,6 +155,7 @@ class Bench:
 
     def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict) -> None:
         self._dut, self._options = dut, options
+        self._clk, self._rst = Input(dut.clk), Input(dut.rst)
         self._half = Timer(1, "ns")
         self._random = random.Random(options["seed"])
         names = [
@@ -188,8 +191,8 @@ class Bench:
     async def clock(self, *, resets: bool = False) -> bool:
         """One clock; whether the engine is done in it."""
         dut = self._dut
-        dut.clk.value = 0
-        dut.rst.value = int(resets)
+        self._clk.write(0)
+        self._rst.write(resets)
         for port in (*self._reads, *self._writes):
             port.show()
         await self._half
@@ -199,7 +202,7 @@ class Bench:
                 port.settle()
             done = bool(number(dut.queue_done))
             assert number(dut.queue_ready) == done, "ready and done did not come together"
-        dut.clk.value = 1
+        self._clk.write(1)
         await self._half
         self.clocks += 1
         return done

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.machine.header import HEADER_FILE, c_header
+from mxsafe.verilog.manifest import SCHEMA
 from verif.support.command import run, run_in
 from verif.support.manifest import GEN, load
 from verif.support.tests import typical
@@ -16,6 +17,7 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "mxfp8_e2m5_decoder.v" in capsys.readouterr().out
     assert sorted(p.name for p in (tmp_path / "v").iterdir()) == [
         "manifest.json",
+        "manifest.schema.json",
         "mxfp8_e2m5_decoder.f",
         "mxfp8_e2m5_decoder.v",
     ]
@@ -27,7 +29,8 @@ def test_the_header_goes_along_with_all_units(
     monkeypatch.setattr("mxsafe.cli.verilog.units_of", lambda format: ["decoder"])
     assert run("verilog", "--out", tmp_path) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["README.md", "manifest.json", HEADER_FILE, "mxsf_decoder.f", "mxsf_decoder.v"]
+    generated = ["manifest.json", SCHEMA, HEADER_FILE, "mxsf_decoder.f", "mxsf_decoder.v"]
+    assert names == ["README.md", *generated]
     assert (tmp_path / HEADER_FILE).read_text() == c_header()
 
 

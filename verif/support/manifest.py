@@ -1,6 +1,5 @@
 """The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
+from mxsafe.verilog.manifest import flat_fields, read_manifest
 from verif.support.recording import proved
 
 __all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from", "named"]
@@ -149,7 +149,7 @@ def _format(described: Mapping[str, Any]) -> MXFormat | FormatSet | None:
 
 def load(folder: Path) -> dict[str, Module]:
     """Every module of a manifest by the name of its unit; where that is a top too, the top."""
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_manifest(folder)
     entries = sorted(
         manifest["modules"].items(), key=lambda one: (one[1]["unit"], one[0] in manifest["tops"])
     )
@@ -165,8 +165,8 @@ def load(folder: Path) -> dict[str, Module]:
                     name=port["name"],
                     direction=port["direction"],
                     width=port["width"],
-                    signed=port["signed"],
-                    fields=tuple((f["name"], f["offset"], f["width"]) for f in port["fields"]),
+                    signed=port.get("signed", False),
+                    fields=tuple(flat_fields(port.get("fields", []))),
                 )
                 for port in entry["ports"]
             },

@@ -17,6 +17,7 @@ from mxsafe.verilog import presets
 from mxsafe.verilog.convert import to_verilog
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
+from mxsafe.verilog.manifest import MANIFEST, SCHEMA
 from mxsafe.verilog.sources import SOURCES, record
 from mxsafe.verilog.units import units_of
 from verif.support.command import run
@@ -237,7 +238,7 @@ def test_units_are_added_or_replaced(tmp_path: Path) -> None:
     assert manifest["tops"] == ["fp12_adder", "mxsf_decoder"]
     assert manifest["modules"]["mxsafe_fp12_packer"]["file"] == "parts/mxsafe_fp12_packer.v"
     generate([presets.build("decoder", MXSF)], tmp_path, clean=True)
-    kept = ["manifest.json", "mine.v", "mxsf_decoder.f", "mxsf_decoder.v"]
+    kept = [MANIFEST, SCHEMA, "mine.v", "mxsf_decoder.f", "mxsf_decoder.v"]
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
 
 

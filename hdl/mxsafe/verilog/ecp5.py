@@ -7,13 +7,13 @@ Generated files hold both, see `either`.
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from mxsafe.rtl.arithmetic.dsp_multiplier import (
     DSP_BITS,
     DspMultiplier,
     DspMultiplierConfiguration,
 )
+from mxsafe.validation import checked
 
 __all__ = ["DEFINE", "FLATTEN", "dsp_source", "dsp_sources", "dsp_units", "either"]
 
@@ -32,13 +32,18 @@ def dsp_units() -> list[DspMultiplier]:
     ]
 
 
+@checked
 def dsp_sources(names: Iterable[str]) -> dict[str, str]:
     """By file the Verilog of those files that hold such a multiplier, under its own name."""
     known = {f"{unit.module_name}.v": unit for unit in dsp_units()}
-    files = {name: Path(name).name for name in names}
-    return {name: dsp_source(known[file]) for name, file in files.items() if file in known}
+    return {
+        name: dsp_source(known[file])
+        for name in names
+        if (file := str(name).rpartition("/")[2]) in known
+    }
 
 
+@checked
 def dsp_source(unit: DspMultiplier) -> str:
     """Verilog of a multiplier made of one MULT18X18D."""
     number = "signed " if unit.config.signed else ""
@@ -55,6 +60,7 @@ module {unit.module_name} (
 """
 
 
+@checked
 def either(unit: DspMultiplier, text: str) -> str:
     """Verilog of a multiplier that is a MULT18X18D where `DEFINE` is defined.
 

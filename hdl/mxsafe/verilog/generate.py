@@ -18,7 +18,16 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, checked
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.ecp5 import DEFINE, dsp_units, either
-from mxsafe.verilog.manifest import MANIFEST, manifest_entry, read_manifest, summary
+from mxsafe.verilog.manifest import (
+    KEYS,
+    MANIFEST,
+    SCHEMA,
+    manifest_entry,
+    manifest_text,
+    read_manifest,
+    schema_text,
+    summary,
+)
 from mxsafe.verilog.names import PARTS, PREFIX, part_name, renamed, require_prefix
 from mxsafe.verilog.readme import README, readme
 from mxsafe.verilog.unread import without_unread
@@ -144,13 +153,13 @@ def generate(
     names = _names(modules, {top.module_name for top in tops}, prefix)
     paths = {unit: f"{'' if name == unit else f'{PARTS}/'}{name}.v" for unit, name in names.items()}
     earlier = read_manifest(out)
-    entries = {} if clean else dict(earlier.get("modules", {}))
+    entries = {} if clean else _kept(earlier)
     for unit, module in modules.items():
         entry = manifest_entry(module.unit, [paths[each] for each in (unit, *module.inside)])
         _check_same(out, entries.get(names[unit], entry), entry)
         entries[names[unit]] = entry
     wanted = {top.module_name for top in tops}
-    kept = set([] if clean else earlier.get("tops", []))
+    kept = entries.keys() & set(earlier.get("tops", []))
     manifest = {
         "generator": {
             "mxsafe": mxsafe.__version__,
@@ -178,8 +187,10 @@ def generate(
     if commands and (earlier or not (out / README).exists()):
         files[README] = readme(manifest, commands, prefix).encode()
         progress(README)
-    files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
-    write_together(out, files, remove=_written(earlier) - _written(manifest))
+    files[SCHEMA] = schema_text().encode()
+    files[MANIFEST] = manifest_text(manifest).encode()
+    stale = _written(earlier) - _written(manifest)
+    write_together(out, files, remove=stale if clean else ())
     return manifest
 
 
@@ -194,6 +205,12 @@ def _names(modules: Mapping[str, Elaborated], tops: Set[str], prefix: str) -> di
                 f"{prefix!r} does"
             )
     return names
+
+
+def _kept(earlier: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Modules of an earlier manifest; those that another version described are left out."""
+    modules: dict[str, dict[str, Any]] = earlier.get("modules", {})
+    return {name: entry for name, entry in modules.items() if entry.keys() == KEYS}
 
 
 def _written(manifest: Mapping[str, Any]) -> set[str]:

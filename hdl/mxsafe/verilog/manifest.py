@@ -1,7 +1,12 @@
-"""The manifest beside the Verilog: ports, layouts, parameters and latency of every module."""
+"""The manifest beside the Verilog: ports, layouts, parameters and latency of every module.
+
+`SCHEMA` beside it says what stands where.
+"""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +17,148 @@ from amaranth.lib.wiring import In
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import checked
 
-__all__ = ["MANIFEST", "manifest_entry", "read_manifest", "summary"]
+__all__ = [
+    "KEYS",
+    "MANIFEST",
+    "SCHEMA",
+    "flat_fields",
+    "manifest_entry",
+    "manifest_text",
+    "read_manifest",
+    "schema_text",
+    "summary",
+]
 
 MANIFEST = "manifest.json"
+SCHEMA = "manifest.schema.json"
+
+_STREAM = re.compile(r"([sm]_axis(?:_\w+)?)_(t(?:data|valid|ready|last|user))")
+_AXI = re.compile(r"([sm]_axi)_((?:a[rw]|[rwb])\w+)")
+_ATTRIBUTES = re.compile(
+    r"^ +Attributes\n +-+\n(.*?)(?=^ +\w+\n +---|\Z)", re.MULTILINE | re.DOTALL
+)
+_ENTRY = re.compile(r"^    (\S.*)\n((?:     .*\n|\n)*)", re.MULTILINE)
+_NAME = re.compile(r"(?:^|, )(\w+)(?=,| :|\.\.\.|$)")
+_MORE = re.compile(r"\.\.\.(?: :|$)")
+"""Ends the names of ports of which a docstring gives the first ones."""
+_LINES = (("unit", "file", "latency"), ("summary",), ("sources",), ("parameters",), ("properties",))
+"""What stands in a line of the manifest together."""
+KEYS = frozenset({name for names in _LINES for name in names} | {"ports"})
+"""What is said of a module."""
 
 
-def _fields(shape: object, prefix: str = "", offset: int = 0) -> list[dict[str, Any]]:
-    """Named fields of a packed port, lowest bit first; none for a plain number.
-
-    Fields within fields have names such as ``codes.3.0``.
-    """
+def _fields(shape: object) -> list[dict[str, Any]]:
+    """Named fields of a packed port, lowest bit first; none for a plain number."""
     try:
         layout = data.Layout.cast(shape)
     except TypeError:
         return []
-    fields: list[dict[str, Any]] = []
-    for key, field in layout:
-        name, start = f"{prefix}{key}", offset + field.offset
-        inner = _fields(field.shape, f"{name}.", start)
-        fields += inner or [{"name": name, "offset": start, "width": field.width}]
-    return fields
+    if isinstance(layout, data.ArrayLayout):
+        return [_field({}, 0, layout)]
+    return [_field({"name": str(key)}, field.offset, field.shape) for key, field in layout]
+
+
+def _field(named: dict[str, str], offset: int, shape: object) -> dict[str, Any]:
+    """A field; of an array its element, and how many of them follow each other."""
+    counts = []
+    while isinstance(shape, data.ArrayLayout):
+        counts.append(shape.length)
+        shape = shape.elem_shape
+    fields = _fields(shape)
+    return {
+        **named,
+        "offset": offset,
+        "width": Shape.cast(shape).width,
+        **({"count": counts} if counts else {}),
+        **({"fields": fields} if fields else {}),
+    }
+
+
+@checked
+def flat_fields(
+    fields: Sequence[Mapping[str, Any]], prefix: str = "", offset: int = 0
+) -> Iterator[tuple[str, int, int]]:
+    """Name, offset and width of every number that the fields of a port hold, lowest bit first.
+
+    Numbers within fields have names such as ``codes.3.0``.
+
+    Parameters
+    ----------
+    fields : sequence of Mapping
+        Those of a port in the manifest.
+    prefix : str
+        What names begin with.
+    offset : int
+        Of bit 0 of the first field.
+    """
+    for field in fields:
+        counts = field.get("count", [])
+        for at, index in enumerate(product(*map(range, counts))):
+            name = ".".join(map(str, [*([field["name"]] if "name" in field else []), *index]))
+            start = offset + field["offset"] + at * field["width"]
+            if "fields" in field:
+                yield from flat_fields(field["fields"], f"{prefix}{name}.", start)
+            else:
+                yield f"{prefix}{name}", start, field["width"]
+
+
+def _meanings(unit: Unit[Any]) -> dict[str, str]:
+    """What the docstring of a unit says of its attributes, by name; ``...`` for those not named."""
+    found = _ATTRIBUTES.search(f"{type(unit).__doc__}\n")
+    meanings: dict[str, str] = {}
+    for names, words in _ENTRY.findall(found[1] if found else ""):
+        text = " ".join(words.split()).replace("`", "")
+        for name in _NAME.findall(names):
+            meanings[name] = text
+            if _MORE.search(names):
+                meanings.setdefault("..." if not name[-1].isdigit() else name[:-1] + "...", text)
+    return meanings
+
+
+def _meaning(name: str, meanings: Mapping[str, str]) -> str:
+    """What is said of a port, or of the interface that it belongs to."""
+    parts = name.split("_")
+    for end in range(len(parts), 0, -1):
+        known = "_".join(parts[:end])
+        for each in (known, f"{known.rstrip('0123456789')}..."):
+            if each in meanings and (each == known or known[-1].isdigit()):
+                return meanings[each]
+    return meanings.get("...", "")
+
+
+def _role(name: str, names: Sequence[str]) -> dict[str, str]:
+    """Which signal of a bus a port is, from its name."""
+    if name in ("clk", "rst"):
+        return {"role": {"clk": "clock", "rst": "synchronous reset, active high"}[name]}
+    if found := _STREAM.fullmatch(name):
+        return {"bus": found[1], "role": f"AXI4-Stream {found[2].upper()}"}
+    if found := _AXI.fullmatch(name):
+        is_full = {f"{found[1]}_arlen", f"{found[1]}_awlen"} & set(names)
+        return {"bus": found[1], "role": f"AXI4{'' if is_full else '-Lite'} {found[2].upper()}"}
+    return {}
 
 
 def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
-    ports: list[dict[str, Any]] = []
-    if unit.config.clocked:
-        ports += [
-            {"name": name, "direction": "input", "width": 1, "signed": False, "fields": []}
-            for name in ("clk", "rst")
-        ]
+    clocks = ("clk", "rst") if unit.config.clocked else ()
+    ports: list[dict[str, Any]] = [
+        {"name": name, "direction": "input", "width": 1} for name in clocks
+    ]
     for name, member, _ in unit.port_signals():
-        shape = Shape.cast(member.shape)
+        shape, fields = Shape.cast(member.shape), _fields(member.shape)
         ports.append(
             {
                 "name": name,
                 "direction": "input" if member.flow == In else "output",
                 "width": shape.width,
-                "signed": shape.signed,
-                "fields": _fields(member.shape),
+                **({"signed": True} if shape.signed else {}),
+                **({"fields": fields} if fields else {}),
             }
         )
+    names, meanings = [port["name"] for port in ports], _meanings(unit)
+    for port in ports:
+        port |= _role(port["name"], names)
+        if meaning := _meaning(port["name"], meanings):
+            port["meaning"] = meaning
     return ports
 
 
@@ -75,17 +182,48 @@ def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
         The unit.
     files : sequence of str
         Its file and those of the modules that it needs, at any depth.
+
+    Raises
+    ------
+    ValueError
+        If there is no file.
     """
+    if not files:
+        raise ValueError("files must begin with that of the module, not be empty")
     return {
         "unit": unit.module_name,
-        "summary": summary(unit),
         "file": files[0],
+        "latency": unit.latency,
+        "summary": summary(unit),
         "sources": list(files),
         "parameters": unit.config.parameters,
         "properties": dict(unit.config.properties),
-        "latency": unit.latency,
         "ports": _ports(unit),
     }
+
+
+@checked
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """A manifest as it is written: a port a line."""
+    head = {"$schema": SCHEMA, **manifest}
+    modules = head.pop("modules")
+    lines = [f" {json.dumps(name)}: {json.dumps(value)},\n" for name, value in head.items()]
+    texts = ",\n".join(f"  {json.dumps(name)}: {_entry_text(modules[name])}" for name in modules)
+    return "{\n" + "".join(lines) + ' "modules": {\n' + texts + "\n }\n}\n"
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    lines = [
+        ", ".join(f'"{name}": {json.dumps(entry[name])}' for name in names) for names in _LINES
+    ]
+    ports = ",\n".join(f"    {json.dumps(port)}" for port in entry["ports"])
+    return "{\n" + "".join(f"   {line},\n" for line in lines) + f'   "ports": [\n{ports}\n   ]}}'
+
+
+@checked
+def schema_text() -> str:
+    """The JSON Schema of manifests."""
+    return Path(__file__).with_name(SCHEMA).read_text()
 
 
 @checked

@@ -19,7 +19,8 @@ _PAGE = """\
 | `*.v` | a module that is meant to be used, see the [table](#modules) |
 | `*.f` | the files that such a module needs, seen from this folder |
 | `{parts}/*.v` | the modules inside |
-| [`manifest.json`](manifest.json) | ports, parameters and latency of every module, for programs |
+| [`manifest.json`](manifest.json) | ports, parameters and latency of every module |
+| [`manifest.schema.json`](manifest.schema.json) | what stands where in it |
 | [`mxsafe_machine.h`](mxsafe_machine.h) | registers and descriptors of the machine, for C |
 
 Clocks are `clk`; resets are synchronous and active high. The head of each file has the

@@ -47,6 +47,7 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.tables import Table, load
 from mxsafe.vectors.build import VectorSet, decoder
+from mxsafe.verilog.ecp5 import dsp_units
 from verif.support.bad_input.interface import Target
 from verif.support.manifest import GEN
 
@@ -359,13 +360,20 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "vectors.build.build": {"unit": lambda: "decoder"},
     "verilog.fusesoc.with_files": {
         "core": lambda: (GEN.parent / "mxsafe.core").read_text(),
-        "manifest": lambda: {"modules": {}},
+        "manifest": lambda: {"modules": {}, "tops": []},
     },
+    "verilog.ecp5": {"names": list, "unit": lambda: dsp_units()[0]},
     "verilog.generate.generate": {"tops": list, "out": lambda: Path("gen")},
-    "verilog.manifest.manifest_entry": {"unit": lambda: Decoder(format=_MXSF), "inside": list},
+    "verilog.manifest.manifest_entry": {"files": lambda: ["a.v"]},
     "verilog.manifest.read_manifest": {"out": lambda: GEN},
-    "verilog.presets.build": {"name": lambda: "decoder", "format": lambda: _MXSF},
+    "verilog.manifest": {"unit": lambda: Decoder(format=_MXSF)},
+    "verilog.presets": {
+        "name": lambda: "decoder",
+        "format": lambda: _MXSF,
+        "unit": lambda: Decoder(format=_MXSF),
+    },
     "verilog.presets.Preset": {"unit": lambda: Decoder},
+    "verilog.sources": {"modules": list, "files": list},
     "analysis.figures.new_figure": {"width": lambda: 2.0, "height": lambda: 2.0},
     "analysis.figures.render": {"figure": _figure, "suffix": lambda: ".svg"},
     "analysis.figures.save": {"figure": _figure, "path": lambda: Path("figure.svg")},

@@ -55,6 +55,7 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
     a, b : In(18)
         Factors; narrower ones are extended by who connects them.
     product : Out(36)
+        Their product.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -70,17 +70,6 @@ class Float32MultiplierConfiguration(Configuration):
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "float32_multiplier"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the product."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
         return STAGES["Float32Multiplier"][self.target].standing(self.latency)
@@ -100,7 +89,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     en : In(1)
         Clock enable of the registers, if there are any.
     a, b : In(32)
+        Binary32 numbers.
     product : Out(32)
+        Their product.
 
     Notes
     -----

@@ -31,8 +31,6 @@ class FPAdderConfiguration(Configuration):
         If the format has a second mode, codes for NaN or Inf, or too wide a range.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat = FP12_E4M7
 
     def __post_init__(self) -> None:
@@ -53,6 +51,7 @@ class FPAdder(Unit[FPAdderConfiguration]):
     Attributes
     ----------
     a, b : In(struct of mantissa, exponent, sign)
+        The numbers to add.
     sum : Out(struct of mantissa, exponent, sign)
         An exact zero is +0 unless both operands are -0. Beyond the largest value it saturates; no
         sum of four MXSF products gets there, so the SAFE-MAC has no such gates.

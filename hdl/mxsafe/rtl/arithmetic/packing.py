@@ -64,8 +64,6 @@ _MOST_BITS = 80
 
 @dataclass(frozen=True, kw_only=True)
 class _CodeConfiguration(Configuration):
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat
 
     def __post_init__(self) -> None:
@@ -96,7 +94,9 @@ class Unpacker(Unit[UnpackerConfiguration]):
     Attributes
     ----------
     code : In(struct of mantissa, exponent, sign)
+        A packed number.
     sign : Out(1)
+        Its sign.
     magnitude : Out
         A multiple of the smallest subnormal (FP12: 22 bits, quantum ``2^-18``).
     """
@@ -137,6 +137,7 @@ class Packer(Unit[PackerConfiguration]):
     zero_sign : In(1)
         Sign of the result if `value` is 0.
     code : Out(struct of mantissa, exponent, sign)
+        The packed number.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -27,11 +27,6 @@ class RegisterCopyConfiguration(Configuration):
     bits: Annotated[int, limited(require_positive_integer, 1 << 20)] = 1
 
     @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "register_copy"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from `value` to `copy`."""
         return 1
@@ -48,6 +43,7 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     en : In(1)
         Clock enable.
     value : In
+        What the register takes.
     copy : Out
         The same, one enabled clock later.
     """

@@ -39,8 +39,6 @@ class RounderConfiguration(Configuration):
         If `width` leaves nothing to round.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     width: int
     sum_format: FloatFormat
 
@@ -74,6 +72,7 @@ class Rounder(Unit[RounderConfiguration]):
     Attributes
     ----------
     value : In(signed(width))
+        The number before rounding.
     rounded : Out(signed(width))
         Magnitudes that would round up to ``2^(width - 1)`` do not fit; the
         caller's width excludes them.

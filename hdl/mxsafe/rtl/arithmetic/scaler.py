@@ -110,17 +110,6 @@ class ScalerConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "scaler"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from inputs to the product."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
         return scale_stages(self.target, self.width).standing(self.latency)
@@ -144,13 +133,17 @@ class Scaler(Unit[ScalerConfiguration]):
     en : In(1)
         Clock enable, if there are registers.
     value : In(signed(width + 1))
+        The number to be scaled, in quanta.
     negative : In(1)
+        Its sign, where sign and magnitude come instead.
     magnitude : In(width)
+        Its magnitude, likewise.
     block_exponent : In(exponent_bits)
         Sum of the two E8M0 bytes, see `block_exponent`, and of what else scales the block.
     nan : In(1)
         Whether one of them is NaN, see `is_nan_scale`.
     product : Out(32)
+        The scaled number in binary32.
 
     Notes
     -----

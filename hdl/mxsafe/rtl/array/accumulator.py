@@ -32,8 +32,6 @@ class AccumulatorConfiguration(Configuration):
         Format of the partial sums.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat = FP12_E4M7
 
     def __post_init__(self) -> None:
@@ -66,9 +64,11 @@ class Accumulator(Unit[AccumulatorConfiguration]):
     first : In(1)
         It starts a new sum: it is added to +0.
     partial_sum : In(struct of mantissa, exponent, sign)
+        What is scaled and added.
     scale_a, scale_w : In(8)
         E8M0 bytes of the two blocks.
     acc : Out(32)
+        The binary32 sum.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -127,11 +127,6 @@ class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`: there is one."""
 
     @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "bf16_accumulator"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks until `acc` holds the sum with a partial sum."""
         return 1
@@ -149,7 +144,9 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
     first : In(1)
         It starts a new sum: it is added to +0.
     partial_sum : In(32)
+        What is scaled and added.
     acc : Out(32)
+        The binary32 sum.
     """
 
     def ports(self) -> Mapping[str, Member]:

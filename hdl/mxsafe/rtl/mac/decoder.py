@@ -26,17 +26,10 @@ class DecoderConfiguration(Configuration):
         Format of the code.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
 
     def __post_init__(self) -> None:
         element_format(self.format)
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.format.name}_decoder"
 
     @property
     def exponent_bits(self) -> int:
@@ -75,9 +68,11 @@ class Decoder(Unit[DecoderConfiguration]):
     code : In(width)
         Element code.
     sign : Out(1)
+        Its sign.
     exponent : Out
         Biased so that the largest exponent of the format is the largest code (MXSF: 4 bits).
     significand : Out(mantissa bits + 1)
+        With the leading one.
     nan : Out(1)
         Only of a format with codes for NaN or Inf: the code is one; `exponent` and `significand`
         are then 0.

@@ -143,7 +143,6 @@ class OperandMultiplierConfiguration(Configuration):
         Whether the registers are reset.
     """
 
-    unnamed = frozenset({"formats"})
     shown_if_unusual = frozenset(
         {"target", "registers", "halved", "paired", "complemented", "reset"}
     )
@@ -185,11 +184,6 @@ class OperandMultiplierConfiguration(Configuration):
         return len(self.boundaries)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.formats.name}_operand_multiplier"
-
-    @property
     def product(self) -> Product:
         """Widths and quantum of the product."""
         return Product.of(self.formats)
@@ -219,6 +213,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     significands : In
         Their product, of operands three clocks before, if it comes from outside.
     sign : Out(1)
+        Sign of the product.
     magnitude : Out
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     term : Out(signed), plus : Out(1)
@@ -477,8 +472,6 @@ class PairedMultiplierConfiguration(Configuration):
         If two products do not fit a block; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
-
     formats: OperandFormats
 
     def __post_init__(self) -> None:
@@ -487,11 +480,6 @@ class PairedMultiplierConfiguration(Configuration):
                 f"paired must be False where a significand of A and a product have more than "
                 f"{DSP_BITS} bits or both operands are integers, not True with {self.formats.name}"
             )
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.formats.name}_paired_multiplier"
 
     @property
     def latency(self) -> int:
@@ -534,6 +522,7 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
     w : In
         The significand of the column.
     products : Out(array of 2)
+        The product with each of the two.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -577,8 +566,6 @@ class RoundingMultiplierConfiguration(Configuration):
     ValueError
         If a format has integer elements.
     """
-
-    unnamed = frozenset({"formats", "sum_format"})
 
     formats: OperandFormats
     sum_format: FloatFormat

@@ -22,7 +22,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike
+from mxsafe.validation import Alike, require_one_of
 
 __all__ = [
     "LaneDecoder",
@@ -62,10 +62,8 @@ class OperandDecoderConfiguration(Configuration):
     nan: bool = False
 
     def __post_init__(self) -> None:
-        if self.factor not in (None, *FACTORS):
-            raise ValueError(
-                f"factor must be one of {', '.join(FACTORS)} or None, not {self.factor!r}"
-            )
+        if self.factor is not None:
+            require_one_of("factor", self.factor, FACTORS, " or None")
         self._set(nan=self.nan and has_special_codes(self.format))
 
     @property
@@ -99,9 +97,11 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     Attributes
     ----------
     code : In(width)
+        Code of an element.
     member : In(members)
         Only of a set: one-hot, the format of the code.
     sign : Out(1)
+        Its sign.
     shift : Out
         At least 1 (MXSF: 3 bits, 1..7). Only without a factor.
     distance : Out
@@ -289,6 +289,7 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     Attributes
     ----------
     codes : In(array of codes)
+        Codes of elements.
     mode : In
         Only of a set of formats: which of them the codes have, see `FormatSet`. What is no mode
         stands for the first.

@@ -74,7 +74,6 @@ class SafeMacConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -117,12 +116,6 @@ class SafeMacConfiguration(Configuration):
         return (*within, *spread(others, self.latency - len(within)))
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the partial sum."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def sum_format(self) -> FloatFormat:
         """Format of products and sums, see `OperandFormats.fp12_format`."""
         return self.formats.fp12_format(self.lanes)
@@ -154,6 +147,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     a, w : In(array of `lanes` codes)
         Lane ``i`` in bits ``[width*i +: width]``.
     partial_sum : Out(struct of mantissa, exponent, sign)
+        The dot product.
     nan : Out(1)
         Only of formats with codes for NaN or Inf, unless `finite`: one of the operands that
         `partial_sum` belongs to is one.

@@ -30,8 +30,6 @@ class ElementEncoderConfiguration(Configuration):
         If the format does not suit a converter.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
 
     def __post_init__(self) -> None:
@@ -59,11 +57,13 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
     Attributes
     ----------
     sign : In(1)
+        Sign of the element.
     binade : In(signed)
         At most that of the largest element; from one below the lowest on the element is zero.
     fraction : In(mantissa bits + 2)
         As `FloatNormaliser` gives it.
     code : Out(width)
+        Its code.
     """
 
     def ports(self) -> Mapping[str, Member]:

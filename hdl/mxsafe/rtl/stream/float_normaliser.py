@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_one_of
 
 __all__ = ["SOURCES", "FloatNormaliser", "FloatNormaliserConfiguration", "source_format"]
 
@@ -27,9 +28,8 @@ def source_format(source: str) -> FloatFormat:
     ValueError
         If there is no such format.
     """
-    if source not in SOURCES:
-        raise ValueError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
-    return cast(FloatFormat, SCALAR_FORMATS[SOURCES[source]])
+    name = SOURCES[require_one_of("source", source, SOURCES)]
+    return cast(FloatFormat, SCALAR_FORMATS[name])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +84,14 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
     Attributes
     ----------
     word : In(width)
+        A floating-point number.
     sign : Out(1)
+        Its sign.
     exponent : Out(signed)
         Biased as in the word, with `subnormal` still to be added: whatever adds next has room for a
         carry.
     subnormal : Out(1)
+        The word is a subnormal number.
     fraction : Out(mantissa bits of the element + 2)
         Below the leading one: mantissa, guard bit, and in bit 0 whether anything is lower.
 

@@ -81,12 +81,6 @@ class ActivationConfiguration(Configuration):
         return names.get(self.functions, short_name(self.functions))
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from numbers to results."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def names(self) -> list[str]:
         """The functions, in the order of their codes."""
         return self.lane.names
@@ -119,6 +113,7 @@ class Activation(Unit[ActivationConfiguration]):
     values : In(array of 32)
         Binary32 numbers.
     results : Out(array of 32)
+        The function of each of them.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -170,11 +170,6 @@ class FunctionLaneConfiguration(Configuration):
         return "function_lane" if every else f"{short_name(self.functions)}_lane"
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from an argument to the result."""
-        return self.pipeline
-
-    @property
     def front_latency(self) -> int:
         """Enabled clocks from an argument to the look-up in tables."""
         return sum(boundary in FRONT for boundary in self.boundaries)
@@ -216,7 +211,9 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         alone. Lanes can share registers before that. Each has the last one for itself, a bit for
         each function: it chooses many rows.
     value : In(32)
+        A binary32 number.
     result : Out(32)
+        The function of it.
     """
 
     def __init__(
