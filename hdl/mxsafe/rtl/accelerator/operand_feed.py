@@ -42,7 +42,7 @@ class OperandFeedConfiguration(PartConfiguration):
     @classmethod
     def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
         """Buffers of operands, the target, and whether beats come so slowly."""
-        parts = machine.array_parts if machine.target == "fpga" else 1
+        parts = machine.array_parts if at(machine, "pause", of="OperandFeed") else 1
         return {**super().sizes(machine), "paced": parts > 1, "later": parts > 2}
 
     @property
