@@ -5,7 +5,11 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module float32_adder(a, b, sum);
+module float32_adder(
+  a,
+  b,
+  sum
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

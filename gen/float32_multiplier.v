@@ -5,7 +5,11 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module float32_multiplier(a, b, product);
+module float32_multiplier(
+  a,
+  b,
+  product
+);
   wire \$1 ;
   wire \$109 ;
   wire [5:0] \$110 ;

@@ -6,7 +6,17 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module fp12_accumulator(clk, rst, en, valid, first, partial_sum, scale_a, scale_w, acc);
+module fp12_accumulator(
+  clk,
+  rst,
+  en,
+  valid,
+  first,
+  partial_sum,
+  scale_a,
+  scale_w,
+  acc
+);
   wire \$1 ;
   wire \$2 ;
   output [31:0] acc;

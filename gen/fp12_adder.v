@@ -5,7 +5,11 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module fp12_adder(a, b, sum);
+module fp12_adder(
+  a,
+  b,
+  sum
+);
   wire [22:0] \$1 ;
   wire [23:0] \$2 ;
   input [11:0] a;

@@ -5,7 +5,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_decoder(code, sign, exponent, significand);
+module mxsf_decoder(
+  code,
+  sign,
+  exponent,
+  significand
+);
   wire [3:0] \$1 ;
   wire [2:0] \$2 ;
   input [7:0] code;

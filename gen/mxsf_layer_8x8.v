@@ -7,7 +7,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_layer_8x8(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
+module mxsf_layer_8x8(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;

@@ -9,7 +9,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_pu_exact_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, w_next, scale_a_next, scale_w_next, done, results);
+module mxsf_pu_exact_fpga(
+  clk,
+  rst,
+  en,
+  token,
+  a,
+  w,
+  scale_a,
+  scale_w,
+  token_next,
+  a_next,
+  w_next,
+  scale_a_next,
+  scale_w_next,
+  done,
+  results
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

@@ -8,7 +8,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tready, m_axis_c_tlast, m_axis_c_tuser);
+module mxsf_sta_window(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_c_tdata,
+  m_axis_c_tvalid,
+  m_axis_c_tready,
+  m_axis_c_tlast,
+  m_axis_c_tuser
+);
   wire \$1 ;
   wire [4:0] \$10 ;
   wire \$11 ;

@@ -6,7 +6,28 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_statistics_tdata, s_axis_statistics_tvalid, s_axis_statistics_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module normalise_backward_no_centre_gain(
+  clk,
+  rst,
+  share,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_statistics_tdata,
+  s_axis_statistics_tvalid,
+  s_axis_statistics_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

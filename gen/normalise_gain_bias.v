@@ -7,7 +7,25 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module normalise_gain_bias(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module normalise_gain_bias(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire [7:0] \$3 ;
   wire beat_taken;

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module relu(values, results);
+module relu(
+  values,
+  results
+);
   wire \$1 ;
   wire \$11 ;
   wire \$13 ;

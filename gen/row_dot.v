@@ -5,7 +5,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module row_dot(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_factor_tdata, s_axis_factor_tvalid, s_axis_factor_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module row_dot(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_factor_tdata,
+  s_axis_factor_tvalid,
+  s_axis_factor_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

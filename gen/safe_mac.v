@@ -7,7 +7,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac(clk, rst, en, a, w, partial_sum);
+module safe_mac(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  partial_sum
+);
   wire [20:0] \$1 ;
   wire [21:0] \$2 ;
   wire [20:0] \$3 ;

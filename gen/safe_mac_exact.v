@@ -6,7 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac_exact(clk, rst, en, a, w, dot);
+module safe_mac_exact(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  dot
+);
   wire [25:0] \$1 ;
   wire [25:0] \$2 ;
   wire [26:0] \$3 ;

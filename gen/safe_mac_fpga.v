@@ -9,7 +9,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac_fpga(clk, rst, en, a, w, partial_sum);
+module safe_mac_fpga(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  partial_sum
+);
   wire \$1 ;
   wire \$10 ;
   wire unused_6;

@@ -6,7 +6,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module softmax_backward_beats(
+  clk,
+  rst,
+  scale,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire \$2 ;
   wire [30:0] \$21 ;

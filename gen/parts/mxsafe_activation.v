@@ -5,7 +5,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_activation(clk, rst, en, code, values, results);
+module mxsafe_activation(
+  clk,
+  rst,
+  en,
+  code,
+  values,
+  results
+);
   wire \$1 ;
   input clk;
   wire clk;

@@ -5,7 +5,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_address_walk(clk, rst, begins, start, count_0, count_1, count_2, count_3, step_0, step_1, step_2, step_3, advance, address, last, last_turn);
+module mxsafe_address_walk(
+  clk,
+  rst,
+  begins,
+  start,
+  count_0,
+  count_1,
+  count_2,
+  count_3,
+  step_0,
+  step_1,
+  step_2,
+  step_3,
+  advance,
+  address,
+  last,
+  last_turn
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

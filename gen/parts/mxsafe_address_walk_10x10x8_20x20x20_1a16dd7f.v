@@ -5,7 +5,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_address_walk_10x10x8_20x20x20_1a16dd7f(clk, rst, begins, start, count_0, count_1, count_2, step_0, step_1, step_2, advance, address, last, last_turn);
+module mxsafe_address_walk_10x10x8_20x20x20_1a16dd7f(
+  clk,
+  rst,
+  begins,
+  start,
+  count_0,
+  count_1,
+  count_2,
+  step_0,
+  step_1,
+  step_2,
+  advance,
+  address,
+  last,
+  last_turn
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

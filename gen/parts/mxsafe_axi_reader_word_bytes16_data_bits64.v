@@ -7,8 +7,34 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_axi_reader_word_bytes16_data_bits64(clk, rst, run_0_payload, run_0_valid, run_0_ready, run_1_payload, run_1_valid, run_1_ready, words_payload, words_valid, words_ready, stop, idle, m_axi_araddr, m_axi_arlen, m_axi_arsize, m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready
-, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready);
+module mxsafe_axi_reader_word_bytes16_data_bits64(
+  clk,
+  rst,
+  run_0_payload,
+  run_0_valid,
+  run_0_ready,
+  run_1_payload,
+  run_1_valid,
+  run_1_ready,
+  words_payload,
+  words_valid,
+  words_ready,
+  stop,
+  idle,
+  m_axi_araddr,
+  m_axi_arlen,
+  m_axi_arsize,
+  m_axi_arburst,
+  m_axi_arcache,
+  m_axi_arprot,
+  m_axi_arvalid,
+  m_axi_arready,
+  m_axi_rdata,
+  m_axi_rresp,
+  m_axi_rlast,
+  m_axi_rvalid,
+  m_axi_rready
+);
   wire \$10 ;
   wire \$11 ;
   wire [5:0] \$12 ;

@@ -6,8 +6,36 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_axi_writer_word_bytes16_data_bits64(clk, rst, run_payload, run_valid, run_ready, words_payload, words_valid, words_ready, done, error, stop, idle, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready, m_axi_wdata
-, m_axi_wstrb, m_axi_wlast, m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready);
+module mxsafe_axi_writer_word_bytes16_data_bits64(
+  clk,
+  rst,
+  run_payload,
+  run_valid,
+  run_ready,
+  words_payload,
+  words_valid,
+  words_ready,
+  done,
+  error,
+  stop,
+  idle,
+  m_axi_awaddr,
+  m_axi_awlen,
+  m_axi_awsize,
+  m_axi_awburst,
+  m_axi_awcache,
+  m_axi_awprot,
+  m_axi_awvalid,
+  m_axi_awready,
+  m_axi_wdata,
+  m_axi_wstrb,
+  m_axi_wlast,
+  m_axi_wvalid,
+  m_axi_wready,
+  m_axi_bresp,
+  m_axi_bvalid,
+  m_axi_bready
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -7,7 +7,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_beat_reader_beat_bits256_52b818c6(clk, rst, start, origin, stride, beats, rows, stop, read_valid, read_ready, read_address, read_hold, read_data, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, outside);
+module mxsafe_beat_reader_beat_bits256_52b818c6(
+  clk,
+  rst,
+  start,
+  origin,
+  stride,
+  beats,
+  rows,
+  stop,
+  read_valid,
+  read_ready,
+  read_address,
+  read_hold,
+  read_data,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  outside
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -7,7 +7,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_accumulator_halves1_scale_92af05ef(clk, rst, en, dots, plus, valid, starts, copies, turn, block_exponent, nan, steps, first, acc);
+module mxsafe_block_accumulator_halves1_scale_92af05ef(
+  clk,
+  rst,
+  en,
+  dots,
+  plus,
+  valid,
+  starts,
+  copies,
+  turn,
+  block_exponent,
+  nan,
+  steps,
+  first,
+  acc
+);
   wire [30:0] \$1 ;
   wire [30:0] \$2 ;
   wire [3:0] \$3 ;

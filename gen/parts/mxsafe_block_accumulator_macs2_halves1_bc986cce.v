@@ -7,7 +7,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_accumulator_macs2_halves1_bc986cce(clk, rst, en, dots, negate, valid, starts, turn, block_exponent, nan, steps, first, acc);
+module mxsafe_block_accumulator_macs2_halves1_bc986cce(
+  clk,
+  rst,
+  en,
+  dots,
+  negate,
+  valid,
+  starts,
+  turn,
+  block_exponent,
+  nan,
+  steps,
+  first,
+  acc
+);
   wire [26:0] \$1 ;
   wire [26:0] \$2 ;
   output [63:0] acc;

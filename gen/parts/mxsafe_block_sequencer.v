@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_sequencer(clk, rst, en, token, index, valid, starts, turn, steps, first, done);
+module mxsafe_block_sequencer(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  turn,
+  steps,
+  first,
+  done
+);
   wire \$1 ;
   wire \$10 ;
   wire \$6 ;

@@ -6,7 +6,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_sequencer_dot_latency8_7886e7e3(clk, rst, en, token, index, valid, starts, copies, turn, steps, first, done);
+module mxsafe_block_sequencer_dot_latency8_7886e7e3(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  copies,
+  turn,
+  steps,
+  first,
+  done
+);
   wire \$1 ;
   wire \$10 ;
   wire \$6 ;

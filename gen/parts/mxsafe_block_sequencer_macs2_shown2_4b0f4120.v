@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_sequencer_macs2_shown2_4b0f4120(clk, rst, en, token, index, valid, starts, turn, steps, first, done);
+module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  turn,
+  steps,
+  first,
+  done
+);
   wire \$2 ;
   wire \$4 ;
   wire \$5 ;

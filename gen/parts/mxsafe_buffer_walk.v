@@ -4,7 +4,18 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_buffer_walk(clk, rst, take, start, fields, active, place, last, last_turn, advance);
+module mxsafe_buffer_walk(
+  clk,
+  rst,
+  take,
+  start,
+  fields,
+  active,
+  place,
+  last,
+  last_turn,
+  advance
+);
   wire \$1 ;
   wire \$auto$opt_dff.cc:194:make_patterns_logic$12 ;
   wire \$procmux$3_Y ;

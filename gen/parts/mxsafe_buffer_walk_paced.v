@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_buffer_walk_paced(clk, rst, take, start, fields, active, place, last, last_turn, settled, advance);
+module mxsafe_buffer_walk_paced(
+  clk,
+  rst,
+  take,
+  start,
+  fields,
+  active,
+  place,
+  last,
+  last_turn,
+  settled,
+  advance
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

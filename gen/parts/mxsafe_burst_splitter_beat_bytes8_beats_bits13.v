@@ -6,7 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_burst_splitter_beat_bytes8_beats_bits13(clk, rst, run_payload, run_valid, run_ready, burst_payload, burst_valid, burst_ready);
+module mxsafe_burst_splitter_beat_bytes8_beats_bits13(
+  clk,
+  rst,
+  run_payload,
+  run_valid,
+  run_ready,
+  burst_payload,
+  burst_valid,
+  burst_ready
+);
   wire [12:0] \$10 ;
   wire \$3 ;
   wire \$4 ;

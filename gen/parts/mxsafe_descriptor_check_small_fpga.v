@@ -7,7 +7,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_descriptor_check_small_fpga(clk, rst, descriptor, error);
+module mxsafe_descriptor_check_small_fpga(
+  clk,
+  rst,
+  descriptor,
+  error
+);
   wire \$1 ;
   wire \$10 ;
   wire \$100 ;

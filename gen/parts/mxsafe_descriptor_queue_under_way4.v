@@ -6,8 +6,33 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_descriptor_queue_under_way4(clk, rst, entry_valid, entry_ready, entry, available, take, has_room, has_room_for_all, give, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, stop, lacks_load, lacks_gemm, lacks_vector, lacks_store
-, is_empty, is_stuck, error, number);
+module mxsafe_descriptor_queue_under_way4(
+  clk,
+  rst,
+  entry_valid,
+  entry_ready,
+  entry,
+  available,
+  take,
+  has_room,
+  has_room_for_all,
+  give,
+  engine_valid,
+  engine_descriptor,
+  engine_ready,
+  engine_done,
+  engine_error,
+  engine_stop,
+  stop,
+  lacks_load,
+  lacks_gemm,
+  lacks_vector,
+  lacks_store,
+  is_empty,
+  is_stuck,
+  error,
+  number
+);
   wire \$1 ;
   wire \$10 ;
   wire [3:0] \$11 ;

@@ -7,7 +7,25 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fetch_small_fpga(clk, rst, start, address, length, stop, run_payload, run_valid, run_ready, word_valid, word, descriptor_valid, descriptor_ready, descriptor, number, error, ended);
+module mxsafe_fetch_small_fpga(
+  clk,
+  rst,
+  start,
+  address,
+  length,
+  stop,
+  run_payload,
+  run_valid,
+  run_ready,
+  word_valid,
+  word,
+  descriptor_valid,
+  descriptor_ready,
+  descriptor,
+  number,
+  error,
+  ended
+);
   wire \$1 ;
   wire \$10 ;
   wire \$12 ;

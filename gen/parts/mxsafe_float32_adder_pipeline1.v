@@ -5,7 +5,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_adder_pipeline1(clk, rst, en_last, a, b, sum);
+module mxsafe_float32_adder_pipeline1(
+  clk,
+  rst,
+  en_last,
+  a,
+  b,
+  sum
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -6,7 +6,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_adder_pipeline1_clearable(clk, rst, en_last, clear_a, a, b, sum);
+module mxsafe_float32_adder_pipeline1_clearable(
+  clk,
+  rst,
+  en_last,
+  clear_a,
+  a,
+  b,
+  sum
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

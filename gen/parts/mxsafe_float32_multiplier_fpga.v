@@ -8,7 +8,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_multiplier_fpga(clk, rst, en, a, b, product);
+module mxsafe_float32_multiplier_fpga(
+  clk,
+  rst,
+  en,
+  a,
+  b,
+  product
+);
   wire \$1 ;
   wire \$2 ;
   wire \$21 ;

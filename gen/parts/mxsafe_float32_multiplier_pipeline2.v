@@ -6,7 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_multiplier_pipeline2(clk, rst, en, a, b, product);
+module mxsafe_float32_multiplier_pipeline2(
+  clk,
+  rst,
+  en,
+  a,
+  b,
+  product
+);
   wire \$1 ;
   wire \$109 ;
   wire [5:0] \$110 ;

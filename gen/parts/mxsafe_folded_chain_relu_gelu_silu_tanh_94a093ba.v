@@ -9,7 +9,28 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(clk, rst, start, controls, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, beats
+module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
+  clk,
+  rst,
+  start,
+  controls,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_operand_tdata,
+  s_axis_operand_tvalid,
+  s_axis_operand_tready,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  beats
 );
   wire unused_0;
   input [12:0] beats;

@@ -5,7 +5,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fp12_packer(value, negate, zero_sign, code);
+module mxsafe_fp12_packer(
+  value,
+  negate,
+  zero_sign,
+  code
+);
   wire [13:0] \$6 ;
   wire [21:0] \$7 ;
   wire [21:0] \$8 ;

@@ -6,7 +6,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fp12_rounder_width22(value, rounded);
+module mxsafe_fp12_rounder_width22(
+  value,
+  rounded
+);
   wire [12:0] \$1 ;
   wire [21:0] \$10 ;
   wire [12:0] \$7 ;

@@ -7,7 +7,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_function_lane_pipeline8(clk, rst, en, code, code_next, value, result);
+module mxsafe_function_lane_pipeline8(
+  clk,
+  rst,
+  en,
+  code,
+  code_next,
+  value,
+  result
+);
   wire \$1 ;
   wire [3:1] \$100 ;
   wire \$1001 ;

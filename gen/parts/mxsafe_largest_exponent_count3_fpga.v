@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count3_fpga(fields, largest);
+module mxsafe_largest_exponent_count3_fpga(
+  fields,
+  largest
+);
   wire \$1 ;
   wire \$2 ;
   input [23:0] fields;

@@ -6,8 +6,48 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_load_engine_rows8_a_beats256_w_f11f3e7c(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, base, run_payload, run_valid, run_ready, words_payload, words_valid, words_ready, a_codes_valid, a_codes_ready, a_codes_address, a_codes_halves, a_codes_data, a_scales_valid
-, a_scales_ready, a_scales_address, a_scales_halves, a_scales_data, w_codes_valid, w_codes_ready, w_codes_address, w_codes_halves, w_codes_data, w_scales_valid, w_scales_ready, w_scales_address, w_scales_halves, w_scales_data, vector_valid, vector_ready, vector_address, vector_halves, vector_data);
+module mxsafe_load_engine_rows8_a_beats256_w_f11f3e7c(
+  clk,
+  rst,
+  engine_valid,
+  engine_descriptor,
+  engine_ready,
+  engine_done,
+  engine_error,
+  engine_stop,
+  base,
+  run_payload,
+  run_valid,
+  run_ready,
+  words_payload,
+  words_valid,
+  words_ready,
+  a_codes_valid,
+  a_codes_ready,
+  a_codes_address,
+  a_codes_halves,
+  a_codes_data,
+  a_scales_valid,
+  a_scales_ready,
+  a_scales_address,
+  a_scales_halves,
+  a_scales_data,
+  w_codes_valid,
+  w_codes_ready,
+  w_codes_address,
+  w_codes_halves,
+  w_codes_data,
+  w_scales_valid,
+  w_scales_ready,
+  w_scales_address,
+  w_scales_halves,
+  w_scales_data,
+  vector_valid,
+  vector_ready,
+  vector_address,
+  vector_halves,
+  vector_data
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_memory_walk_word_bytes16(clk, rst, base, fields, valid, asked, past, leaves, run_payload, run_valid, run_ready);
+module mxsafe_memory_walk_word_bytes16(
+  clk,
+  rst,
+  base,
+  fields,
+  valid,
+  asked,
+  past,
+  leaves,
+  run_payload,
+  run_valid,
+  run_ready
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -11,7 +11,14 @@
 `ifdef MXSAFE_ECP5
 (* keep_hierarchy *)
 `endif
-module mxsafe_multiplier_18x18_signed_reset(clk, rst, en, a, b, product);
+module mxsafe_multiplier_18x18_signed_reset(
+  clk,
+  rst,
+  en,
+  a,
+  b,
+  product
+);
 `ifdef MXSAFE_ECP5
     input clk, rst, en;
     input signed [17:0] a, b;

@@ -10,9 +10,55 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_accelerator_core(clk, rst, start, program_base, program_length, base, stop, quiet, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written, m_axi_araddr, m_axi_arlen, m_axi_arsize
-, m_axi_arburst, m_axi_arcache, m_axi_arprot, m_axi_arvalid, m_axi_arready, m_axi_rdata, m_axi_rresp, m_axi_rlast, m_axi_rvalid, m_axi_rready, m_axi_awaddr, m_axi_awlen, m_axi_awsize, m_axi_awburst, m_axi_awcache, m_axi_awprot, m_axi_awvalid, m_axi_awready, m_axi_wdata, m_axi_wstrb, m_axi_wlast
-, m_axi_wvalid, m_axi_wready, m_axi_bresp, m_axi_bvalid, m_axi_bready);
+module mxsafe_mxsf_accelerator_core(
+  clk,
+  rst,
+  start,
+  program_base,
+  program_length,
+  base,
+  stop,
+  quiet,
+  is_done,
+  stopped,
+  error,
+  error_number,
+  array_busy,
+  wait_load,
+  wait_vector,
+  wait_store,
+  words_read,
+  words_written,
+  m_axi_araddr,
+  m_axi_arlen,
+  m_axi_arsize,
+  m_axi_arburst,
+  m_axi_arcache,
+  m_axi_arprot,
+  m_axi_arvalid,
+  m_axi_arready,
+  m_axi_rdata,
+  m_axi_rresp,
+  m_axi_rlast,
+  m_axi_rvalid,
+  m_axi_rready,
+  m_axi_awaddr,
+  m_axi_awlen,
+  m_axi_awsize,
+  m_axi_awburst,
+  m_axi_awcache,
+  m_axi_awprot,
+  m_axi_awvalid,
+  m_axi_awready,
+  m_axi_wdata,
+  m_axi_wstrb,
+  m_axi_wlast,
+  m_axi_wvalid,
+  m_axi_wready,
+  m_axi_bresp,
+  m_axi_bvalid,
+  m_axi_bready
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

@@ -5,7 +5,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_encoder(sign, binade, fraction, code);
+module mxsafe_mxsf_encoder(
+  sign,
+  binade,
+  fraction,
+  code
+);
   wire \$2 ;
   wire [4:0] \$3 ;
   wire \$4 ;

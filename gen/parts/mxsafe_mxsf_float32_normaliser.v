@@ -6,7 +6,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_float32_normaliser(word, sign, exponent, subnormal, fraction);
+module mxsafe_mxsf_float32_normaliser(
+  word,
+  sign,
+  exponent,
+  subnormal,
+  fraction
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

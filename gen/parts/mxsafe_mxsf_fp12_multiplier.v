@@ -6,7 +6,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_fp12_multiplier(a, w, sign, magnitude);
+module mxsafe_mxsf_fp12_multiplier(
+  a,
+  w,
+  sign,
+  magnitude
+);
   wire [3:0] \$15 ;
   wire [3:0] \$16 ;
   wire [10:0] \$17 ;

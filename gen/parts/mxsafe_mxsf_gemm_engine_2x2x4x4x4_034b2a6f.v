@@ -8,8 +8,34 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, a_codes_en, a_codes_address, a_codes_data, a_scales_en, a_scales_address, a_scales_data, w_codes_en, w_codes_address, w_codes_data, w_scales_en, w_scales_address, w_scales_data, result_valid
-, result_ready, result_address, result_halves, result_data, array_busy);
+module mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f(
+  clk,
+  rst,
+  engine_valid,
+  engine_descriptor,
+  engine_ready,
+  engine_done,
+  engine_error,
+  engine_stop,
+  a_codes_en,
+  a_codes_address,
+  a_codes_data,
+  a_scales_en,
+  a_scales_address,
+  a_scales_data,
+  w_codes_en,
+  w_codes_address,
+  w_codes_data,
+  w_scales_en,
+  w_scales_address,
+  w_scales_data,
+  result_valid,
+  result_ready,
+  result_address,
+  result_halves,
+  result_data,
+  array_busy
+);
   wire \$1 ;
   wire \$2 ;
   wire unused_1;

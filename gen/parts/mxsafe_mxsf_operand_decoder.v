@@ -6,7 +6,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder(code, significand, shift, sign);
+module mxsafe_mxsf_operand_decoder(
+  code,
+  significand,
+  shift,
+  sign
+);
   wire \$1 ;
   wire \$2 ;
   input [7:0] code;

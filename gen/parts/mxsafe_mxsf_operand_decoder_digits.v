@@ -6,7 +6,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder_digits(code, gates, distance, sign);
+module mxsafe_mxsf_operand_decoder_digits(
+  code,
+  gates,
+  distance,
+  sign
+);
   wire \$1 ;
   wire \$10 ;
   wire \$13 ;

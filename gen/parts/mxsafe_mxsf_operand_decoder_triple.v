@@ -6,7 +6,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder_triple(code, significand, triple, distance, sign);
+module mxsafe_mxsf_operand_decoder_triple(
+  code,
+  significand,
+  triple,
+  distance,
+  sign
+);
   wire \$1 ;
   wire \$2 ;
   wire unused_0;

@@ -7,7 +7,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_fpga_paired(clk, rst, en, a, w, significands, halves, plus);
+module mxsafe_mxsf_operand_dot_fpga_paired(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  halves,
+  plus
+);
   wire [25:0] \$1 ;
   wire [25:0] \$2 ;
   wire [26:0] \$3 ;

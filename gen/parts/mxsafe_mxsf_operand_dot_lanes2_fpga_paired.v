@@ -7,7 +7,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(clk, rst, en, a, w, significands, halves, plus);
+module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  halves,
+  plus
+);
   wire [25:0] \$1 ;
   input [19:0] a;
   wire [19:0] a;

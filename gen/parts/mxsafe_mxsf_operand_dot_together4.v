@@ -7,7 +7,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_together4(clk, rst, en, a, w, halves, negate);
+module mxsafe_mxsf_operand_dot_together4(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  halves,
+  negate
+);
   wire [24:0] \$1 ;
   wire [25:0] \$2 ;
   wire [24:0] \$3 ;

@@ -6,7 +6,12 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier(a, w, sign, magnitude);
+module mxsafe_mxsf_operand_multiplier(
+  a,
+  w,
+  sign,
+  magnitude
+);
   wire \$6 ;
   input [11:0] a;
   wire [11:0] a;

@@ -8,7 +8,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(clk, rst, en, a, w, term, plus);
+module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  term,
+  plus
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

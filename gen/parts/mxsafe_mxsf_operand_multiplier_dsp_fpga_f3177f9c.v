@@ -6,7 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(clk, rst, en, a, w, significands, term, plus);
+module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  term,
+  plus
+);
   wire [3:0] \$1 ;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */

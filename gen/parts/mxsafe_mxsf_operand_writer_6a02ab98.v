@@ -7,9 +7,53 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_writer_6a02ab98(clk, rst, start, target, codes_origin, codes_stride, scales_origin, scales_stride, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, out_codes_valid, out_codes_ready, out_codes_address, out_codes_halves, out_codes_data, out_scales_valid, out_scales_ready, out_scales_address
-, out_scales_halves, out_scales_data, a_codes_valid, a_codes_ready, a_codes_address, a_codes_halves, a_codes_data, a_scales_valid, a_scales_ready, a_scales_address, a_scales_halves, a_scales_data, w_codes_valid, w_codes_ready, w_codes_address, w_codes_halves, w_codes_data, w_scales_valid, w_scales_ready, w_scales_address, w_scales_halves
-, w_scales_data, row_written, outside);
+module mxsafe_mxsf_operand_writer_6a02ab98(
+  clk,
+  rst,
+  start,
+  target,
+  codes_origin,
+  codes_stride,
+  scales_origin,
+  scales_stride,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  out_codes_valid,
+  out_codes_ready,
+  out_codes_address,
+  out_codes_halves,
+  out_codes_data,
+  out_scales_valid,
+  out_scales_ready,
+  out_scales_address,
+  out_scales_halves,
+  out_scales_data,
+  a_codes_valid,
+  a_codes_ready,
+  a_codes_address,
+  a_codes_halves,
+  a_codes_data,
+  a_scales_valid,
+  a_scales_ready,
+  a_scales_address,
+  a_scales_halves,
+  a_scales_data,
+  w_codes_valid,
+  w_codes_ready,
+  w_codes_address,
+  w_codes_halves,
+  w_codes_data,
+  w_scales_valid,
+  w_scales_ready,
+  w_scales_address,
+  w_scales_halves,
+  w_scales_data,
+  row_written,
+  outside
+);
   wire \$10 ;
   wire \$11 ;
   wire [2:0] \$12 ;

@@ -10,9 +10,61 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(clk, rst, queue_valid, queue_descriptor, queue_ready, queue_done, queue_error, queue_stop, x_valid, x_ready, x_address, x_hold, x_data, y_valid, y_ready, y_address, y_hold, y_data, d_valid, d_ready, d_address
-, d_halves, d_data, out_codes_valid, out_codes_ready, out_codes_address, out_codes_halves, out_codes_data, out_scales_valid, out_scales_ready, out_scales_address, out_scales_halves, out_scales_data, a_codes_valid, a_codes_ready, a_codes_address, a_codes_halves, a_codes_data, a_scales_valid, a_scales_ready, a_scales_address, a_scales_halves
-, a_scales_data, w_codes_valid, w_codes_ready, w_codes_address, w_codes_halves, w_codes_data, w_scales_valid, w_scales_ready, w_scales_address, w_scales_halves, w_scales_data);
+module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
+  clk,
+  rst,
+  queue_valid,
+  queue_descriptor,
+  queue_ready,
+  queue_done,
+  queue_error,
+  queue_stop,
+  x_valid,
+  x_ready,
+  x_address,
+  x_hold,
+  x_data,
+  y_valid,
+  y_ready,
+  y_address,
+  y_hold,
+  y_data,
+  d_valid,
+  d_ready,
+  d_address,
+  d_halves,
+  d_data,
+  out_codes_valid,
+  out_codes_ready,
+  out_codes_address,
+  out_codes_halves,
+  out_codes_data,
+  out_scales_valid,
+  out_scales_ready,
+  out_scales_address,
+  out_scales_halves,
+  out_scales_data,
+  a_codes_valid,
+  a_codes_ready,
+  a_codes_address,
+  a_codes_halves,
+  a_codes_data,
+  a_scales_valid,
+  a_scales_ready,
+  a_scales_address,
+  a_scales_halves,
+  a_scales_data,
+  w_codes_valid,
+  w_codes_ready,
+  w_codes_address,
+  w_codes_halves,
+  w_codes_data,
+  w_scales_valid,
+  w_scales_ready,
+  w_scales_address,
+  w_scales_halves,
+  w_scales_data
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

@@ -5,7 +5,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_backward_row(clk, rst, share, has_sums, products, totals, reciprocal, sums_taken, valid, leaves, slope, mean, deviation);
+module mxsafe_normalise_backward_row(
+  clk,
+  rst,
+  share,
+  has_sums,
+  products,
+  totals,
+  reciprocal,
+  sums_taken,
+  valid,
+  leaves,
+  slope,
+  mean,
+  deviation
+);
   wire \$1 ;
   wire [31:0] \$12 ;
   wire \$2 ;

@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_backward_row_no_centre(clk, rst, share, has_sums, products, reciprocal, sums_taken, valid, leaves, slope, deviation);
+module mxsafe_normalise_backward_row_no_centre(
+  clk,
+  rst,
+  share,
+  has_sums,
+  products,
+  reciprocal,
+  sums_taken,
+  valid,
+  leaves,
+  slope,
+  deviation
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

@@ -6,7 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lane_gain(clk, rst, en, word, largest, mean, value, squares, square, reciprocal, base, gain, constant, not_finite, result);
+module mxsafe_normalise_lane_gain(
+  clk,
+  rst,
+  en,
+  word,
+  largest,
+  mean,
+  value,
+  squares,
+  square,
+  reciprocal,
+  base,
+  gain,
+  constant,
+  not_finite,
+  result
+);
   wire \$1 ;
   wire \$10 ;
   wire [13:0] \$100 ;

@@ -6,7 +6,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lane_gain_optional_fpga(clk, rst, en, word, largest, centred, mean, value, squares, square, reciprocal, base, gain, constant, not_finite, result);
+module mxsafe_normalise_lane_gain_optional_fpga(
+  clk,
+  rst,
+  en,
+  word,
+  largest,
+  centred,
+  mean,
+  value,
+  squares,
+  square,
+  reciprocal,
+  base,
+  gain,
+  constant,
+  not_finite,
+  result
+);
   wire \$1 ;
   wire \$10 ;
   wire [11:0] \$100 ;

@@ -6,7 +6,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lane_no_centre_gain(clk, rst, en, word, largest, squares, square, reciprocal, base, gain, constant, not_finite, result);
+module mxsafe_normalise_lane_no_centre_gain(
+  clk,
+  rst,
+  en,
+  word,
+  largest,
+  squares,
+  square,
+  reciprocal,
+  base,
+  gain,
+  constant,
+  not_finite,
+  result
+);
   wire \$1 ;
   wire \$10 ;
   wire [15:0] \$100 ;

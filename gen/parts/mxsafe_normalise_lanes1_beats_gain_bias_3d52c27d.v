@@ -7,7 +7,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, centred, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  centred,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire [7:0] \$3 ;
   wire beat_taken;

@@ -6,7 +6,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, overlong, done, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_no_centre(
+  clk,
+  rst,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire [6:0] unused_6;
   wire \$107 ;
   wire [9:0] \$108 ;

@@ -6,7 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_rows16_span1_base_offset1(clk, rst, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_rows16_span1_base_offset1(
+  clk,
+  rst,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire \$1 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */

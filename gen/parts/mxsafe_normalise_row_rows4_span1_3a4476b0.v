@@ -6,7 +6,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_rows4_span1_3a4476b0(
+  clk,
+  rst,
+  centred,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire \$1 ;
   wire [15:0] \$10 ;
   wire \$100 ;

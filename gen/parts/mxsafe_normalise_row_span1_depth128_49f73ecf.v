@@ -6,7 +6,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_span1_depth128_49f73ecf(
+  clk,
+  rst,
+  centred,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire \$11 ;
   wire [10:0] \$12 ;
   wire [19:0] \$13 ;

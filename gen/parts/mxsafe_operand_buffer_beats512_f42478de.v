@@ -6,7 +6,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_operand_buffer_beats512_f42478de(clk, rst, vector_codes_valid, vector_codes_ready, vector_codes_address, vector_codes_halves, vector_codes_data, vector_scales_valid, vector_scales_ready, vector_scales_address, vector_scales_halves, vector_scales_data, codes_en, codes_address, codes_data, scales_en, scales_address, scales_data);
+module mxsafe_operand_buffer_beats512_f42478de(
+  clk,
+  rst,
+  vector_codes_valid,
+  vector_codes_ready,
+  vector_codes_address,
+  vector_codes_halves,
+  vector_codes_data,
+  vector_scales_valid,
+  vector_scales_ready,
+  vector_scales_address,
+  vector_scales_halves,
+  vector_scales_data,
+  codes_en,
+  codes_address,
+  codes_data,
+  scales_en,
+  scales_address,
+  scales_data
+);
   input clk;
   wire clk;
   wire codes_0_write_en;

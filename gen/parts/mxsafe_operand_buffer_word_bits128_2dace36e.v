@@ -6,8 +6,36 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_operand_buffer_word_bits128_2dace36e(clk, rst, vector_codes_valid, vector_codes_ready, vector_codes_address, vector_codes_halves, vector_codes_data, vector_scales_valid, vector_scales_ready, vector_scales_address, vector_scales_halves, vector_scales_data, load_codes_valid, load_codes_ready, load_codes_address, load_codes_halves, load_codes_data, load_scales_valid, load_scales_ready, load_scales_address, load_scales_halves
-, load_scales_data, codes_en, codes_address, codes_data, scales_en, scales_address, scales_data);
+module mxsafe_operand_buffer_word_bits128_2dace36e(
+  clk,
+  rst,
+  vector_codes_valid,
+  vector_codes_ready,
+  vector_codes_address,
+  vector_codes_halves,
+  vector_codes_data,
+  vector_scales_valid,
+  vector_scales_ready,
+  vector_scales_address,
+  vector_scales_halves,
+  vector_scales_data,
+  load_codes_valid,
+  load_codes_ready,
+  load_codes_address,
+  load_codes_halves,
+  load_codes_data,
+  load_scales_valid,
+  load_scales_ready,
+  load_scales_address,
+  load_scales_halves,
+  load_scales_data,
+  codes_en,
+  codes_address,
+  codes_data,
+  scales_en,
+  scales_address,
+  scales_data
+);
   wire \$1 ;
   input clk;
   wire clk;

@@ -6,7 +6,28 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_operand_feed(clk, rst, valid, ready, descriptor, has_room, enters, a_codes_en, a_codes_address, a_scales_en, a_scales_address, w_codes_en, w_codes_address, w_scales_en, w_scales_address, beat_ready, beat_valid, first, block_last, last, fault
+module mxsafe_operand_feed(
+  clk,
+  rst,
+  valid,
+  ready,
+  descriptor,
+  has_room,
+  enters,
+  a_codes_en,
+  a_codes_address,
+  a_scales_en,
+  a_scales_address,
+  w_codes_en,
+  w_codes_address,
+  w_scales_en,
+  w_scales_address,
+  beat_ready,
+  beat_valid,
+  first,
+  block_last,
+  last,
+  fault
 );
   wire \$1 ;
   wire \$10 ;

@@ -7,8 +7,47 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_queues_products_under_way5_fpga(clk, rst, start, descriptor_valid, descriptor_ready, descriptor, number, ended, fetch_error, load_valid, load_descriptor, load_ready, load_done, load_error, load_stop, gemm_valid, gemm_descriptor, gemm_ready, gemm_done, gemm_error, gemm_stop
-, vector_valid, vector_descriptor, vector_ready, vector_done, vector_error, vector_stop, store_valid, store_descriptor, store_ready, store_done, store_error, store_stop, stop, is_done, stopped, error, error_number, lacks);
+module mxsafe_queues_products_under_way5_fpga(
+  clk,
+  rst,
+  start,
+  descriptor_valid,
+  descriptor_ready,
+  descriptor,
+  number,
+  ended,
+  fetch_error,
+  load_valid,
+  load_descriptor,
+  load_ready,
+  load_done,
+  load_error,
+  load_stop,
+  gemm_valid,
+  gemm_descriptor,
+  gemm_ready,
+  gemm_done,
+  gemm_error,
+  gemm_stop,
+  vector_valid,
+  vector_descriptor,
+  vector_ready,
+  vector_done,
+  vector_error,
+  vector_stop,
+  store_valid,
+  store_descriptor,
+  store_ready,
+  store_done,
+  store_error,
+  store_stop,
+  stop,
+  is_done,
+  stopped,
+  error,
+  error_number,
+  lacks
+);
   wire \$10 ;
   wire [5:0] \$100 ;
   wire [5:0] \$102 ;

@@ -6,7 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_register_slice_bits128_halved(clk, rst, source_payload, source_valid, source_ready, sink_payload, sink_valid, sink_ready);
+module mxsafe_register_slice_bits128_halved(
+  clk,
+  rst,
+  source_payload,
+  source_valid,
+  source_ready,
+  sink_payload,
+  sink_valid,
+  sink_ready
+);
   wire \$1 ;
   wire \$2 ;
   wire arrives;

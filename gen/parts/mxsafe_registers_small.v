@@ -6,8 +6,47 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_registers_small(clk, rst, s_axi_awaddr, s_axi_awprot, s_axi_awvalid, s_axi_awready, s_axi_wdata, s_axi_wstrb, s_axi_wvalid, s_axi_wready, s_axi_bresp, s_axi_bvalid, s_axi_bready, s_axi_araddr, s_axi_arprot, s_axi_arvalid, s_axi_arready, s_axi_rdata, s_axi_rresp, s_axi_rvalid, s_axi_rready
-, irq, start, program_base, program_length, base, stop, quiet, clear, is_done, stopped, error, error_number, array_busy, wait_load, wait_vector, wait_store, words_read, words_written);
+module mxsafe_registers_small(
+  clk,
+  rst,
+  s_axi_awaddr,
+  s_axi_awprot,
+  s_axi_awvalid,
+  s_axi_awready,
+  s_axi_wdata,
+  s_axi_wstrb,
+  s_axi_wvalid,
+  s_axi_wready,
+  s_axi_bresp,
+  s_axi_bvalid,
+  s_axi_bready,
+  s_axi_araddr,
+  s_axi_arprot,
+  s_axi_arvalid,
+  s_axi_arready,
+  s_axi_rdata,
+  s_axi_rresp,
+  s_axi_rvalid,
+  s_axi_rready,
+  irq,
+  start,
+  program_base,
+  program_length,
+  base,
+  stop,
+  quiet,
+  clear,
+  is_done,
+  stopped,
+  error,
+  error_number,
+  array_busy,
+  wait_load,
+  wait_vector,
+  wait_store,
+  words_read,
+  words_written
+);
   wire \$1 ;
   wire \$10 ;
   wire \$100 ;

@@ -5,7 +5,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_relu_gelu_silu_tanh_lane_pipeline3(clk, rst, en, chosen, value, result);
+module mxsafe_relu_gelu_silu_tanh_lane_pipeline3(
+  clk,
+  rst,
+  en,
+  chosen,
+  value,
+  result
+);
   wire \$1 ;
   wire \$10 ;
   wire \$100 ;

@@ -6,7 +6,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_result_rows(clk, rst, enters, descriptor, has_room, is_only_one, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, result_valid, result_ready, result_address, result_halves, result_data, done, fault, stop);
+module mxsafe_result_rows(
+  clk,
+  rst,
+  enters,
+  descriptor,
+  has_room,
+  is_only_one,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  result_valid,
+  result_ready,
+  result_address,
+  result_halves,
+  result_data,
+  done,
+  fault,
+  stop
+);
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;

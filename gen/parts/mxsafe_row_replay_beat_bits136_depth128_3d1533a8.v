@@ -6,7 +6,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_row_replay_beat_bits136_depth128_3d1533a8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
+module mxsafe_row_replay_beat_bits136_depth128_3d1533a8(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
   wire \$1 ;
   wire [7:0] \$10 ;
   wire [7:0] \$11 ;

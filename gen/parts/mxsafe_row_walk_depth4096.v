@@ -6,7 +6,17 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_row_walk_depth4096(clk, rst, start, origin, stride, step, ends_row, address, outside);
+module mxsafe_row_walk_depth4096(
+  clk,
+  rst,
+  start,
+  origin,
+  stride,
+  step,
+  ends_row,
+  address,
+  outside
+);
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [14:0] \$2 ;

@@ -6,7 +6,18 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scale_distances(clk, rst, en, valid, first, ends, scales, anchors, distances, guarded);
+module mxsafe_scale_distances(
+  clk,
+  rst,
+  en,
+  valid,
+  first,
+  ends,
+  scales,
+  anchors,
+  distances,
+  guarded
+);
   wire [3:0] \$5 ;
   reg [3:0] above_before;
   wire [3:0] above_so_far;

@@ -5,7 +5,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scaler(negative, magnitude, block_exponent, nan, product);
+module mxsafe_scaler(
+  negative,
+  magnitude,
+  block_exponent,
+  nan,
+  product
+);
   wire \$21 ;
   wire \$22 ;
   wire \$23 ;

@@ -7,7 +7,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scaler_width30_quantum_6bb0c66c(clk, rst, en, value, block_exponent, nan, product);
+module mxsafe_scaler_width30_quantum_6bb0c66c(
+  clk,
+  rst,
+  en,
+  value,
+  block_exponent,
+  nan,
+  product
+);
   wire \$31 ;
   wire \$32 ;
   wire \$33 ;

@@ -6,7 +6,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_second_operand_columns8(clk, rst, start, beats, numbers, constant, s_axis_tdata, s_axis_tvalid, s_axis_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready);
+module mxsafe_second_operand_columns8(
+  clk,
+  rst,
+  start,
+  beats,
+  numbers,
+  constant,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready
+);
   wire \$1 ;
   wire \$2 ;
   wire \$3 ;

@@ -5,7 +5,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_constants_fpga(clk, rst, en, factor, maximum, spoilt, position, digits, start, threshold, complement, invalid);
+module mxsafe_softmax_constants_fpga(
+  clk,
+  rst,
+  en,
+  factor,
+  maximum,
+  spoilt,
+  position,
+  digits,
+  start,
+  threshold,
+  complement,
+  invalid
+);
   wire \$100 ;
   wire \$101 ;
   wire \$102 ;

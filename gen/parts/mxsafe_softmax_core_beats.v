@@ -5,7 +5,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
+module mxsafe_softmax_core_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  s_axis_summary_tdata,
+  s_axis_summary_tvalid,
+  s_axis_summary_tready
+);
   wire \$1 ;
   wire \$10 ;
   wire [25:0] \$100 ;

@@ -6,7 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_entry_lanes1_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_summary_tdata, m_axis_summary_tvalid, m_axis_summary_tready, m_axis_summary_tlast);
+module mxsafe_softmax_entry_lanes1_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_summary_tdata,
+  m_axis_summary_tvalid,
+  m_axis_summary_tready,
+  m_axis_summary_tlast
+);
   wire \$1 ;
   wire \$11 ;
   wire \$12 ;

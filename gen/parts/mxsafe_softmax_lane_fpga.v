@@ -6,7 +6,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_lane_fpga(clk, rst, en, key, threshold, position, complement, digits, offset, invalid, term, result);
+module mxsafe_softmax_lane_fpga(
+  clk,
+  rst,
+  en,
+  key,
+  threshold,
+  position,
+  complement,
+  digits,
+  offset,
+  invalid,
+  term,
+  result
+);
   wire \$1 ;
   wire [24:0] \$10 ;
   wire [4:0] \$100 ;

@@ -4,7 +4,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_logarithm(clk, rst, en, total, logarithm);
+module mxsafe_softmax_logarithm(
+  clk,
+  rst,
+  en,
+  total,
+  logarithm
+);
   wire [9:0] \$100 ;
   wire [9:0] \$101 ;
   wire [9:0] \$102 ;

@@ -6,8 +6,36 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_store_engine_rows8_out_beats64_d923b1d3(clk, rst, engine_valid, engine_descriptor, engine_ready, engine_done, engine_error, engine_stop, base, run_payload, run_valid, run_ready, words_payload, words_valid, words_ready, written, write_error, out_codes_en, out_codes_address, out_codes_data, out_scales_en
-, out_scales_address, out_scales_data, vector_valid, vector_ready, vector_address, vector_hold, vector_data);
+module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
+  clk,
+  rst,
+  engine_valid,
+  engine_descriptor,
+  engine_ready,
+  engine_done,
+  engine_error,
+  engine_stop,
+  base,
+  run_payload,
+  run_valid,
+  run_ready,
+  words_payload,
+  words_valid,
+  words_ready,
+  written,
+  write_error,
+  out_codes_en,
+  out_codes_address,
+  out_codes_data,
+  out_scales_en,
+  out_scales_address,
+  out_scales_data,
+  vector_valid,
+  vector_ready,
+  vector_address,
+  vector_hold,
+  vector_data
+);
   wire \$10 ;
   wire \$11 ;
   wire \$12 ;

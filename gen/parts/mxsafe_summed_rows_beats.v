@@ -6,7 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
+module mxsafe_summed_rows_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser,
+  m_axis_sums_tdata,
+  m_axis_sums_tvalid,
+  m_axis_sums_tready,
+  m_axis_sums_tlast
+);
   wire unused_3;
   wire unused_2;
   wire unused_33;

@@ -5,7 +5,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_tag_queue(clk, rst, push, tag, pop, oldest, empty, full);
+module mxsafe_tag_queue(
+  clk,
+  rst,
+  push,
+  tag,
+  pop,
+  oldest,
+  empty,
+  full
+);
   wire [5:0] \$1 ;
   wire [5:0] \$2 ;
   wire \$3 ;

@@ -6,7 +6,17 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_tile_transposer(clk, rst, s_payload, s_valid, s_ready, m_payload, m_valid, m_ready, alone);
+module mxsafe_tile_transposer(
+  clk,
+  rst,
+  s_payload,
+  s_valid,
+  s_ready,
+  m_payload,
+  m_valid,
+  m_ready,
+  alone
+);
   wire \$1 ;
   wire \$10 ;
   wire [127:0] \$11 ;

@@ -6,7 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_tile_transposer_rows8(clk, rst, s_payload, s_valid, s_ready, m_payload, m_valid, m_ready);
+module mxsafe_tile_transposer_rows8(
+  clk,
+  rst,
+  s_payload,
+  s_valid,
+  s_ready,
+  m_payload,
+  m_valid,
+  m_ready
+);
   wire \$1 ;
   wire \$10 ;
   wire [31:0] unused_8;

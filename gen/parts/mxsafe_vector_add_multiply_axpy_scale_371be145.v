@@ -9,7 +9,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_vector_add_multiply_axpy_scale_371be145(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
+module mxsafe_vector_add_multiply_axpy_scale_371be145(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  s_axis_operand_tdata,
+  s_axis_operand_tvalid,
+  s_axis_operand_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
   wire \$1 ;
   wire \$10 ;
   wire \$11 ;

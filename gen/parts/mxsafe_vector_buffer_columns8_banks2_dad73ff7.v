@@ -6,8 +6,40 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_vector_buffer_columns8_banks2_dad73ff7(clk, rst, gemm_valid, gemm_ready, gemm_address, gemm_halves, gemm_data, vector_valid, vector_ready, vector_address, vector_halves, vector_data, load_valid, load_ready, load_address, load_halves, load_data, x_valid, x_ready, x_address, x_hold
-, x_data, y_valid, y_ready, y_address, y_hold, y_data, store_valid, store_ready, store_address, store_hold, store_data);
+module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
+  clk,
+  rst,
+  gemm_valid,
+  gemm_ready,
+  gemm_address,
+  gemm_halves,
+  gemm_data,
+  vector_valid,
+  vector_ready,
+  vector_address,
+  vector_halves,
+  vector_data,
+  load_valid,
+  load_ready,
+  load_address,
+  load_halves,
+  load_data,
+  x_valid,
+  x_ready,
+  x_address,
+  x_hold,
+  x_data,
+  y_valid,
+  y_ready,
+  y_address,
+  y_hold,
+  y_data,
+  store_valid,
+  store_ready,
+  store_address,
+  store_hold,
+  store_data
+);
   wire [1:0] \$1 ;
   wire \$14 ;
   wire [1:0] \$19 ;

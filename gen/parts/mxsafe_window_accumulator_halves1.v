@@ -7,7 +7,22 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_window_accumulator_halves1(clk, rst, en, dots, negate, valid, starts, aligns, first, distances, turn, anchor_exponent, nan, results);
+module mxsafe_window_accumulator_halves1(
+  clk,
+  rst,
+  en,
+  dots,
+  negate,
+  valid,
+  starts,
+  aligns,
+  first,
+  distances,
+  turn,
+  anchor_exponent,
+  nan,
+  results
+);
   wire [26:0] \$1 ;
   wire [26:0] \$10 ;
   wire [26:0] \$11 ;

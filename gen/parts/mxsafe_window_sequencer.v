@@ -5,7 +5,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first, turn, done);
+module mxsafe_window_sequencer(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  aligns,
+  first,
+  turn,
+  done
+);
   wire \$1 ;
   wire [3:0] \$3 ;
   wire \$4 ;
