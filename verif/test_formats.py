@@ -24,6 +24,7 @@ from mxsafe.formats import (
     MXFormat,
     ScaleFormat,
     mx_format,
+    named,
     scalar_format,
 )
 from verif.support import exact
@@ -183,6 +184,46 @@ def test_lookup() -> None:
         TypeError, match=r"^format must be a name, a FloatFormat or a ScaleFormat, not MXFormat$"
     ):
         scalar_format(MX_FORMATS["mxsf"])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *[("MXSF", "mxsf"), ("mxfp8-e4m3", "mxfp8_e4m3"), ("MXFP8-E5M2", "mxfp8_e5m2")],
+        *[
+            ("e4m3", "mxfp8_e4m3"),
+            ("e2m1", "mxfp4_e2m1"),
+            ("int8", "mxint8"),
+            ("mxfp4", "mxfp4_e2m1"),
+        ],
+    ],
+)
+def test_other_names(name: str, meant: str) -> None:
+    assert mx_format(name) is MX_FORMATS[meant]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fp8", "; did you mean 'mxfp8_e2m5', 'mxfp8_e4m3' or 'mxfp8_e5m2'?"),
+        ("fp4", "; did you mean 'mxfp4_e2m1' or 'nvfp4'?"),
+        ("mxfs", "; did you mean 'mxsf'?"),
+        *[(name, "") for name in ("", "8", "e4m", "mx", ".*", "_", "fn")],
+    ],
+)
+def test_names_of_none_or_several(name: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=r"^format must be one of ") as error:
+        mx_format(name)
+    assert str(error.value).endswith(f"nvfp4, not {name!r}{hint}")
+
+
+def test_other_names_of_scalar_formats() -> None:
+    assert scalar_format("E5M2") is SCALAR_FORMATS["float8_e5m2"]
+    assert scalar_format("e4m3") is SCALAR_FORMATS["float8_e4m3fn"]
+    assert scalar_format("e8m0") is E8M0
+    both = {**SCALAR_FORMATS, **BLOCK_FORMATS}
+    with pytest.raises(ValueError, match=r"mean 'float8_e4m3fn' or 'mxfp8_e4m3'\?$"):
+        named("e4m3", both)
 
 
 def test_specifications_are_frozen() -> None:

@@ -257,7 +257,7 @@ def test_codes_that_are_packed() -> None:
     """Two or four in a place that they fill, and else one."""
     members = (MX_FORMATS["mxsf"], member(0, 3), member(0, 4), member(0, 6))
     assert FormatSet(name="own", members=members).packed == (1, 1, 2, 1)
-    with pytest.raises(ValueError, match=r"^format must be one of mxsf, e3, e4, e6, not mxint8$"):
+    with pytest.raises(ValueError, match=r"^format must be one of mxsf, e3, e4, e6, not 'mxint8'$"):
         FormatSet(name="own", members=members).mode(MX_FORMATS["mxint8"])
 
 

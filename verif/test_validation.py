@@ -37,12 +37,31 @@ from mxsafe.validation import (
     require_identifier,
     require_integer,
     require_multiple,
+    require_one_of,
     require_positive_integer,
     require_power_of_two,
     settled,
     shown,
     within,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        *[("beat", "; did you mean 'beats'?"), ("BEATS", "; did you mean 'beats'?")],
+        *[("rows", ""), ("", ""), ("x" * 10**6, ""), (None, ""), (["beats"], ""), (1, "")],
+        ("float16", ""),  # another number is no slip
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_words_that_are_none_of_those(value: object, hint: str) -> None:
+    words = ("lanes", "beats", "float32")
+    with pytest.raises(ValueError, match=r"^along must be one of lanes, beats, ") as error:
+        require_one_of("along", value, words)
+    assert str(error.value).endswith(f"not {shown(value)}{hint}")
+    assert require_one_of("along", "beats", words) == "beats"
+
 
 INTEGERS = (4, np.int64(4), np.uint8(4), np.array(4))
 NO_INTEGERS = (True, np.True_, 4.0, np.float32(4), "4", None, [4])
@@ -122,6 +141,12 @@ def test_identifiers() -> None:
         (float, 10**400, TypeError, f"x must be a number, not {'1' + '0' * 79}..."),
         (str, None, TypeError, "x must be a str, not None"),
         (Literal["a", "b"], "c", ValueError, "x must be one of a, b, not 'c'"),
+        (
+            Literal["rows"] | None,
+            "row",
+            ValueError,
+            "x must be one of rows or None, not 'row'; did you mean 'rows'?",
+        ),
         (Literal["a", "b"], np.ones(2), ValueError, "x must be one of a, b, not ndarray"),
         (PowerOfTwo, 3, ValueError, "x must be a power of two, not 3"),
         (Alike, 1025, ValueError, "x must be at most 1024, not 1025"),

@@ -6,12 +6,21 @@ that comparing them means something. It imports neither NumPy nor Amaranth. A sp
 integers of NumPy's types and keeps them as Python's own.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
-from mxsafe.validation import checked, require_identifier, require_integer, settled, shown
+from mxsafe.validation import (
+    checked,
+    one_of,
+    require_identifier,
+    require_integer,
+    require_one_of,
+    settled,
+    shown,
+)
 
 __all__ = [
     "BF16",
@@ -34,9 +43,11 @@ __all__ = [
     "has_special_codes",
     "mx_format",
     "mx_formats",
+    "named",
     "scalar_format",
 ]
 
+T = TypeVar("T")
 Specials = Literal["none", "nan", "ieee"]
 
 
@@ -129,11 +140,7 @@ class FloatFormat:
 
     def __post_init__(self) -> None:
         owner = _owner(self)
-        if not isinstance(self.specials, str) or self.specials not in get_args(Specials):
-            raise ValueError(
-                f"{owner}: specials must be one of {', '.join(get_args(Specials))}, "
-                f"not {shown(self.specials)}"
-            )
+        require_one_of(f"{owner}: specials", self.specials, get_args(Specials))
         settled(f"{owner}: fields", FloatFields, self.fields)
         settled(f"{owner}: sub", FloatFields | None, self.sub)
         if self.max_magnitude < 1:
@@ -689,8 +696,8 @@ class FormatSet:
             If it is none.
         """
         if format not in self.members:
-            names = ", ".join(member.name for member in self.members)
-            raise ValueError(f"format must be one of {names}, not {format.name}")
+            names = [member.name for member in self.members]
+            raise ValueError(f"format must be {one_of(names, format.name)}")
         return self.members.index(format)
 
 
@@ -713,18 +720,46 @@ OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
 """Everything that an operand of hardware can have, by name."""
 
 
+def named(name: str, formats: Mapping[str, T]) -> T:
+    """The format of a name, in capitals or small letters, with ``-`` or ``_``.
+
+    One of its parts is enough where no other format has it: ``e4m3`` is ``mxfp8_e4m3`` among
+    `BLOCK_FORMATS`, and ``fp8`` is refused, which might be three of them.
+
+    Parameters
+    ----------
+    name : str
+        What was given.
+    formats : Mapping
+        The formats that it can be, by their names.
+
+    Raises
+    ------
+    ValueError
+        If it is the name of none, or might be that of several.
+    """
+    plain = name.lower().replace("-", "_")
+    if plain in formats:
+        return formats[plain]
+    part = re.compile(rf"(?:^(?:mx|nv)?|_){re.escape(plain)}(?:fnu?z?)?(?:_|$)")
+    meant = [known for known in formats if part.search(known)]
+    if len(meant) == 1:
+        return formats[meant[0]]
+    raise ValueError(f"format must be {one_of(formats, name, meant=meant)}")
+
+
 def mx_format(format: str | MXFormat) -> MXFormat:
     """Look a format up in the catalogue; a specification is passed through.
 
     Parameters
     ----------
     format : str or MXFormat
-        Name of a catalogued format, or a specification of one's own.
+        Name of a catalogued format as `named` takes it, or a specification of one's own.
 
     Raises
     ------
     ValueError
-        If the name is not in `BLOCK_FORMATS`.
+        If it is the name of none in `BLOCK_FORMATS`, or might be that of several.
     TypeError
         If `format` is neither a name nor a specification.
     """
@@ -732,12 +767,7 @@ def mx_format(format: str | MXFormat) -> MXFormat:
         return format
     if not isinstance(format, str):
         raise TypeError(f"format must be a name or an MXFormat, not {type(format).__name__}")
-    try:
-        return BLOCK_FORMATS[format]
-    except KeyError:
-        raise ValueError(
-            f"format must be one of {', '.join(BLOCK_FORMATS)}, not {shown(format)}"
-        ) from None
+    return named(format, BLOCK_FORMATS)
 
 
 def mx_formats(
@@ -766,12 +796,12 @@ def scalar_format(format: str | FloatFormat | ScaleFormat) -> FloatFormat | Scal
     Parameters
     ----------
     format : str, FloatFormat or ScaleFormat
-        Name of a catalogued format, or a specification of one's own.
+        Name of a catalogued format as `named` takes it, or a specification of one's own.
 
     Raises
     ------
     ValueError
-        If the name is not in `SCALAR_FORMATS`.
+        If it is the name of none in `SCALAR_FORMATS`, or might be that of several.
     TypeError
         If `format` is neither a name nor a specification.
     """
@@ -781,9 +811,4 @@ def scalar_format(format: str | FloatFormat | ScaleFormat) -> FloatFormat | Scal
         raise TypeError(
             f"format must be a name, a FloatFormat or a ScaleFormat, not {type(format).__name__}"
         )
-    try:
-        return SCALAR_FORMATS[format]
-    except KeyError:
-        raise ValueError(
-            f"format must be one of {', '.join(SCALAR_FORMATS)}, not {shown(format)}"
-        ) from None
+    return named(format, SCALAR_FORMATS)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Real
@@ -43,11 +44,13 @@ __all__ = [
     "checked",
     "joined",
     "limited",
+    "one_of",
     "require_axis",
     "require_count",
     "require_identifier",
     "require_integer",
     "require_multiple",
+    "require_one_of",
     "require_positive_integer",
     "require_power_of_two",
     "settled",
@@ -171,6 +174,71 @@ def require_identifier(name: str, value: object) -> str:
             f"underscores, the first no digit), not {shown(value)}"
         )
     return value
+
+
+def require_one_of(name: str, value: object, known: Collection[str], where: str = "") -> str:
+    """The value of a parameter that must be one of some words.
+
+    Parameters
+    ----------
+    name, value, known, where
+        The parameter, its value, and the words with a remark as of `one_of`.
+
+    Raises
+    ------
+    ValueError
+        If it is none of them.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be {one_of(known, value, where)}")
+    return value
+
+
+def one_of(
+    known: Iterable[object], value: object, where: str = "", meant: Sequence[str] = ()
+) -> str:
+    """What an error says of a value that must be one of some others.
+
+    Parameters
+    ----------
+    known : iterable
+        What it may be.
+    value : object
+        What it is.
+    where : str
+        A remark behind the list, with a blank in front.
+    meant : sequence of str
+        Which of them the value may stand for; by default what it looks like, if it is a text.
+
+    Returns
+    -------
+    str
+        All of this, to stand behind *must be*.
+    """
+    names = list(map(str, known))
+    hint = _hint(meant or _alike(names, value))
+    return f"one of {', '.join(names)}{where}, not {shown(value)}{hint}"
+
+
+_DIGITS = re.compile("[0-9]")
+_ALIKE = 0.7
+"""How alike two words are if one may be a slip in the other: 0 to 1, as `difflib` measures it."""
+
+
+def _alike(names: Sequence[str], value: object) -> Sequence[str]:
+    """The name that a value may be a slip in: capitals make no difference, digits do."""
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        return ()
+    digits = _DIGITS.findall(value)
+    lower = {name.lower(): name for name in names if _DIGITS.findall(name) == digits}
+    return [lower[name] for name in get_close_matches(value.lower(), lower, 1, _ALIKE)]
+
+
+def _hint(meant: Sequence[str]) -> str:
+    """A question whether one of these is meant; nothing, if there are none."""
+    *others, last = map(repr, meant or [""])
+    words = f"{', '.join(others)} or {last}" if others else last
+    return f"; did you mean {words}?" if meant else ""
 
 
 def within(least: int, most: int) -> Rule:
@@ -374,7 +442,8 @@ class Form(NamedTuple):
             found = other_than(words, value)
             if " array" in words and hasattr(value, "dtype"):
                 found = f"{found} of {value.dtype}"
-            raise kind(f"{name} must be {words}, not {found}") from None
+            hint = _hint(_alike(_words_of(self.annotation), value))
+            raise kind(f"{name} must be {words}, not {found}{hint}") from None
 
 
 @cache
@@ -593,6 +662,16 @@ def _has_choice(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, UnionType) and any(
         map(_has_choice, get_args(annotation))
     )
+
+
+def _words_of(annotation: Any) -> list[str]:
+    """The words among what it takes."""
+    parts = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return [part for part in parts if isinstance(part, str)]
+    if get_origin(annotation) in (Union, UnionType):
+        return [word for part in parts for word in _words_of(part)]
+    return []
 
 
 _WORDS: Mapping[Any, str] = {

@@ -38,6 +38,7 @@ from verif.support.command import run, run_in
         ["disassemble"],
         ["run"],
         ["bitstream"],
+        *(["quantise"], ["dequantise"], ["analyze"]),
     ],
 )
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +94,10 @@ def test_as_a_process() -> None:
     ("arguments", "code", "message"),
     [
         ([], 2, "the following arguments are required: COMMAND"),
+        (["analyser"], 2, "run, bitstream, not 'analyser'; did you mean 'analyse'?"),
+        (["decode", "--format", "mxfs", "1"], 2, "not 'mxfs'; did you mean 'mxsf'?"),
+        (["verilog", "soft_max"], 2, "not 'soft_max'; did you mean 'softmax'?"),
+        (["synth", "--technology", "xlinx"], 2, "not 'xlinx'; did you mean 'xilinx'?"),
     ],
 )
 def test_errors(

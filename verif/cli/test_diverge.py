@@ -32,7 +32,7 @@ def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["diverge"], 2, "mxsafe: diverge needs X.npy and --profile, or --list"),
         (["diverge", "x.npy", "--list"], 2, "mxsafe: --list goes without X.npy and --profile"),
-        (["diverge", "x.npy", "--profile", "cuda"], 2, "invalid choice: 'cuda'"),
+        (["diverge", "x.npy", "--profile", "cuda"], 2, "microxcaling_float64, not 'cuda'"),
         (["diverge", "no.npy", "--profile", "mxsafe"], 1, "mxsafe: cannot read no.npy: No such"),
     ],
 )

@@ -136,7 +136,11 @@ def test_a_board(
         ),
         (["program.bin", "memory.bin", "--affine", "1"], 2, "unrecognized arguments: 1"),
         (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format_a must be one of mxsf, "),
-        (["program.bin", "memory.bin", "--backend", "board"], 2, "invalid choice: 'board'"),
+        (
+            ["program.bin", "memory.bin", "--backend", "board"],
+            2,
+            "serial, not 'board'",
+        ),
         (["program.bin"], 2, "the following arguments are required: MEMORY"),
         (["program.bin", "memory.bin", "--backend", "serial"], 2, "port must be given with"),
         (

@@ -144,7 +144,7 @@ def test_gguf_has_halves_of_blocks_in_halves_of_bytes(name: str, shape: tuple[in
         (
             lambda: to_bytes(mx.quantize(np.ones(64)), "gguf"),
             ValueError,
-            "format must be one of mxfp4_e2m1, nvfp4 for layout gguf, not mxsf",
+            "format must be one of mxfp4_e2m1, nvfp4 for layout gguf, not 'mxsf'",
         ),
         (
             lambda: to_bytes(mx.quantize(np.ones((32, 32)), "mxfp4_e2m1", axis=0), "gguf"),

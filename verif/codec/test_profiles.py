@@ -414,7 +414,8 @@ CATALOGUE = ", ".join(MX_FORMATS)
     [
         (
             {"scale_mode": "ceil"},
-            "scale_mode must be one of floor, rceil with log2 float32, not 'ceil'",
+            "scale_mode must be one of floor, rceil with log2 float32, not 'ceil'; did you mean "
+            "'rceil'?",
         ),
         (
             {"scale_mode": "even"},

@@ -249,8 +249,8 @@ def test_a_machine_refuses_what_it_lacks() -> None:
     ("kind", "fields", "message"),
     [
         ("move", {}, "kind must be one of load, gemm, vector, store, not 'move'"),
-        ("load", {"speed": 1}, "load must have fields among wait, .*, not 'speed'"),
-        ("load", {"opcode": 1}, "load must have fields among .*, not 'opcode'"),
+        ("load", {"speed": 1}, "load: field must be one of wait, .*, not 'speed'"),
+        ("load", {"opcode": 1}, "load: field must be one of .*, not 'opcode'"),
         ("load", {"wait": ["dma"]}, "load: wait must be some of load, gemm, vector, store, not"),
         ("load", {"buffer": "b_codes"}, "load: buffer must be one of a_codes, .*, not 'b_codes'"),
         ("load", {"count_1": 1024}, "load: count_1 must be an integer from 0 to 1023, not 1024"),
@@ -331,7 +331,7 @@ def test_text() -> None:
     [
         ("jump to=3", "kind must be one of load, gemm, vector, store, not 'jump'"),
         ("load fast", "load must be followed by NAME=VALUE, not 'fast'"),
-        ("load speed=3", "load must have fields among .*, not 'speed'"),
+        ("load speed=3", "load: field must be one of .*, not 'speed'"),
         ("load count_0=1", "load: count_1 must be from 1 to 1023, not 0"),
     ],
 )

@@ -88,5 +88,5 @@ def test_other_sizes() -> None:
 
 @pytest.mark.parametrize("value", [1, "relu"])
 def test_sizes_that_there_are_not(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^'speed' must be one of the fields rows, unit_rows, "):
+    with pytest.raises(ValueError, match=r"^field must be one of rows, .*, not 'speed'$"):
         resized(SMALL_MACHINE, speed=value)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor, dequantize, quantize
-from mxsafe.codec._inputs import Numbers, choice, require_numbers, to_float64
+from mxsafe.codec._inputs import Numbers, require_numbers, to_float64
 from mxsafe.codec._parts import block_lengths, parts
 from mxsafe.codec._scales import require_tensor_scale, scale_values
 from mxsafe.codec.blocks import Block, ScaleMode, usual_tensor_scale
@@ -25,6 +25,7 @@ from mxsafe.validation import (
     Seed,
     checked,
     limited,
+    require_one_of,
     require_positive_integer,
     settled,
     shown,
@@ -575,5 +576,5 @@ def draw_tensor(
     ValueError
         If there is no such distribution.
     """
-    choice("distribution", distribution, tuple(DISTRIBUTIONS))
+    require_one_of("distribution", distribution, tuple(DISTRIBUTIONS))
     return DISTRIBUTIONS[distribution](np.random.default_rng(seed), shape).astype(np.float32)

@@ -8,7 +8,6 @@ from types import MappingProxyType
 import numpy as np
 
 from mxsafe.codec import elements, scalar
-from mxsafe.codec._inputs import choice
 from mxsafe.formats import (
     BLOCK_FORMATS,
     SCALAR_FORMATS,
@@ -18,7 +17,7 @@ from mxsafe.formats import (
     MXFormat,
     ScaleFormat,
 )
-from mxsafe.validation import checked
+from mxsafe.validation import checked, require_one_of
 
 __all__ = [
     "BEST_FOR",
@@ -209,7 +208,7 @@ def number_table(number: float, formats: Iterable[str] = SCALAR_FORMATS) -> list
     title = f"{_number(number)} = {_product(number)}" if finite else _number(number)
     rows = [("format", "sign", "exponent", "mantissa", "value", "rel. error")]
     for name in formats:
-        choice("formats", name, tuple(SCALAR_FORMATS))
+        require_one_of("formats", name, tuple(SCALAR_FORMATS))
         fmt = SCALAR_FORMATS[name]
         code = _encode(number, fmt)
         if code is None:

@@ -17,6 +17,7 @@ import mxsafe
 from mxsafe.cli.arguments import UsageError, UserError
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import standard_output
+from mxsafe.validation import one_of
 
 __all__ = ["main"]
 
@@ -39,6 +40,8 @@ _COMMANDS: Mapping[str, Command] = {
     )
 }
 """Commands in the order of the help. A name added here is a module with a ``COMMAND``."""
+_NAMED = {alias: c for name, c in _COMMANDS.items() for alias in (name, *c.aliases)}
+"""Commands by their names and their other names."""
 
 _EPILOG = """\
 examples:
@@ -98,7 +101,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in _COMMANDS.items():
         added = commands.add_parser(
-            name, help=command.summary, description=command.description or command.summary
+            name,
+            aliases=command.aliases,
+            help=command.summary,
+            description=command.description or command.summary,
         )
         added.set_defaults(run=command.run)
         command.add_arguments(added)
@@ -120,11 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         of the signal for Ctrl-C and a closed pipe.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    if words and words[0] in _COMMANDS:
-        words[1:] = map(_COMMANDS[words[0]].prepare, words[1:])
+    if words and words[0] in _NAMED:
+        words[1:] = map(_NAMED[words[0]].prepare, words[1:])
     try:
         with standard_output():
-            args = _parser().parse_args(words)
+            parser = _parser()
+            if words and words[0] not in _NAMED and not words[0].startswith("-"):
+                parser.error(f"COMMAND must be {one_of(_COMMANDS, words[0])}")
+            args = parser.parse_args(words)
             args.run(args)
     except UserError as error:
         _allow_unfinished()

@@ -16,7 +16,7 @@ from mxsafe.analysis.errors import (
     gap_error,
     tensor_error,
 )
-from mxsafe.cli.arguments import UsageError, UserError, parse_format, read_array
+from mxsafe.cli.arguments import UsageError, UserError, choice, parse_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
@@ -32,7 +32,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--distribution",
         action="append",
         default=[],
-        choices=DISTRIBUTIONS,
+        **choice(DISTRIBUTIONS),
         help="a tensor of 256 x 1024 drawn from it; may be repeated",
     )
     parser.add_argument(
@@ -128,4 +128,5 @@ COMMAND = Command(
     "relative error of an element against the exponent gap to its block's maximum.",
     add_arguments=_add_arguments,
     run=_run,
+    aliases=("analyze",),
 )

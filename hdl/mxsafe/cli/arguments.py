@@ -3,9 +3,9 @@
 import argparse
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,15 @@ from mxsafe.formats import (
     FormatSet,
     MXFormat,
     ScaleFormat,
+    named,
 )
+from mxsafe.validation import one_of
 
 __all__ = [
     "UsageError",
     "UserError",
     "add_format",
+    "choice",
     "parse_any_format",
     "parse_block",
     "parse_code",
@@ -43,6 +46,7 @@ __all__ = [
     "refuse_device",
 ]
 
+T = TypeVar("T")
 _SIZE_LENGTHS = 4
 _LONGEST_BLOCK = 1 << 32
 
@@ -93,10 +97,23 @@ def parse_size(text: str) -> tuple[int, ...]:
     return lengths
 
 
-def _one_of(formats: Mapping[str, Any], name: str) -> Any:
-    if name not in formats:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(formats)}, not {name!r}")
-    return formats[name]
+def choice(known: Collection[str]) -> dict[str, Any]:
+    """How `argparse` takes one of some words, as keywords of ``add_argument``."""
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"must be {one_of(known, text)}")
+        return text
+
+    return {"type": parse, "choices": known}
+
+
+def _named(name: str, formats: Mapping[str, T]) -> T:
+    """The format of a name, as `mxsafe.formats.named`, for `argparse`."""
+    try:
+        return named(name, formats)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("format ")) from None
 
 
 def parse_format(name: str) -> MXFormat:
@@ -107,7 +124,7 @@ def parse_format(name: str) -> MXFormat:
     argparse.ArgumentTypeError
         If there is none of this name.
     """
-    return _one_of(BLOCK_FORMATS, name)
+    return _named(name, BLOCK_FORMATS)
 
 
 def parse_mx_format(name: str) -> MXFormat:
@@ -118,7 +135,7 @@ def parse_mx_format(name: str) -> MXFormat:
     argparse.ArgumentTypeError
         If there is none of this name.
     """
-    return _one_of(MX_FORMATS, name)
+    return _named(name, MX_FORMATS)
 
 
 def parse_hardware_format(name: str) -> MXFormat | FormatSet:
@@ -129,8 +146,7 @@ def parse_hardware_format(name: str) -> MXFormat | FormatSet:
     argparse.ArgumentTypeError
         If there is none of this name.
     """
-    found: MXFormat | FormatSet = _one_of(OPERAND_FORMATS, name)
-    return found
+    return _named(name, OPERAND_FORMATS)
 
 
 def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
@@ -141,7 +157,7 @@ def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
     argparse.ArgumentTypeError
         If there is none of this name.
     """
-    return _one_of({**SCALAR_FORMATS, **BLOCK_FORMATS}, name)
+    return _named(name, {**SCALAR_FORMATS, **BLOCK_FORMATS})
 
 
 def parse_number(text: str) -> float:

@@ -26,6 +26,8 @@ class Command:
         `mxsafe.cli.arguments.UserError` for what the user can mend.
     description : str, optional
         Text above the command's own help; by default the summary.
+    aliases : tuple of str
+        Other names of the command.
     prepare : callable
         Applied to every word behind the command's name before argparse reads it; by default it
         changes nothing.
@@ -35,4 +37,5 @@ class Command:
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], None]
     description: str | None = None
+    aliases: tuple[str, ...] = ()
     prepare: Callable[[str], str] = _as_typed

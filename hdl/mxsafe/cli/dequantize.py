@@ -39,4 +39,5 @@ COMMAND = Command(
     summary="Turn a file of quantize back into a float32 .npy array.",
     add_arguments=_add_arguments,
     run=_run,
+    aliases=("dequantise",),
 )

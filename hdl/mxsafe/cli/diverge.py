@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_mx_format, read_array
+from mxsafe.cli.arguments import UsageError, UserError, choice, parse_mx_format, read_array
 from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
 
@@ -14,7 +14,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", type=Path, nargs="?", metavar="X.npy")
     parser.add_argument("--list", action="store_true", help="show the profiles instead")
     parser.add_argument(
-        "--profile", choices=PROFILES, metavar="NAME", help=f"one of {', '.join(PROFILES)}"
+        "--profile",
+        **choice(PROFILES) | {"metavar": "NAME"},
+        help=f"one of {', '.join(PROFILES)}",
     )
     parser.add_argument(
         "--format",

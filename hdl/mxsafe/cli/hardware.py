@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, parse_hardware_format, parse_size
+from mxsafe.cli.arguments import UsageError, choice, parse_hardware_format, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
 from mxsafe.verilog.units import CATALOGUE
@@ -95,7 +95,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "width": {"type": int, "metavar": "N", "help": "values a beat of a converter (default: 16)"},
     "source": {
-        "choices": vectors.INPUTS,
+        **choice(vectors.INPUTS),
         "help": "input of a converter (default: float32)",
     },
     "activation": {
@@ -113,7 +113,7 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "add+multiply+axpy)",
     },
     "operand": {
-        "choices": ("lanes", "beat", "both"),
+        **choice(("lanes", "beat", "both")),
         "help": "of vector_arithmetic: a second operand for each lane (default), for a whole beat, "
         "or either by a flag",
     },
@@ -142,18 +142,12 @@ _LENGTH = re.compile(
 """A length in an expression or at the head of a message: not the word *rows* in a sentence."""
 
 
-def _parse_unit(text: str) -> str:
-    if text not in CATALOGUE:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(CATALOGUE)}, not {text!r}")
-    return text
-
-
 def add_units(parser: argparse.ArgumentParser, *, remark: str = "") -> None:
     """Add the names of units as positional arguments, with a remark behind their list."""
     parser.add_argument(
         "unit",
         nargs="*",
-        type=_parse_unit,
+        type=choice(CATALOGUE)["type"],
         metavar="UNIT",
         help=f"one of {', '.join(CATALOGUE)}{remark}",
     )

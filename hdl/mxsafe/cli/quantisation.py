@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from mxsafe.cli.arguments import UsageError, parse_block, parse_rounding, parse_seed
+from mxsafe.cli.arguments import UsageError, choice, parse_block, parse_rounding, parse_seed
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 
@@ -43,7 +43,7 @@ def add_quantisation(
     )
     parser.add_argument(
         "--scale-mode",
-        choices=SCALE_MODES,
+        **choice(SCALE_MODES),
         help="of scales that are powers of two (default: floor); those of nvfp4 are the nearest",
     )
     parser.add_argument(

@@ -37,4 +37,5 @@ COMMAND = Command(
     summary="Quantise a .npy array to an .npz or .safetensors file.",
     add_arguments=_add_arguments,
     run=_run,
+    aliases=("quantise",),
 )

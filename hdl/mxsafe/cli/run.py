@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError, read_bytes
+from mxsafe.cli.arguments import UsageError, UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import write_file
@@ -38,7 +38,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--backend",
-        choices=_BACKENDS,
+        **choice(_BACKENDS),
         default=_BACKENDS[0],
         help="what runs the program: the interpreter, or the machine's Verilog on Verilator, or a "
         "board at a serial port, which count cycles (default: interpreter)",

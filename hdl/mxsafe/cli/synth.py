@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_hardware_format, refuse_device
+from mxsafe.cli.arguments import UsageError, UserError, choice, parse_hardware_format, refuse_device
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
@@ -25,7 +25,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--technology",
         action="append",
-        choices=TECHNOLOGY_NAMES,
+        **choice(TECHNOLOGY_NAMES),
         help="where to: cells or an FPGA family; may be repeated (default: nangate45; of the "
         "standard configurations all)",
     )

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, parse_mx_format, parse_seed
+from mxsafe.cli.arguments import UsageError, add_format, choice, parse_mx_format, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
 from mxsafe.model.gemm import ARITHMETICS
@@ -20,7 +20,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="FORMAT",
         help="element format of a MAC's operand w (default: that of --format)",
     )
-    parser.add_argument("--unit", required=True, choices=vectors.UNITS)
+    parser.add_argument("--unit", required=True, **choice(vectors.UNITS))
     parser.add_argument(
         "--out", type=Path, default=Path("vectors"), metavar="DIR", help="folder (default: vectors)"
     )
@@ -33,7 +33,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=parse_seed, default=0, metavar="N", help="of random rows (default: 0)"
     )
-    parser.add_argument("--arithmetic", choices=ARITHMETICS, help="of a MAC (default: fp12)")
+    parser.add_argument("--arithmetic", **choice(ARITHMETICS), help="of a MAC (default: fp12)")
     parser.add_argument("--lanes", type=int, metavar="N", help="products of a MAC (default: 4)")
     parser.add_argument(
         "--block",
@@ -41,7 +41,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="elements a converter takes (default: the format's, 64 or 32)",
     )
-    parser.add_argument("--input", choices=vectors.INPUTS, help="of a converter (default: float32)")
+    parser.add_argument(
+        "--input", **choice(vectors.INPUTS), help="of a converter (default: float32)"
+    )
 
 
 def _run(args: Namespace) -> None:

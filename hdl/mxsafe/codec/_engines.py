@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Literal
 
 from mxsafe.codec import numpy_engine
-from mxsafe.codec._inputs import choice
 from mxsafe.codec._parts import Region
 from mxsafe.formats import MXFormat
+from mxsafe.validation import require_one_of
 
 __all__ = ["Engine", "choose_engine", "cores", "run"]
 
@@ -38,7 +38,7 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
     ImportError
         If the engine asked for is not installed.
     """
-    choice("engine", name, ENGINES)
+    require_one_of("engine", name, ENGINES)
     enough = WORTH_CALLING if "mxsafe.codec.numba_engine" in sys.modules else WORTH_COMPILING
     if name == "numpy" or (name == "auto" and size < enough):
         return numpy_engine

@@ -113,9 +113,3 @@ def _require_range(name: str, array: NDArray[Any], width: int) -> None:
         raise ValueError(
             f"{name} must lie in 0..{(1 << width) - 1}, not {array.min()}..{array.max()}"
         )
-
-
-def choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a `value` that is not one of the `allowed` words."""
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}")

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mxsafe.codec import elements, numpy_engine
 from mxsafe.codec._engines import Engine, choose_engine, run
-from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, choice, floats, widened
+from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, floats, widened
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import MXFormat, ScaleFormat, mx_format
-from mxsafe.validation import other_than, require_axis, shown
+from mxsafe.validation import other_than, require_axis, require_one_of, shown
 
 __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 
@@ -341,7 +341,7 @@ def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
         return "nearest"
     if mode is None:
         return "floor"
-    choice("scale_mode", mode, SCALE_MODES)
+    require_one_of("scale_mode", mode, SCALE_MODES)
     return cast(ScaleMode, mode)
 
 

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import choice, require_broadcast, require_numbers, to_codes, to_float64
+from mxsafe.codec._inputs import require_broadcast, require_numbers, to_codes, to_float64
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import E8M0
-from mxsafe.validation import settled
+from mxsafe.validation import require_one_of, settled
 
 __all__ = ["decode", "encode", "pack_x2", "pack_x4", "unpack_x2", "unpack_x4"]
 
@@ -48,7 +48,7 @@ def encode(x: ArrayLike, *, mode: Mode = "floor", saturate: bool = False) -> NDA
     ValueError
         If `mode` is unknown.
     """
-    choice("mode", mode, MODES)
+    require_one_of("mode", mode, MODES)
     saturate = settled("saturate", bool, saturate)
     values = to_float64("x", x)
     finite = np.isfinite(values)

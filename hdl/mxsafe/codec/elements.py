@@ -12,10 +12,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import choice, to_codes, to_float64
+from mxsafe.codec._inputs import to_codes, to_float64
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, mx_format
-from mxsafe.validation import shown
+from mxsafe.validation import require_one_of, shown
 
 __all__ = ["Random", "Rounding", "decode", "encode"]
 
@@ -135,7 +135,7 @@ def canonical_rounding(rounding: str) -> Rounding:
         return "rne"
     if isinstance(rounding, str) and rounding in _AMBIGUOUS:
         raise ValueError(f"rounding must not be {rounding!r}, {_AMBIGUOUS[rounding]}")
-    choice("rounding", rounding, ROUNDINGS)
+    require_one_of("rounding", rounding, ROUNDINGS)
     return cast(Rounding, rounding)
 
 

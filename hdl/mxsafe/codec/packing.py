@@ -30,12 +30,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec._inputs import choice, require_numbers, to_codes
+from mxsafe.codec._inputs import require_numbers, to_codes
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, blocked_axes, tensor_of
 from mxsafe.formats import BLOCK_FORMATS, MXFormat, mx_format
-from mxsafe.validation import about, require_count, require_integer, shown
+from mxsafe.validation import about, one_of, require_count, require_integer, require_one_of, shown
 
 __all__ = ["Layout", "from_bytes", "pack_codes", "to_bytes", "unpack_codes"]
 
@@ -173,7 +173,7 @@ def to_bytes(q: QuantizedTensor, layout: Layout = "planar") -> NDArray[np.uint8]
         If `layout` is unknown, or ``gguf`` and the tensor is none of GGUF's or has a scale that is
         NaN.
     """
-    choice("layout", layout, LAYOUTS)
+    require_one_of("layout", layout, LAYOUTS)
     q = tensor_of("q", q)
     width = q.format.element.width
     if layout == "planar":
@@ -225,7 +225,7 @@ def from_bytes(
     TypeError, ValueError
         If the parameters do not belong together, or there are more or fewer bytes than they say.
     """
-    choice("layout", layout, LAYOUTS)
+    require_one_of("layout", layout, LAYOUTS)
     fmt = mx_format(format)
     factor = require_tensor_scale(tensor_scale, fmt)
     if not isinstance(shape, tuple | list) or not shape or not all(map(is_length, shape)):
@@ -284,8 +284,7 @@ def _gguf_group(fmt: MXFormat, shape: tuple[int, ...], block: Block, axis: Axis)
     """How many blocks make one of GGML's; or a clear error, if GGUF has no such tensor."""
     group = _GGUF_GROUPS.get(fmt.name, 0)
     if not group or BLOCK_FORMATS[fmt.name] != fmt:
-        names = ", ".join(_GGUF_GROUPS)
-        raise ValueError(f"format must be one of {names} for layout gguf, not {fmt.name}")
+        raise ValueError(f"format must be {one_of(_GGUF_GROUPS, fmt.name, ' for layout gguf')}")
     along = blocked_axes(len(shape), block, axis)
     if along != [(-1, fmt.block)]:
         raise ValueError(

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import FLOAT_DTYPES, choice, require_numbers, to_float64, widened
+from mxsafe.codec._inputs import FLOAT_DTYPES, require_numbers, to_float64, widened
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import SCALE_MODES, QuantizedTensor, ScaleMode, dequantize, quantize
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES, NVFP4Profile, quantize_nvfp4_like
 from mxsafe.formats import BLOCK_FORMATS, E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
-from mxsafe.validation import require_count, require_integer, shown
+from mxsafe.validation import one_of, require_count, require_integer, require_one_of, shown
 
 __all__ = [
     "PROFILES",
@@ -148,7 +148,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         for name, allowed in _WORDS.items():
-            choice(name, getattr(self, name), allowed)
+            require_one_of(name, getattr(self, name), allowed)
         for name, known in _NAMES.items():
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(one in known for one in value):
@@ -168,11 +168,8 @@ class Profile:
 
     def _require_facts_that_go_together(self) -> None:
         """Refuse what no library was seen to do and `quantize_like` does not do either."""
-        if self.log2 != "exact" and self.scale_mode not in _BY_LOGARITHM:
-            raise ValueError(
-                f"scale_mode must be one of {', '.join(_BY_LOGARITHM)} with log2 {self.log2}, "
-                f"not {shown(self.scale_mode)}"
-            )
+        if self.log2 != "exact":
+            require_one_of("scale_mode", self.scale_mode, _BY_LOGARITHM, f" with log2 {self.log2}")
         if self.log2 == "exact" and self.overflow != "saturate":
             raise ValueError(
                 f"overflow must be 'saturate' with log2 exact, not {shown(self.overflow)}"
@@ -289,12 +286,7 @@ def profile_named(profile: str | Profile) -> Profile:
         return profile
     if not isinstance(profile, str):
         raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
-    try:
-        return PROFILES[profile]
-    except KeyError:
-        raise ValueError(
-            f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}"
-        ) from None
+    return PROFILES[require_one_of("profile", profile, PROFILES)]
 
 
 def _any_profile(profile: str | Profile | NVFP4Profile) -> Profile | NVFP4Profile:
@@ -481,10 +473,8 @@ def quantize_like(
     """
     chosen, fmt = _any_profile(profile), mx_format(format)
     if fmt.name not in chosen.formats or BLOCK_FORMATS[fmt.name] != fmt:
-        raise ValueError(
-            f"format must be one of {', '.join(chosen.formats)} for profile {chosen.name}, "
-            f"not {shown(fmt.name)}"
-        )
+        known = one_of(chosen.formats, fmt.name, f" for profile {chosen.name}")
+        raise ValueError(f"format must be {known}")
     if isinstance(block, tuple | list):
         raise ValueError(f"block must be a positive integer for a profile, not {shown(block)}")
     array = np.asarray(require_numbers("x", x))

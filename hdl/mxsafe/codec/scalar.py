@@ -16,7 +16,7 @@ from mxsafe.codec._inputs import to_codes, to_float64
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_bits, random_of
 from mxsafe.formats import E8M0, FloatFormat, ScaleFormat, scalar_format
-from mxsafe.validation import settled
+from mxsafe.validation import one_of, settled
 
 __all__ = ["Fields", "decode", "encode", "fields"]
 
@@ -128,7 +128,9 @@ def encode(
     saturate = settled("saturate", bool, saturate)
     if isinstance(fmt, ScaleFormat):
         if rounding == "sr":
-            raise ValueError(f"rounding must be one of rne, rna, rtz for {fmt.name}, not 'sr'")
+            raise ValueError(
+                f"rounding must be {one_of(_E8M0_MODES, rounding, f' for {fmt.name}')}"
+            )
         random_of(rounding, random, np.shape(x))
         return e8m0.encode(x, mode=_E8M0_MODES[rounding], saturate=saturate)
     values = to_float64("x", x)

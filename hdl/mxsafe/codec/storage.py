@@ -26,7 +26,7 @@ from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import QuantizedTensor, is_tensor, tensor_of
 from mxsafe.codec.packing import pack_codes, unpack_codes
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.validation import checked, other_than, settled, shown
+from mxsafe.validation import checked, other_than, require_one_of, settled, shown
 
 __all__ = ["load", "load_all", "save"]
 
@@ -180,9 +180,7 @@ def load(path: str | Path, name: str | None = None) -> QuantizedTensor:
         raise ValueError(f"{path} holds no tensor")
     if name is None and len(tensors) == 1:
         return next(iter(tensors.values()))
-    if name not in tensors:
-        raise ValueError(f"name must be one of {', '.join(tensors)} in {path}, not {shown(name)}")
-    return tensors[name]
+    return tensors[require_one_of("name", name, tensors, f" in {path}")]
 
 
 def _require_name(name: object) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mxsafe.codec._scales import require_tensor_scale
 from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, tensor_of
 from mxsafe.formats import BLOCK_FORMATS
-from mxsafe.validation import checked
+from mxsafe.validation import checked, one_of
 
 __all__ = ["from_ml_dtypes", "to_ml_dtypes"]
 
@@ -52,7 +52,7 @@ def to_ml_dtypes(q: QuantizedTensor) -> tuple[NDArray[Any], NDArray[Any]]:
     """
     q = tensor_of("q", q)
     if BLOCK_FORMATS.get(q.format.name) != q.format or q.format.name not in _DTYPES:
-        raise ValueError(f"format must be one of {', '.join(_DTYPES)}, not {q.format.name}")
+        raise ValueError(f"format must be {one_of(_DTYPES, q.format.name)}")
     scale = _dtype(q.format.scale.name)
     return q.codes.view(_dtype(_DTYPES[q.format.name])), q.scales.view(scale)
 

@@ -21,7 +21,7 @@ from mxsafe.machine.description import (
     configuration_of,
 )
 from mxsafe.machine.program import Program
-from mxsafe.validation import Wide, checked, shown
+from mxsafe.validation import Wide, checked, require_one_of, shown
 
 __all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
 
@@ -69,10 +69,7 @@ class Backend(Protocol):
 
 def _address(name: str) -> int:
     """Address of a register."""
-    register = _REGISTERS.get(name) if isinstance(name, str) else None
-    if register is None:
-        raise ValueError(f"name must be one of {', '.join(_REGISTERS)}, not {shown(name)}")
-    return register.address
+    return _REGISTERS[require_one_of("name", name, _REGISTERS)].address
 
 
 @checked
@@ -205,8 +202,7 @@ class Host:
         ValueError
             If there is no such counter.
         """
-        if name not in COUNTERS:
-            raise ValueError(f"name must be one of {', '.join(COUNTERS)}, not {shown(name)}")
+        require_one_of("name", name, COUNTERS)
         while True:
             high, low = self.read(f"{name}_high"), self.read(f"{name}_low")
             if self.read(f"{name}_high") == high:

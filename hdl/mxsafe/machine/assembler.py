@@ -15,7 +15,7 @@ from mxsafe.machine.description import (
     Field,
 )
 from mxsafe.machine.tokens import Deadlock, Header, deadlock_of
-from mxsafe.validation import Form, checked, require_integer, shown
+from mxsafe.validation import Form, checked, one_of, require_integer, require_one_of, shown
 
 __all__ = [
     "Assembler",
@@ -72,10 +72,7 @@ class Instruction:
     values: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        if self.kind not in DESCRIPTORS:
-            raise ValueError(
-                f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(self.kind)}"
-            )
+        require_one_of("kind", self.kind, DESCRIPTORS)
         known = {field.name: field for field in self.descriptor.fields}
         _require_known(self.kind, self.values, known)
         values = {
@@ -123,7 +120,7 @@ class Instruction:
         word = int.from_bytes(data, "little")
         kind = OPCODES.name_of(word % 16)
         if kind is None:
-            raise ValueError(f"opcode must be one of {_numbers(OPCODES.members)}, not {word % 16}")
+            raise ValueError(f"opcode must be {one_of(OPCODES.members.values(), word % 16)}")
         descriptor = DESCRIPTORS[kind]
         offsets = descriptor.offsets
         values = {f.name: word >> offsets[f.name] & (1 << f.width) - 1 for f in descriptor.fields}
@@ -156,17 +153,10 @@ class Instruction:
         return " ".join(words).rstrip()
 
 
-def _numbers(members: Mapping[str, int]) -> str:
-    return ", ".join(map(str, members.values()))
-
-
 def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field]) -> None:
     others = [name for name in known if name != "opcode"]
     for name in values:
-        if name not in others:
-            raise ValueError(
-                f"{kind} must have fields among {', '.join(others)}, not {shown(name)}"
-            )
+        require_one_of(f"{kind}: field", name, others)
 
 
 def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
@@ -175,7 +165,7 @@ def _field_fault(field: Field, value: int, configuration: MachineConfiguration) 
     if allowed is not None and value not in allowed:
         assert field.enumeration is not None
         names = [name for name, number in field.enumeration.members.items() if number in allowed]
-        return f"one of {', '.join(names)}, not {value}"
+        return one_of(names, value)
     least, most = field.bounds(configuration)
     if not least <= value <= most:
         return f"from {least} to {most}, not {value}"
@@ -214,10 +204,9 @@ def _value(kind: str, field: Field, given: Value) -> int:
         return sum(1 << _index(name, queue) for queue in dict.fromkeys(queues))
     if isinstance(given, str):
         members = field.enumeration.members if field.enumeration is not None else {}
-        if given not in members:
-            wanted = f"one of {', '.join(members)}" if members else "an integer"
-            raise ValueError(f"{name} must be {wanted}, not {shown(given)}")
-        return members[given]
+        if not members:
+            raise ValueError(f"{name} must be an integer, not {shown(given)}")
+        return members[require_one_of(name, given, members)]
     return require_integer(name, given, 0, (1 << field.width) - 1)
 
 
@@ -317,8 +306,7 @@ class Assembler:
         TypeError, ValueError
             If it would not take it; the message names the field, the requirement and the value.
         """
-        if kind not in DESCRIPTORS:
-            raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(kind)}")
+        require_one_of("kind", kind, DESCRIPTORS)
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
         values = {name: self._usual(field) for name, field in known.items() if name != "opcode"}
@@ -447,8 +435,7 @@ def assemble_text(text: str, configuration: MachineConfiguration | None = None) 
 
 def _from_words(words: Sequence[str]) -> Instruction:
     kind, *assignments = words
-    if kind not in DESCRIPTORS:
-        raise ValueError(f"kind must be one of {', '.join(DESCRIPTORS)}, not {shown(kind)}")
+    require_one_of("kind", kind, DESCRIPTORS)
     known = {field.name: field for field in DESCRIPTORS[kind].fields}
     values = {}
     for assignment in assignments:

@@ -8,8 +8,10 @@ from mxsafe.products import OperandFormats, require_float, require_scale
 from mxsafe.validation import (
     about,
     checked,
+    one_of,
     require_integer,
     require_multiple,
+    require_one_of,
     require_positive_integer,
     require_power_of_two,
     shown,
@@ -138,7 +140,7 @@ class MachineConfiguration:
 
     def __post_init__(self) -> None:
         self._check_array()
-        self._set("data_width", _one_of("data_width", self.data_width, _DATA_WIDTHS))
+        self._set("data_width", _number_among("data_width", self.data_width, _DATA_WIDTHS))
         for name in ("a_beats", "w_beats", "out_beats"):
             beats = require_integer(name, getattr(self, name), 4, _MOST_OPERAND_BEATS)
             self._set(name, require_multiple(name, beats, 4))
@@ -162,7 +164,7 @@ class MachineConfiguration:
                 f"conversions must be without tiles with {self.rows} rows, "
                 f"not {', '.join(self.conversions)}"
             )
-        self._set("vector_parts", _one_of("vector_parts", self.vector_parts, _VECTOR_PARTS))
+        self._set("vector_parts", _number_among("vector_parts", self.vector_parts, _VECTOR_PARTS))
         if not isinstance(self.affine, bool):
             raise ValueError(f"affine must be True or False, not {shown(self.affine)}")
         self._set("affine", self.affine and self.norms)
@@ -170,17 +172,11 @@ class MachineConfiguration:
     def _check_array(self) -> None:
         self._set("rows", require_rows(self.rows))
         divisors = tuple(number for number in _UNIT_ROWS if number <= self.rows)
-        self._set("unit_rows", _one_of("unit_rows", self.unit_rows, divisors))
-        self._set("lanes", _one_of("lanes", self.lanes, (_OPERAND_LANES,)))
-        self._set("array_lanes", _one_of("array_lanes", self.array_lanes, _ARRAY_LANES))
-        if not isinstance(self.arithmetic, str) or self.arithmetic not in ARITHMETICS:
-            raise ValueError(
-                f"arithmetic must be one of {', '.join(ARITHMETICS)}, not {shown(self.arithmetic)}"
-            )
-        if not isinstance(self.target, str) or self.target not in _TARGETS:
-            raise ValueError(
-                f"target must be one of {', '.join(_TARGETS)}, not {shown(self.target)}"
-            )
+        self._set("unit_rows", _number_among("unit_rows", self.unit_rows, divisors))
+        self._set("lanes", _number_among("lanes", self.lanes, (_OPERAND_LANES,)))
+        self._set("array_lanes", _number_among("array_lanes", self.array_lanes, _ARRAY_LANES))
+        require_one_of("arithmetic", self.arithmetic, ARITHMETICS)
+        require_one_of("target", self.target, _TARGETS)
         if self.target == "fpga" and self.arithmetic != "exact":
             raise ValueError(
                 f"arithmetic must be exact with target fpga, not {shown(self.arithmetic)}"
@@ -280,13 +276,13 @@ def require_rows(rows: object) -> int:
     ValueError
         If it cannot.
     """
-    return _one_of("rows", rows, _ROWS)
+    return _number_among("rows", rows, _ROWS)
 
 
-def _one_of(name: str, value: object, known: tuple[int, ...]) -> int:
+def _number_among(name: str, value: object, known: tuple[int, ...]) -> int:
     number = require_positive_integer(name, value)
     if number not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, known))}, not {shown(number)}")
+        raise ValueError(f"{name} must be {one_of(known, number)}")
     return number
 
 
@@ -352,7 +348,7 @@ def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
     known = [field.name for field in fields(usual)]
     for name, value in values.items():
         if name not in known:
-            raise ValueError(f"{shown(name)} must be one of the fields {', '.join(known)}")
+            raise ValueError(f"field must be {one_of(known, name)}")
         if isinstance(value, str) and isinstance(getattr(usual, name), tuple):
             values[name] = () if value == _NONE else tuple(value.split("+"))
     return replace(usual, **values)

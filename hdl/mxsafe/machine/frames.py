@@ -15,7 +15,7 @@ between the mark and itself. `docs/board.md` says who does what when.
 import zlib
 
 from mxsafe.machine.description import Enumeration
-from mxsafe.validation import checked, require_integer, shown
+from mxsafe.validation import checked, require_integer, require_one_of
 
 __all__ = [
     "ANSWER_HEADER_BYTES",
@@ -110,10 +110,7 @@ def request(command: str, number: int, address: int, words: int, data: bytes = b
     ValueError
         If there is no such command, or a number is not as above.
     """
-    if command not in COMMANDS.members:
-        raise ValueError(
-            f"command must be one of {', '.join(COMMANDS.members)}, not {shown(command)}"
-        )
+    require_one_of("command", command, COMMANDS.members)
     require_integer("number", number, 0, 0xFF)
     require_integer("address", address, 0, (1 << 32) - 1)
     require_integer("words", words, 1, MOST_WORDS)

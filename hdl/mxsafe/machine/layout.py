@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor
-from mxsafe.codec._inputs import choice, floats, widened
+from mxsafe.codec._inputs import floats, widened
 from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.validation import checked, require_positive_integer, shown
+from mxsafe.validation import checked, require_one_of, require_positive_integer, shown
 
 __all__ = [
     "NumberLayout",
@@ -195,7 +195,7 @@ class NumberLayout:
     def __post_init__(self) -> None:
         require_positive_integer("rows", self.rows)
         require_positive_integer("columns", self.columns)
-        choice("number", self.number, tuple(_NUMBER_BYTES))
+        require_one_of("number", self.number, tuple(_NUMBER_BYTES))
 
     @property
     def strips(self) -> int:

@@ -6,7 +6,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import choice
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.model.accumulate import canonical
@@ -19,6 +18,7 @@ from mxsafe.validation import (
     about,
     checked,
     other_than,
+    require_one_of,
     require_power_of_two,
 )
 
@@ -67,7 +67,7 @@ def inner_block(
         If ranks, shapes, formats or blocks do not fit each other, or `lanes` does not divide the
         length for ``fp12``; the message gives both.
     """
-    choice("arithmetic", arithmetic, PRODUCT_ARITHMETICS)
+    require_one_of("arithmetic", arithmetic, PRODUCT_ARITHMETICS)
     block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
     if a.shape[1] != w.shape[0]:
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")

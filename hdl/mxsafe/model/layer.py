@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor, quantize
-from mxsafe.codec._inputs import Numbers, choice
+from mxsafe.codec._inputs import Numbers
 from mxsafe.codec.blocks import Quantized, blocked_axes
 from mxsafe.formats import E8M0, MXFormat, mx_format
 from mxsafe.model.functions import FUNCTIONS
@@ -26,6 +26,7 @@ from mxsafe.validation import (
     about,
     checked,
     limited,
+    require_one_of,
     require_positive_integer,
     shown,
 )
@@ -69,7 +70,7 @@ def activate(x: Numbers, activation: ActivationName = "relu") -> NDArray[np.floa
     ValueError
         If there is no such function.
     """
-    choice("activation", activation, ACTIVATIONS)
+    require_one_of("activation", activation, ACTIVATIONS)
     values = np.asarray(x)
     if values.dtype != np.float32:
         raise TypeError(f"x must be an array of float32, not {values.dtype}")

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import QuantizedTensor
 from mxsafe.formats import E8M0, FormatSet, MXFormat
 from mxsafe.model.gemm import ProductArithmetic, inner_block
@@ -22,6 +21,7 @@ from mxsafe.validation import (
     PositiveInteger,
     checked,
     limited,
+    require_one_of,
     require_positive_integer,
     settled,
 )
@@ -261,7 +261,7 @@ class Schedule:
         operands: OperandFormats | None = None,
         order: Literal["rows", "columns"] = "rows",
     ) -> None:
-        choice("order", order, ("rows", "columns"))
+        require_one_of("order", order, ("rows", "columns"))
         arithmetic = settled("arithmetic", Literal["fp12", "exact", "window", "bf16"], arithmetic)
         operands = settled("operands", OperandFormats | None, operands)
         rows = settled("rows", Alike, rows)

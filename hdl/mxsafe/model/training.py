@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import choice
 from mxsafe.codec._parts import block_lengths, blocks_shape
 from mxsafe.codec.blocks import Block, QuantizedTensor, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
@@ -19,6 +18,7 @@ from mxsafe.model.gemm import Arithmetic, inner_block, matmul
 from mxsafe.validation import (
     PositiveInteger,
     checked,
+    require_one_of,
     require_positive_integer,
     require_power_of_two,
 )
@@ -244,7 +244,7 @@ def pass_traffic(
         for name, size in (("batch", batch), ("inputs", inputs), ("outputs", outputs))
     ]
     fmt = mx_format(format)
-    choice("source", source, tuple(_SOURCE_BYTES))
+    require_one_of("source", source, tuple(_SOURCE_BYTES))
     blocked_axes(2, block, -1)
     tiled = isinstance(block, tuple | list)
     if isinstance(block, tuple | list) and block[0] != block[1]:

@@ -1,6 +1,7 @@
 """What a hardware unit is: a frozen value that names its module and says all that decides it."""
 
-from abc import ABCMeta, abstractmethod
+import re
+from abc import ABCMeta
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -40,6 +41,7 @@ def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 _MOST_PLACES = 3
+_CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -103,7 +105,7 @@ class Options(metaclass=_Checked):
     A field whose usual value depends on others has the default None, and `_settle` replaces that.
     """
 
-    unnamed: ClassVar[frozenset[str]] = frozenset()
+    unnamed: ClassVar[frozenset[str]] = frozenset({"format", "formats", "sum_format"})
     """Fields that the name of the module leaves to its base."""
     shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
     """Fields that the parameters leave out where they are as usual, such as a target."""
@@ -196,9 +198,14 @@ class Configuration(Options):
     """
 
     @property
-    @abstractmethod
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its usual configuration: by default that of the class.
+
+        In front of it stands the name of a field `format` or `formats`.
+        """
+        own = _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
+        formats = (getattr(self, name, None) for name in ("format", "formats"))
+        return "_".join([*(one.name for one in formats if one is not None), own])
 
     @property
     def module_name(self) -> str:
@@ -207,8 +214,11 @@ class Configuration(Options):
 
     @property
     def latency(self) -> int:
-        """Clocks from an input to the output that belongs to it; 0 of combinational units."""
-        return 0
+        """Clocks, or enabled ones, from an input to the output that belongs to it.
+
+        By default those of a field `pipeline`; 0 of combinational units.
+        """
+        return getattr(self, "pipeline", None) or 0
 
     @property
     def clocked(self) -> bool:

@@ -43,8 +43,10 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     # For an FPGA those of 100 MHz in an ECP5.
     "MultiplyAdd": {"multiply_stages": (2, 5), "add_stages": (1, 6)},
     "SafeMac": {"usual": (3, 16)},
-    "BlockConverter": {"entry": (0, 1), "waiting": (0, 1)},
+    # Where it is known whether a lane has no number, a choice stands before the registers.
+    "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
     "Normalise": {"rows": (0, 1)},
+    "NormaliseCore": {"squares": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
     "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},
@@ -62,7 +64,8 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "SecondOperand": {"row ends": (0, 1)},
     "StoreEngine": {"runs": (0, 1), "within": (0, 1), "beat": (0, 1)},
     "VectorBuffer": {"turns": (0, 1), "beat": (0, 1)},
-    "VectorChain": {"controls": (0, 1), "units": (0, 1)},
+    # What is chosen for a lane from many places leaves no time for anything else.
+    "VectorChain": {"controls": (0, 1), "units": (0, 1), "multiply_stages": (3, 5)},
     "VectorEngine": {"reads": (0, 1), "operands": (0, 1), "results": (0, 1), "codes": (0, 1)},
 }
 """Registers by unit and place, for each of `TARGETS`."""

@@ -44,6 +44,7 @@ from mxsafe.synthesis.technologies import (
     check_log,
     command,
 )
+from mxsafe.validation import require_one_of
 from mxsafe.verilog.convert import elaborate_all, to_verilog
 
 __all__ = ["SCRATCH", "measure", "synthesise"]
@@ -127,10 +128,7 @@ def synthesise(
         raise ValueError(f"jobs must be a positive integer, not {jobs}")
     for configuration in configurations:
         for name in configuration.technologies:
-            if name not in TECHNOLOGIES:
-                raise ValueError(
-                    f"technology must be one of {', '.join(TECHNOLOGIES)}, not {name!r}"
-                )
+            require_one_of("technology", name, TECHNOLOGIES)
     units = [configuration.build() for configuration in configurations]
     used = dict.fromkeys(name for c in configurations for name in c.technologies)
     seeds = {name: max(c.seeds for c in configurations if name in c.technologies) for name in used}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
-from mxsafe.validation import checked, require_integer, shown
+from mxsafe.validation import checked, require_integer, require_one_of, shown
 
 __all__ = ["Bounds", "Coefficients", "Place", "Table", "from_parameters", "load", "names"]
 
@@ -197,7 +197,6 @@ def load(name: str) -> Table:
     ValueError
         If there is none.
     """
-    if name not in names():
-        raise ValueError(f"name must be one of {', '.join(names())}, not {shown(name)}")
+    require_one_of("name", name, names())
     text = resources.files(__name__).joinpath(f"{name}.json").read_text(encoding="utf-8")
     return from_parameters(json.loads(text))

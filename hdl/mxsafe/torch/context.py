@@ -21,11 +21,11 @@ from torch._ops import HigherOrderOperator  # nothing public tells what they are
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.torch import _checkpoints, _functions
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser, Recipe
+from mxsafe.validation import require_one_of
 
 __all__ = ["microscaling", "named_modules"]
 
@@ -150,7 +150,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         exclude: Iterable[torch.nn.Module] = (),
         enabled: bool = True,
     ) -> None:
-        choice("arithmetic", arithmetic, ARITHMETICS)
+        require_one_of("arithmetic", arithmetic, ARITHMETICS)
         given = {"activations": activations, "weights": weights, "gradients": gradients}
         if block is not None:
             blocked_axes(2, block, -1)

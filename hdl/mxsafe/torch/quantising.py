@@ -21,7 +21,7 @@ from torch.autograd.forward_ad import unpack_dual
 
 import mxsafe
 from mxsafe.codec import _engines, blocks, elements
-from mxsafe.codec._inputs import BFLOAT16, choice, widened
+from mxsafe.codec._inputs import BFLOAT16, widened
 from mxsafe.codec._parts import (
     Region,
     block_lengths,
@@ -35,7 +35,7 @@ from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat, mx_format
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
-from mxsafe.validation import other_than
+from mxsafe.validation import other_than, require_one_of
 
 __all__ = ["QuantizedTensor", "dequantize", "fake_quantize", "quantize"]
 
@@ -307,7 +307,7 @@ def fake_quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    choice("clipped", clipped, CLIPPED)
+    require_one_of("clipped", clipped, CLIPPED)
     words = random_words(random, t, task.rounding)
     chosen = choose_engine(engine, task.fmt, t)
     operands = (t, task, words, given, chosen, clipped)
@@ -465,7 +465,7 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
     ImportError
         If the engine asked for is not installed.
     """
-    choice("engine", name, ENGINES)
+    require_one_of("engine", name, ENGINES)
     supported = _arithmetic.supports(fmt)
     if name == "torch" and not _torch_is_exact(fmt, t):
         if supported:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 import mxsafe
 from mxsafe.atomic import write_together
 from mxsafe.codec import elements, quantize
-from mxsafe.codec._inputs import choice
 from mxsafe.formats import (
     E8M0,
     FloatFormat,
@@ -43,6 +42,7 @@ from mxsafe.validation import (
     checked,
     limited,
     require_count,
+    require_one_of,
     require_positive_integer,
     require_power_of_two,
     settled,
@@ -457,7 +457,7 @@ def mac(
     """
     pair = mx_formats(format, format_w)
     formats = OperandFormats(*pair)
-    choice("arithmetic", arithmetic, ARITHMETICS)
+    require_one_of("arithmetic", arithmetic, ARITHMETICS)
     lanes = require_power_of_two("lanes", lanes)
     if arithmetic == "fp12":
         formats.fp12_format(lanes)
@@ -581,7 +581,7 @@ def converter(
     """
     fmt = mx_format(format)
     require_scale("format", fmt)
-    choice("input", input, INPUTS)
+    require_one_of("input", input, INPUTS)
     source = {"float32": FLOAT32, "bfloat16": BFLOAT16}[input]
     length = require_positive_integer("block", fmt.block if block is None else block)
     if length * source.width > _MAX_BITS:
@@ -661,7 +661,7 @@ def build(unit: str, format: str | MXFormat = "mxsf", **options: object) -> Vect
     TypeError, ValueError
         If there is no such unit, it has no such parameter, or it does not work with its value.
     """
-    choice("unit", unit, tuple(UNITS))
+    require_one_of("unit", unit, tuple(UNITS))
     accepted = inspect.signature(UNITS[unit]).parameters
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():

@@ -39,7 +39,7 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
-from mxsafe.validation import about, checked, shown
+from mxsafe.validation import about, checked, require_one_of
 from mxsafe.verilog.units import CATALOGUE
 
 __all__ = ["PRESETS", "Preset", "build", "rate_of_blocks", "usual_block"]
@@ -261,9 +261,7 @@ def build(
 
 
 def _preset(name: str) -> Preset:
-    if name not in PRESETS:
-        raise ValueError(f"name must be one of {', '.join(PRESETS)}, not {shown(name)}")
-    return PRESETS[name]
+    return PRESETS[require_one_of("name", name, PRESETS)]
 
 
 @checked

@@ -22,7 +22,7 @@ from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.beat_reader import BeatReader
 from mxsafe.rtl.accelerator.load_engine import LoadEngine
 from mxsafe.rtl.accelerator.store_engine import StoreEngine
-from mxsafe.rtl.accelerator.times import SLICES, times_of
+from mxsafe.rtl.accelerator.times import BETWEEN, between, times_of
 from mxsafe.rtl.accelerator.vector_buffer import VectorBuffer
 from mxsafe.rtl.accelerator.vector_engine import VectorEngineConfiguration
 
@@ -33,7 +33,9 @@ def test_usual_times_are_those_of_the_usual_machine() -> None:
 
 def test_times_of_a_machine_for_fpgas() -> None:
     found = times_of(FPGA_MACHINE)
-    assert (found.beat, found.parts, found.block) == (2, 8, 16)
+    assert (found.beat, found.parts, found.block, found.pace) == (2, 8, 16, 3)
+    ways = {way: between(FPGA_MACHINE, way) for way in BETWEEN}
+    assert ways == {"load": 5, "store": 7, "gemm": 4, "vector": 4, "convert": 2}
 
 
 @pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
@@ -103,8 +105,7 @@ def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> N
     # A STORE has to be taken first.
     measured = transfers.clocks - (name == "store")
     assert measured == unit.config.latency
-    slices = SLICES[name] if machine.target == "fpga" else 0
-    assert getattr(times_of(machine), name) == measured + slices
+    assert getattr(times_of(machine), name) == measured + between(machine, name)
 
 
 @pytest.mark.full

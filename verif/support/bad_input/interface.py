@@ -40,7 +40,11 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.yosys": "drives other people's tools and reads what they write",
     "mxsafe.host.simulated.Simulated": "compiles a simulator, whose sources are no input",
     "mxsafe.host.serial": "talks to a board",
+    "mxsafe.rtl.accelerator.axi_master.AxiMasterConfiguration": "is a base of two units",
+    "mxsafe.rtl.accelerator.part.PartConfiguration": "is a base of the parts of a machine",
+    "mxsafe.rtl.board.line.LineConfiguration": "is a base of two units",
     "mxsafe.rtl.configuration": "is the base of all units",
+    "mxsafe.rtl.vector.softmax_stages.SoftmaxPartConfiguration": "is a base of three units",
     "mxsafe.host.verilator": "drives other people's tools and reads what they write",
 }
 """What is left out, and why. Of `mxsafe.rtl` functions are: they take signals."""

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor
-from mxsafe.codec._inputs import choice
 from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.compiler.emitter import Emitter, Pass
@@ -18,7 +17,7 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.machine.layout import NumberLayout, OperandLayout
-from mxsafe.validation import checked
+from mxsafe.validation import checked, require_one_of
 
 __all__ = ["Matrix", "Products", "Sums"]
 
@@ -185,7 +184,7 @@ class Products:
             If shapes, blocks or formats do not fit each other or the machine; the message has the
             numbers.
         """
-        choice("number", number, ("float32", "bfloat16"))
+        require_one_of("number", number, ("float32", "bfloat16"))
         e = self.emitter
         panels = Panels(e, *self._sides(a, w), grain=e.configuration.rows)
         layout = NumberLayout(

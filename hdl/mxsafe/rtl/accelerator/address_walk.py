@@ -61,11 +61,6 @@ class AddressWalkConfiguration(Configuration):
             raise ValueError(f"address_bits must be {least} or more, not {self.address_bits}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "address_walk"
-
-    @property
     def latency(self) -> int:
         """Clocks from `begins` to the first address."""
         return 1

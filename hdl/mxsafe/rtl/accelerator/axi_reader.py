@@ -45,11 +45,6 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     window: PowerOfTwo = 128
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "axi_reader"
-
-    @property
     def most_beats(self) -> int:
         """Most beats under way: one less than the window, and then the longest burst."""
         return self.window - 1 + self.burst

@@ -23,11 +23,6 @@ class AxiWriterConfiguration(AxiMasterConfiguration):
     """An `AxiWriter`; a burst is under way until its response has come."""
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "axi_writer"
-
-    @property
     def tags(self) -> TagQueueConfiguration:
         """For each burst under way whether it ends a run with `last`."""
         return TagQueueConfiguration(tag_bits=1, depth=self.bursts)

@@ -79,11 +79,6 @@ class BeatSplitterConfiguration(_PartsConfiguration):
     beats_bits: PositiveInteger = 13
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "beat_splitter"
-
-    @property
     def memory(self) -> BeatMemoryConfiguration:
         """What holds all parts of a row but the first."""
         bits = self.beat.size - self.part.size
@@ -219,11 +214,6 @@ class BeatJoinerConfiguration(_PartsConfiguration):
     ValueError
         If a parameter is not as above.
     """
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "beat_joiner"
 
     @property
     def memory(self) -> BeatMemoryConfiguration:

@@ -60,11 +60,6 @@ class BeatReaderConfiguration(Configuration):
         _ = self.walk  # which checks the others
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "beat_reader"
-
-    @property
     def latency(self) -> int:
         """Clocks from `start` to the first beat, if nobody else reads."""
         return self.walk.latency + 2 + 2 * self.later

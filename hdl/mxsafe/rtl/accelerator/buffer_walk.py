@@ -36,11 +36,6 @@ class BufferWalkConfiguration(Configuration):
     paced: bool = False
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "buffer_walk"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor to the place of its first word."""
         return self.walk.latency

@@ -50,11 +50,6 @@ class BurstSplitterConfiguration(Configuration):
         self._set(burst=require_burst("burst", self.burst, self.beat_bytes))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "burst_splitter"
-
-    @property
     def latency(self) -> int:
         """Clocks from a run to its first burst."""
         return 1 + at(self, "burst")

@@ -45,11 +45,6 @@ class DescriptorCheckConfiguration(PartConfiguration):
         return at(self, "kinds")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "descriptor_check"
-
-    @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not as usual."""
         target = [self.target] if self.target != self.usual["target"] else []

@@ -45,11 +45,6 @@ class DescriptorQueueConfiguration(Configuration):
     number_bits: PositiveInteger = 32
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "descriptor_queue"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor in an empty queue to its start."""
         return 3

@@ -58,11 +58,6 @@ class FetchConfiguration(Configuration):
             raise ValueError(f"count_bits must be {least} or more, not {self.count_bits}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "fetch"
-
-    @property
     def target(self) -> Target:
         """What it is built for."""
         return self.check.target

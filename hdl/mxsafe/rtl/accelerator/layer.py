@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet, MXFormat
+from mxsafe.machine.configuration import ARITHMETICS
 from mxsafe.rtl.accelerator.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
@@ -24,7 +25,7 @@ from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfigur
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
-from mxsafe.validation import about
+from mxsafe.validation import about, one_of, require_one_of
 
 __all__ = ["Layer", "LayerConfiguration"]
 
@@ -72,15 +73,11 @@ class LayerConfiguration(Configuration):
     def __post_init__(self) -> None:
         arithmetic = self.arithmetic
         if not isinstance(arithmetic, BlockArithmetic):
-            raise ValueError(f"arithmetic must be one of fp12, exact, not {arithmetic.name!r}")
+            raise ValueError(f"arithmetic must be {one_of(ARITHMETICS, arithmetic.name)}")
         for side in SIDES:
             if isinstance(fmt := arithmetic.formats.of(side), FormatSet):
                 raise ValueError(f"format of {side} must be a single one, not the set {fmt.name}")
-        functions = ("none", *ACTIVATIONS)
-        if self.activation not in functions:
-            raise ValueError(
-                f"activation must be one of {', '.join(functions)}, not {self.activation!r}"
-            )
+        require_one_of("activation", self.activation, ("none", *ACTIVATIONS))
         self._set(stages=checked_stages(self.stages))
         if "activation" not in self.stages:
             self._set(activation="none")

@@ -37,11 +37,6 @@ class LoadEngineConfiguration(PartConfiguration):
     decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "target")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "load_engine"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first run; a word is written in the clock it comes in."""
         return self.memory.latency

@@ -54,11 +54,6 @@ class MemoryWalkConfiguration(Configuration):
     paced: bool = False
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "memory_walk"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first run."""
         return 3 if self.paced else 2

@@ -65,11 +65,6 @@ class OperandBufferConfiguration(Configuration):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "operand_buffer"
-
-    @property
     def latency(self) -> int:
         """Clocks from an address to what stands there."""
         return 1

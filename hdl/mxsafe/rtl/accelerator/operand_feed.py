@@ -56,11 +56,6 @@ class OperandFeedConfiguration(PartConfiguration):
         return bool(self.decisive["later"])
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "operand_feed"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor until the memories show its first beat."""
         return 2 + self.paced + self.later

@@ -86,11 +86,6 @@ class QueuesConfiguration(Configuration):
             self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "queues"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor in an empty queue to its start."""
         return self.queue(0).latency

@@ -56,11 +56,6 @@ class RegistersConfiguration(PartConfiguration):
         return constant_registers(self.machine)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "registers"
-
-    @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
         target = [self.target] if self.target != self.usual["target"] else []

@@ -63,11 +63,6 @@ class ResultRowsConfiguration(Configuration):
         self._set(beats=require_integer("beats", self.beats, 2, most))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "result_rows"
-
-    @property
     def clocked(self) -> bool:
         """It counts, though a row passes within a clock."""
         return True

@@ -53,11 +53,6 @@ class RowWalkConfiguration(Configuration):
             )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "row_walk"
-
-    @property
     def latency(self) -> int:
         """Clocks from `start` to the first address."""
         return 1

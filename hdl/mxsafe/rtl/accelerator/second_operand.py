@@ -49,11 +49,6 @@ class SecondOperandConfiguration(Configuration):
             raise ValueError(f"columns must be 2 or more, not {self.columns}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "second_operand"
-
-    @property
     def latency(self) -> int:
         """Clocks from a beat to its first number; none to a beat as it is."""
         return 1

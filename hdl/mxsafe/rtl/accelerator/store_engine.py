@@ -34,11 +34,6 @@ class StoreEngineConfiguration(PartConfiguration):
     decided_by = ("rows", "out_beats", "vector_beats", "target")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "store_engine"
-
-    @property
     def latency(self) -> int:
         """Clocks from a descriptor to its first word."""
         return self.memory.latency

@@ -39,11 +39,6 @@ class TagQueueConfiguration(Configuration):
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "tag_queue"
-
-    @property
     def latency(self) -> int:
         """Clocks from a tag to its standing at the head of an empty queue."""
         return 1

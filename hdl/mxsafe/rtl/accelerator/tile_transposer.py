@@ -44,11 +44,6 @@ class TileTransposerConfiguration(Configuration):
             raise ValueError(f"rows must be 8 or 16, not {self.rows!r}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "tile_transposer"
-
-    @property
     def latency(self) -> int:
         """Clocks from the first word of a group to the first one that leaves."""
         return 2 if self.rows == _MOST_ROWS else 0

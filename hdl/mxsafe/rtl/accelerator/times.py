@@ -4,13 +4,30 @@ from mxsafe.machine.compiler.timing import Times
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.timing import at
 
-__all__ = ["SLICES", "times_of"]
+__all__ = ["BETWEEN", "between", "times_of"]
 
-SLICES = {"load": 5, "store": 7, "gemm": 4, "vector": 4, "convert": 2}
-"""Registers between the units of a machine for FPGAs that no unit counts as its own latency."""
-_PACE = 3
-"""Clocks of an access to the vector buffer for FPGAs: it is asked for, has its turn, is over."""
+_CORE, _STORE, _GEMM, _VECTOR = "AcceleratorCore", "StoreEngine", "GemmEngine", "VectorEngine"
+_THERE_AND_BACK = ((_CORE, "runs"), (_CORE, "axi"), (_CORE, "axi"), (_CORE, "words"))
+BETWEEN = {
+    "load": (*_THERE_AND_BACK, (_CORE, "done")),
+    "store": (*_THERE_AND_BACK, (_CORE, "done"), (_STORE, "within"), (_STORE, "beat")),
+    "gemm": ((_CORE, "gemm descriptor"), (_GEMM, "streams"), (_GEMM, "result"), (_CORE, "done")),
+    "vector": (
+        (_CORE, "vector descriptor"),
+        (_VECTOR, "operands"),
+        (_VECTOR, "results"),
+        (_CORE, "done"),
+    ),
+    "convert": ((_VECTOR, "codes"), (_VECTOR, "codes")),
+}
+"""Units and places of the registers on a way that no unit counts as its own latency."""
+
+
+def between(machine: MachineConfiguration, way: str) -> int:
+    """Registers on one of the ways in `BETWEEN`."""
+    return sum(at(machine, place, of=unit) for unit, place in BETWEEN[way])
 
 
 def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
@@ -27,26 +44,25 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     chain, array = vectors.chain, products.array
     gemm = products.feed.latency + array.last_row + 1
     convert = 0
-    # For an FPGA registers stand between units: of a channel, of words, of what tells the end.
-    sliced = core.target == "fpga"
     if machine.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
-        convert += SLICES["convert"] * sliced
+        convert += between(machine, "convert")
     return Times(
         memory=memory,
         queue=queues.latency,
-        load=core.load.latency + SLICES["load"] * sliced,
-        store=core.store.latency + SLICES["store"] * sliced,
+        load=core.load.latency + between(machine, "load"),
+        store=core.store.latency + between(machine, "store"),
         # Rows leave three clocks apart then.
-        gemm=gemm + (SLICES["gemm"] + 2 * machine.rows) * sliced,
+        gemm=gemm + between(machine, "gemm") + 2 * machine.rows * at(products, "rows"),
         products=queues.under_way["gemm"],
         transfers=queues.under_way["load"],
         tile=max(array.tile_cycles, array.block_cycles),
         block=array.block_cycles,
         beat=machine.array_parts,
         parts=machine.vector_parts,
-        pace=_PACE if sliced else 1,
-        vector=vectors.latency + 1 + SLICES["vector"] * sliced,
+        # Of an access to the vector buffer: it is asked for, has its turn, is over.
+        pace=1 + 2 * at(core.vector_buffer, "turns"),
+        vector=vectors.latency + 1 + between(machine, "vector"),
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,
         convert=convert,

@@ -57,11 +57,6 @@ class VectorBufferConfiguration(Configuration):
             raise ValueError(f"bank_depth must be 2 or more, not {self.bank_depth}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "vector_buffer"
-
-    @property
     def latency(self) -> int:
         """Clocks from an address to what stands there."""
         return 1 + at(self, "beat")

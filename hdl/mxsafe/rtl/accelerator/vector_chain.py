@@ -135,8 +135,7 @@ class VectorChainConfiguration(Configuration):
             operations=OPERATIONS,
             lanes=self.columns,
             operand="both",
-            # What is chosen for a lane from many places leaves no time for anything else.
-            multiply_stages=3 if self.target == "asic" else None,
+            multiply_stages=at(self, "multiply_stages"),
         )
 
     @property

@@ -57,7 +57,6 @@ class VectorEngineConfiguration(PartConfiguration):
         If rows are reduced that are shorter than two beats.
     """
 
-    unnamed = frozenset({"format"})
     shown_if_unusual = frozenset({"parts", "target"})
 
     def __post_init__(self) -> None:

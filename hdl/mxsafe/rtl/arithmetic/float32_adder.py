@@ -79,17 +79,6 @@ class Float32AdderConfiguration(Configuration):
         """Where the registers stand."""
         return STAGES["Float32Adder"][self.target].standing(self.latency)
 
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "float32_adder"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the sum."""
-        assert self.pipeline is not None
-        return self.pipeline
-
 
 class Float32Adder(Unit[Float32AdderConfiguration]):
     """Sum of two IEEE 754 binary32 numbers, rounded to nearest even.

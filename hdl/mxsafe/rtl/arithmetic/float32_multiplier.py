@@ -70,17 +70,6 @@ class Float32MultiplierConfiguration(Configuration):
         self._set(reset=bool(self.reset and self.pipeline))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "float32_multiplier"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the product."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
         return STAGES["Float32Multiplier"][self.target].standing(self.latency)

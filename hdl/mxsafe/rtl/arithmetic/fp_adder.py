@@ -31,8 +31,6 @@ class FPAdderConfiguration(Configuration):
         If the format has a second mode, codes for NaN or Inf, or too wide a range.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat = FP12_E4M7
 
     def __post_init__(self) -> None:

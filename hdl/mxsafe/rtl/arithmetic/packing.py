@@ -64,8 +64,6 @@ _MOST_BITS = 80
 
 @dataclass(frozen=True, kw_only=True)
 class _CodeConfiguration(Configuration):
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat
 
     def __post_init__(self) -> None:

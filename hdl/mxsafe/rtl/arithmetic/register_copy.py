@@ -27,11 +27,6 @@ class RegisterCopyConfiguration(Configuration):
     bits: Annotated[int, limited(require_positive_integer, 1 << 20)] = 1
 
     @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "register_copy"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from `value` to `copy`."""
         return 1

@@ -39,8 +39,6 @@ class RounderConfiguration(Configuration):
         If `width` leaves nothing to round.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     width: int
     sum_format: FloatFormat
 

@@ -110,17 +110,6 @@ class ScalerConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "scaler"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from inputs to the product."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
         return scale_stages(self.target, self.width).standing(self.latency)

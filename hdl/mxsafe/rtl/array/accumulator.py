@@ -32,8 +32,6 @@ class AccumulatorConfiguration(Configuration):
         Format of the partial sums.
     """
 
-    unnamed = frozenset({"sum_format"})
-
     sum_format: FloatFormat = FP12_E4M7
 
     def __post_init__(self) -> None:
@@ -127,11 +125,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
 
 class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`: there is one."""
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "bf16_accumulator"
 
     @property
     def latency(self) -> int:

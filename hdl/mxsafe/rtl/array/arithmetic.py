@@ -241,8 +241,6 @@ class BlockArithmetic(Arithmetic):
         If the hardware does not take the scales of a format.
     """
 
-    unnamed = frozenset({"formats"})
-
     formats: OperandFormats
 
     def __post_init__(self) -> None:

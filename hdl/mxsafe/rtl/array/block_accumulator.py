@@ -91,11 +91,6 @@ class BlockAccumulatorConfiguration(Configuration):
         require_integer("add_stages", self.add_stages, 1, STAGES["Float32Adder"][self.target].most)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "block_accumulator"
-
-    @property
     def scaler(self) -> ScalerConfiguration:
         """The scaler of the sums."""
         return self.part(

@@ -62,11 +62,6 @@ class BlockSequencerConfiguration(Configuration):
             )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "block_sequencer"
-
-    @property
     def latency(self) -> int:
         """Enabled clocks from a tile's last beat, as it enters the MACs, until the first `done`."""
         return self.dot_latency + self.shown + self.result_latency

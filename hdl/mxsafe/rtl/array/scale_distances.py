@@ -40,11 +40,6 @@ class ScaleDistancesConfiguration(Configuration):
         require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "scale_distances"
-
-    @property
     def clocked(self) -> bool:
         """Whether the module has the ports ``clk`` and ``rst``."""
         return True

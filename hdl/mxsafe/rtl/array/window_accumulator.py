@@ -67,11 +67,6 @@ class WindowAccumulatorConfiguration(Configuration):
             _ = self.scaler
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "window_accumulator"
-
-    @property
     def scaler(self) -> ScalerConfiguration:
         """What converts the sums."""
         return ScalerConfiguration(

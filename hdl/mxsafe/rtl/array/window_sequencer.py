@@ -40,11 +40,6 @@ class WindowSequencerConfiguration(Configuration):
     result_latency: Latency = 3
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "window_sequencer"
-
-    @property
     def turn_latency(self) -> int:
         """Enabled clocks from a tile's last beat, as it enters the MACs, to the first turn."""
         return self.dot_latency + 2

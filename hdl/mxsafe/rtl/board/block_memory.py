@@ -56,11 +56,6 @@ class BlockMemoryConfiguration(Configuration):
             )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "block_memory"
-
-    @property
     def latency(self) -> int:
         """Clocks from an address that is taken to the first beat."""
         return 4

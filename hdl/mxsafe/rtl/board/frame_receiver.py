@@ -41,11 +41,6 @@ class FrameReceiverConfiguration(Configuration):
         require_integer("patience", self.patience, 2, _MOST_PATIENCE)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "frame_receiver"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last byte of a frame to its request."""
         return 1

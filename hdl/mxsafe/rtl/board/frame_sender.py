@@ -23,11 +23,6 @@ class FrameSenderConfiguration(Configuration):
     """A `FrameSender`."""
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "frame_sender"
-
-    @property
     def latency(self) -> int:
         """Clocks from the start to the first byte."""
         return 1

@@ -65,11 +65,6 @@ class SerialBridgeConfiguration(Configuration):
         _ = self.receiver  # which checks the patience
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "serial_bridge"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last byte of a request that is wrong to the first byte of its answer."""
         return self.receiver.latency + 3

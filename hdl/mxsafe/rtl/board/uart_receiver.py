@@ -22,11 +22,6 @@ class UartReceiverConfiguration(LineConfiguration):
     """A `UartReceiver`."""
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "uart_receiver"
-
-    @property
     def latency(self) -> int:
         """Clocks from the start bit on the line to its byte."""
         return _SYNCHRONISERS + self.divisor // 2 + (_SAMPLES - 1) * self.divisor + 1

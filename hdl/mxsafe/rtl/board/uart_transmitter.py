@@ -21,11 +21,6 @@ class UartTransmitterConfiguration(LineConfiguration):
     """A `UartTransmitter`."""
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "uart_transmitter"
-
-    @property
     def latency(self) -> int:
         """Clocks from a byte that is taken to its start bit."""
         return 1

@@ -185,11 +185,6 @@ class Ulx3sConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module, whatever its configuration."""
-        return "ulx3s"
-
-    @property
     def differences(self) -> list[str]:
         """Nothing: a folder holds one board."""
         return []

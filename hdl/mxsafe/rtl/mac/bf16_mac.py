@@ -27,11 +27,6 @@ _TOP_FIELD = (1 << _FIELDS.exponent_bits) - 1
 class BF16MultiplierConfiguration(Configuration):
     """A `BF16Multiplier`: there is one."""
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "bf16_multiplier"
-
 
 class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     """Product of two bfloat16 numbers as binary32. Combinational.
@@ -119,11 +114,6 @@ class BF16MacConfiguration(Configuration):
         self._set(pipeline=check_pipeline(self.pipeline, fine))
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "bf16_mac"
-
-    @property
     def _boundaries(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Where few registers may stand, and where many may."""
         if self.lanes == 1:
@@ -143,12 +133,6 @@ class BF16MacConfiguration(Configuration):
         """Where registers may stand, of so many."""
         coarse, fine = self._boundaries
         return coarse if self.latency <= len(coarse) else fine
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the partial sum."""
-        assert self.pipeline is not None
-        return self.pipeline
 
     @property
     def properties(self) -> Mapping[str, object]:

@@ -26,17 +26,10 @@ class DecoderConfiguration(Configuration):
         Format of the code.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
 
     def __post_init__(self) -> None:
         element_format(self.format)
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.format.name}_decoder"
 
     @property
     def exponent_bits(self) -> int:

@@ -143,7 +143,6 @@ class OperandMultiplierConfiguration(Configuration):
         Whether the registers are reset.
     """
 
-    unnamed = frozenset({"formats"})
     shown_if_unusual = frozenset(
         {"target", "registers", "halved", "paired", "complemented", "reset"}
     )
@@ -183,11 +182,6 @@ class OperandMultiplierConfiguration(Configuration):
     def latency(self) -> int:
         """Enabled clocks from operands to the product."""
         return len(self.boundaries)
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.formats.name}_operand_multiplier"
 
     @property
     def product(self) -> Product:
@@ -478,8 +472,6 @@ class PairedMultiplierConfiguration(Configuration):
         If two products do not fit a block; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
-
     formats: OperandFormats
 
     def __post_init__(self) -> None:
@@ -488,11 +480,6 @@ class PairedMultiplierConfiguration(Configuration):
                 f"paired must be False where a significand of A and a product have more than "
                 f"{DSP_BITS} bits or both operands are integers, not True with {self.formats.name}"
             )
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.formats.name}_paired_multiplier"
 
     @property
     def latency(self) -> int:
@@ -579,8 +566,6 @@ class RoundingMultiplierConfiguration(Configuration):
     ValueError
         If a format has integer elements.
     """
-
-    unnamed = frozenset({"formats", "sum_format"})
 
     formats: OperandFormats
     sum_format: FloatFormat

@@ -22,7 +22,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike
+from mxsafe.validation import Alike, require_one_of
 
 __all__ = [
     "LaneDecoder",
@@ -62,10 +62,8 @@ class OperandDecoderConfiguration(Configuration):
     nan: bool = False
 
     def __post_init__(self) -> None:
-        if self.factor not in (None, *FACTORS):
-            raise ValueError(
-                f"factor must be one of {', '.join(FACTORS)} or None, not {self.factor!r}"
-            )
+        if self.factor is not None:
+            require_one_of("factor", self.factor, FACTORS, " or None")
         self._set(nan=self.nan and has_special_codes(self.format))
 
     @property

@@ -92,7 +92,6 @@ class OperandDotConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     shown_if_unusual = frozenset({"target", "paired", "together", "late", "carry_save"})
 
     formats: OperandFormats
@@ -146,17 +145,6 @@ class OperandDotConfiguration(Configuration):
             raise ValueError(
                 f"together must be all of {self.lanes} lanes with carry_save, not {self.together}"
             )
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.formats.name}_operand_dot"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to `halves`."""
-        assert self.pipeline is not None
-        return self.pipeline
 
     @property
     def _places(self) -> tuple[str, ...]:

@@ -74,7 +74,6 @@ class SafeMacConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -115,12 +114,6 @@ class SafeMacConfiguration(Configuration):
         within = DSP_PLACES if self.dsp else ()
         others = mac_places(self.lanes, dsp=bool(self.dsp))
         return (*within, *spread(others, self.latency - len(within)))
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the partial sum."""
-        assert self.pipeline is not None
-        return self.pipeline
 
     @property
     def sum_format(self) -> FloatFormat:

@@ -55,7 +55,6 @@ class SafeMacExactConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    unnamed = frozenset({"formats"})
     formats: OperandFormats
     lanes: AlikePower = 4
     pipeline: int | None = None
@@ -82,12 +81,6 @@ class SafeMacExactConfiguration(Configuration):
         """Where registers may stand, those of the output last."""
         behind = mac_boundaries(self.lanes)
         return behind if self.target == "asic" else (*DSP_PLACES, "shifted", *behind)
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from operands to the dot product."""
-        assert self.pipeline is not None
-        return self.pipeline
 
     @property
     def dot(self) -> OperandDotConfiguration:

@@ -45,17 +45,10 @@ class SpecialCodesConfiguration(Configuration):
         counts in its own beat alone, which is enough where scales are applied every beat.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
     lanes: Alike = 4
     count: Alike = 4
     held: bool = False
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_special_codes"
 
     @property
     def clocked(self) -> bool:

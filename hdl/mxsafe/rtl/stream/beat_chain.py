@@ -43,11 +43,6 @@ class BeatChainConfiguration(Configuration):
     largest_bits: PositiveInteger = 8
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "beat_chain"
-
-    @property
     def latency(self) -> int:
         """Clocks from a beat to its leaving, if every stage moves."""
         return self.stages

@@ -39,11 +39,6 @@ class BeatMemoryConfiguration(Configuration):
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "beat_memory"
-
-    @property
     def latency(self) -> int:
         """Clocks from an address to what stands there."""
         return 1

@@ -67,7 +67,6 @@ class BlockConverterConfiguration(Configuration):
         If a parameter is not as above, or the format does not suit.
     """
 
-    unnamed = frozenset({"format"})
     shown_if_unusual = frozenset({"target", "paced"})
 
     format: MXFormat
@@ -93,11 +92,6 @@ class BlockConverterConfiguration(Configuration):
             self._set(**{name: require_integer(name, getattr(self, name), 2, _MOST_BEATS)})
         if "tiles" in self.shapes and self.width % self.tile:
             raise ValueError(f"tile must divide width {self.width}, not {self.tile}")
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_block_converter"
 
     @property
     def latency(self) -> int:
@@ -139,7 +133,7 @@ class BlockConverterConfiguration(Configuration):
     @property
     def grouped(self) -> int:
         """Lanes of a tile whose largest exponent is found before a register."""
-        return math.gcd(self.tile, _GROUP) if self.target == "fpga" else 1
+        return math.gcd(self.tile, _GROUP) if at(self, "entry") else 1
 
     @property
     def summary(self) -> data.StructLayout:
@@ -390,7 +384,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             steps = (-alignment.lowest, 1 - alignment.bottom)
             # For an FPGA it is known before the registers: what is behind them is the longer half.
             chosen = ("special", special)
-            if config.target == "fpga":
+            if at(config, "lowered"):
                 chosen = ("lowered", Mux(special, *steps)[:bits])
             registers = {
                 "fraction": waiting[lane].fraction,
@@ -404,7 +398,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                 for name, value in registers.items()
             }
             lowering = held[chosen[0]]
-            if config.target == "asic":
+            if not at(config, "lowered"):
                 lowering = Mux(lowering, *steps)
             lowering = named(m, f"lowering_{lane}", bits, lowering)
             encode = ElementEncoder(format=config.format)

@@ -46,8 +46,6 @@ class CodeUnpackerConfiguration(Configuration):
         If no format of the set has codes that are packed.
     """
 
-    unnamed = frozenset({"format"})
-
     format: FormatSet
     lanes: Alike = 4
     count: Alike = 16
@@ -59,11 +57,6 @@ class CodeUnpackerConfiguration(Configuration):
                 f"format must have a member with codes of at most {self.format.width // 2} bits, "
                 f"not {self.format.name}"
             )
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_code_unpacker"
 
     @property
     def clocked(self) -> bool:

@@ -93,8 +93,6 @@ class ConverterConfiguration(Configuration):
         demands.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
     block: Block | None = None
     width: Alike = 16
@@ -112,11 +110,6 @@ class ConverterConfiguration(Configuration):
             )
         Alignment.of(self.format)
         whole_bytes("m_axis", self.beat)
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_converter"
 
     @property
     def blocks(self) -> BeatBlocks:

@@ -30,8 +30,6 @@ class ElementEncoderConfiguration(Configuration):
         If the format does not suit a converter.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
 
     def __post_init__(self) -> None:

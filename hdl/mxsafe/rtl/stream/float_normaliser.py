@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
+from mxsafe.validation import require_one_of
 
 __all__ = ["SOURCES", "FloatNormaliser", "FloatNormaliserConfiguration", "source_format"]
 
@@ -27,9 +28,8 @@ def source_format(source: str) -> FloatFormat:
     ValueError
         If there is no such format.
     """
-    if source not in SOURCES:
-        raise ValueError(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
-    return cast(FloatFormat, SCALAR_FORMATS[SOURCES[source]])
+    name = SOURCES[require_one_of("source", source, SOURCES)]
+    return cast(FloatFormat, SCALAR_FORMATS[name])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,11 +39,6 @@ class LargestExponentConfiguration(Configuration):
     bits: Alike = 8
     target: Target = "asic"
 
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "largest_exponent"
-
 
 class LargestExponent(Unit[LargestExponentConfiguration]):
     """The largest of several unsigned numbers. Combinational.

@@ -41,8 +41,6 @@ class OperandPackerConfiguration(Configuration):
         AXI4-Stream demands.
     """
 
-    unnamed = frozenset({"format"})
-
     format: MXFormat
     width: Alike = 16
     lanes: AlikePower = 4
@@ -55,11 +53,6 @@ class OperandPackerConfiguration(Configuration):
             raise ValueError(f"groups must divide width {self.width}, not {self.groups}")
         whole_bytes("s_axis", self.converted)
         whole_bytes("m_axis", self.operand)
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return f"{self.format.name}_operand_packer"
 
     @property
     def scales(self) -> int:

@@ -37,11 +37,6 @@ class RegisterSliceConfiguration(Configuration):
     halved: bool = False
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "register_slice"
-
-    @property
     def latency(self) -> int:
         """Clocks from a beat to its leaving."""
         return 1

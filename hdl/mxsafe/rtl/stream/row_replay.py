@@ -66,11 +66,6 @@ class RowReplayConfiguration(Configuration):
             raise ValueError(f"passes must be 2 or more with may_skip, not {self.passes}")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "row_replay"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first beat out, if no other row waits."""
         return 2 + at(self, "rows")

@@ -41,11 +41,6 @@ class TransposerConfiguration(Configuration):
         whole_bytes("s_axis", self.row)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "transposer"
-
-    @property
     def latency(self) -> int:
         """Clocks from the first row of a tile to its first column, without stalls."""
         return self.size

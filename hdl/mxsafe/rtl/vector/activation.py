@@ -81,12 +81,6 @@ class ActivationConfiguration(Configuration):
         return names.get(self.functions, short_name(self.functions))
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from numbers to results."""
-        assert self.pipeline is not None
-        return self.pipeline
-
-    @property
     def names(self) -> list[str]:
         """The functions, in the order of their codes."""
         return self.lane.names

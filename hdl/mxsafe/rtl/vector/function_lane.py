@@ -170,11 +170,6 @@ class FunctionLaneConfiguration(Configuration):
         return "function_lane" if every else f"{short_name(self.functions)}_lane"
 
     @property
-    def latency(self) -> int:
-        """Enabled clocks from an argument to the result."""
-        return self.pipeline
-
-    @property
     def front_latency(self) -> int:
         """Enabled clocks from an argument to the look-up in tables."""
         return sum(boundary in FRONT for boundary in self.boundaries)

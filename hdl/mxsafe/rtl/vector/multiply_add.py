@@ -64,11 +64,6 @@ class MultiplyAddConfiguration(Configuration):
         self._set(late_addend=self.late_addend and self.add and self.multiply_latency > 1)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "multiply_add"
-
-    @property
     def multiply_latency(self) -> int:
         """Clocks from a number to its product."""
         assert self.multiply_stages is not None

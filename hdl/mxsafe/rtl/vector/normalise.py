@@ -29,11 +29,6 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
     """A `Normalise`: parameters of a `NormaliseCore`."""
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first result, without stalls, at most."""
         return self.replay.latency + self.core.latency + at(self, "rows")

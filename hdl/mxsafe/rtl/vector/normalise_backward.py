@@ -56,11 +56,6 @@ class NormaliseBackwardConfiguration(Configuration):
         self._set(lanes=rows.lanes, depth=rows.depth, partials=rows.partials)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_backward"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first results, without stalls, at most."""
         return self.entry_stages + self.rows.latency + self.row.latency + self.stages

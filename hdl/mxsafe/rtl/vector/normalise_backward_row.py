@@ -27,11 +27,6 @@ class NormaliseBackwardRowConfiguration(Configuration):
     centre: bool = True
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_backward_row"
-
-    @property
     def latency(self) -> int:
         """Clocks from sums to `valid`, if the factors before are not needed any more."""
         return 3 * self.multiply.latency + 1

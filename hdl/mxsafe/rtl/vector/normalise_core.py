@@ -15,11 +15,12 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import SQUARE_BITS, NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.validation import Alike, AlikePower, PowerOfTwo
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
@@ -79,8 +80,7 @@ class NormaliseCoreConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        require_one_of("along", self.along, ALONG)
         if self.rows % self.dividers:
             raise ValueError(
                 f"dividers must divide the {self.rows} rows side by side, not {self.dividers}"
@@ -90,11 +90,6 @@ class NormaliseCoreConfiguration(Configuration):
             raise ValueError(
                 f"depth must be at most {most} for rows of {MOST_VALUES} values, not {self.depth}"
             )
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_core"
 
     @property
     def latency(self) -> int:
@@ -128,7 +123,7 @@ class NormaliseCoreConfiguration(Configuration):
 
         For an FPGA that register is always there.
         """
-        return int(self.lanes > self.rows or self.target == "fpga")
+        return int(self.lanes > self.rows or at(self, "squares") > 0)
 
     @property
     def rows(self) -> int:

@@ -85,11 +85,6 @@ class NormaliseLaneConfiguration(Configuration):
             raise ValueError("centre must be set with optional")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_lane"
-
-    @property
     def base_offset(self) -> int:
         """What is added to the exponent fields that lanes get."""
         return self.gain - (not self.centre)

@@ -89,11 +89,6 @@ class NormaliseRowConfiguration(Configuration):
             raise ValueError("centre must be set with optional")
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "normalise_row"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last values of a pass to `done`, at most."""
         return self.settling + self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1

@@ -12,7 +12,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.tables import Table
-from mxsafe.validation import require_integer
+from mxsafe.validation import require_integer, require_one_of
 
 __all__ = [
     "POLYNOMIAL_BOUNDARIES",
@@ -224,10 +224,7 @@ class PolynomialConfiguration(Configuration):
     pipeline: int = 0
 
     def __post_init__(self) -> None:
-        if self.table not in tables.names():
-            raise ValueError(
-                f"table must be one of {', '.join(tables.names())}, not {self.table!r}"
-            )
+        require_one_of("table", self.table, tables.names())
         most = len(POLYNOMIAL_BOUNDARIES)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
 
@@ -235,11 +232,6 @@ class PolynomialConfiguration(Configuration):
     def base(self) -> str:
         """Name of the module in its usual configuration."""
         return f"{self.table}_polynomial"
-
-    @property
-    def latency(self) -> int:
-        """Enabled clocks from an offset to its value."""
-        return self.pipeline
 
 
 class Polynomial(Unit[PolynomialConfiguration]):

@@ -59,11 +59,6 @@ class RowDotConfiguration(Configuration):
         )
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "row_dot"
-
-    @property
     def lane(self) -> MultiplyAddConfiguration:
         """What multiplies; of no matter without products."""
         stages = self.multiply_stages if self.multiply else 2

@@ -52,11 +52,6 @@ class SoftmaxConfiguration(Configuration):
         self._set(lanes=self.core.lanes, depth=self.replay.depth)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "softmax"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a first row that fills the memory to its results."""
         core = self.core

@@ -54,11 +54,6 @@ class SoftmaxBackwardConfiguration(Configuration):
         self._set(lanes=rows.lanes, depth=rows.depth, partials=rows.partials)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "softmax_backward"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to its first results, without stalls, at most."""
         return self.rows.latency + 1 + self.stages

@@ -45,11 +45,6 @@ class SoftmaxConstantsConfiguration(SoftmaxPartConfiguration):
 
     stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "softmax_constants"
-
 
 class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
     """Constants of a row, see `SoftmaxLane`.

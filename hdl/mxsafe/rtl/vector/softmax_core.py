@@ -28,7 +28,7 @@ from mxsafe.rtl.vector.softmax_logarithm import (
     SoftmaxLogarithmConfiguration,
 )
 from mxsafe.tables import softmax as widths
-from mxsafe.validation import Alike
+from mxsafe.validation import Alike, require_one_of
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
@@ -66,13 +66,7 @@ class SoftmaxCoreConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "softmax_core"
+        require_one_of("along", self.along, ALONG)
 
     @property
     def rows(self) -> int:

@@ -48,11 +48,6 @@ class SoftmaxEntryConfiguration(Configuration):
         self._set(lanes=self.core.lanes)
 
     @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "softmax_entry"
-
-    @property
     def latency(self) -> int:
         """Clocks from the last beat of a row to what is known of the row."""
         return 2 if self.along == "lanes" else 1

@@ -106,11 +106,6 @@ class SoftmaxLaneConfiguration(SoftmaxPartConfiguration):
 
     stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "softmax_lane"
-
 
 class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     """Powers ``2^(product + offset)`` of products of a factor and differences from a maximum.

@@ -30,11 +30,6 @@ class SoftmaxLogarithmConfiguration(SoftmaxPartConfiguration):
 
     stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return "softmax_logarithm"
-
 
 class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
     """Logarithm to base two of a sum.

@@ -14,7 +14,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.row_dot import RowDot, RowDotConfiguration
-from mxsafe.validation import Count
+from mxsafe.validation import Count, require_one_of
 
 __all__ = ["ALONG", "SummedRows", "SummedRowsConfiguration"]
 
@@ -58,18 +58,12 @@ class SummedRowsConfiguration(Configuration):
     summary_bits: Count = 0
 
     def __post_init__(self) -> None:
-        if self.along not in ALONG:
-            raise ValueError(f"along must be one of {', '.join(ALONG)}, not {self.along!r}")
+        require_one_of("along", self.along, ALONG)
         self._set(
             lanes=RowDotConfiguration(lanes=self.lanes).lanes,
             partials=self.products.partials,
             depth=self.replay.depth,
         )
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        return "summed_rows"
 
     @property
     def latency(self) -> int:

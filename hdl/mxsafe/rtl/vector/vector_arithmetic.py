@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import Alike, Count
+from mxsafe.validation import Alike, Count, require_one_of
 
 __all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
 
@@ -73,8 +73,7 @@ class VectorArithmeticConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(operations=_operations(self.operations))
-        if self.operand not in OPERANDS:
-            raise ValueError(f"operand must be one of {', '.join(OPERANDS)}, not {self.operand!r}")
+        require_one_of("operand", self.operand, OPERANDS)
         if not self.has_operand:  # then nothing depends on what it would be
             self._set(operand="lanes", ragged=False, holds=False)
         if self.ragged and self.operand != "beat":
