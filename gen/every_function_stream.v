@@ -20,8 +20,8 @@ module every_function_stream(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$1 ;
-  wire \$2 ;
+  wire \$lanes_en$not ;
+  wire \$s_axis_tready$not ;
   input clk;
   wire clk;
   reg flags_1;
@@ -61,10 +61,10 @@ module every_function_stream(
   reg valid_6;
   reg valid_7;
   assign is_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lanes_en = \$1  | m_axis_tready;
-  assign \$2  = ~ rst;
-  assign s_axis_tready = lanes_en & \$2 ;
+  assign \$lanes_en$not  = ~ m_axis_tvalid;
+  assign lanes_en = \$lanes_en$not  | m_axis_tready;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = lanes_en & \$s_axis_tready$not ;
   always @(posedge clk)
     if (lanes_en) m_axis_tlast <= flags_7;
   always @(posedge clk)

@@ -64,10 +64,10 @@ module mxsf_accelerator_fpga(
   m_axi_bready,
   irq
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
+  wire \$m_axi_arvalid$not ;
+  wire \$m_axi_awvalid$not ;
+  wire \$m_axi_wvalid$not ;
+  wire \$core_reset_0$or ;
   input clk;
   wire clk;
   wire core_array_busy;
@@ -193,19 +193,19 @@ module mxsf_accelerator_fpga(
   wire [3:0] s_axi_wstrb;
   input s_axi_wvalid;
   wire s_axi_wvalid;
-  assign m_axi_wvalid = core_m_axi_wvalid & \$3 ;
-  assign \$4  = rst | registers_clear;
+  assign m_axi_wvalid = core_m_axi_wvalid & \$m_axi_wvalid$not ;
+  assign \$core_reset_0$or  = rst | registers_clear;
   always @(posedge clk)
-    core_reset_0 <= \$4 ;
+    core_reset_0 <= \$core_reset_0$or ;
   always @(posedge clk)
     core_reset_1 <= core_reset_0;
   always @(posedge clk)
     core_reset_2 <= core_reset_1;
-  assign \$1  = ~ core_reset_0;
-  assign m_axi_arvalid = core_m_axi_arvalid & \$1 ;
-  assign \$2  = ~ core_reset_0;
-  assign m_axi_awvalid = core_m_axi_awvalid & \$2 ;
-  assign \$3  = ~ core_reset_0;
+  assign \$m_axi_arvalid$not  = ~ core_reset_0;
+  assign m_axi_arvalid = core_m_axi_arvalid & \$m_axi_arvalid$not ;
+  assign \$m_axi_awvalid$not  = ~ core_reset_0;
+  assign m_axi_awvalid = core_m_axi_awvalid & \$m_axi_awvalid$not ;
+  assign \$m_axi_wvalid$not  = ~ core_reset_0;
   mxsafe_mxsf_accelerator_core_fpga core (
     .array_busy(core_array_busy),
     .base(core_base),

@@ -62,7 +62,7 @@ module mxsf_accelerator_small(
   m_axi_bready,
   irq
 );
-  wire \$1 ;
+  wire \$core_rst$or ;
   input clk;
   wire clk;
   wire core_array_busy;
@@ -182,7 +182,7 @@ module mxsf_accelerator_small(
   wire [3:0] s_axi_wstrb;
   input s_axi_wvalid;
   wire s_axi_wvalid;
-  assign \$1  = rst | registers_clear;
+  assign \$core_rst$or  = rst | registers_clear;
   mxsafe_mxsf_accelerator_core_small core (
     .array_busy(core_array_busy),
     .base(core_base),
@@ -222,7 +222,7 @@ module mxsf_accelerator_small(
     .program_base(core_program_base),
     .program_length(core_program_length),
     .quiet(core_quiet),
-    .rst(\$1 ),
+    .rst(\$core_rst$or ),
     .start(core_start),
     .stop(core_stop),
     .stopped(core_stopped),

@@ -25,16 +25,16 @@ module mxsf_layer_8x8(
   m_axis_tlast,
   m_axis_tuser
 );
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire [1:0] \$5 ;
-  wire [1:0] \$6 ;
-  wire [3:0] \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+  wire \$drops_rows$and ;
+  wire \$flags$not ;
+  wire \$flags$or ;
+  wire \$is_last_row$equal ;
+  wire \$activation_s_axis_tvalid$not ;
+  wire [1:0] \$tiles_under_way$add ;
+  wire [1:0] \$tiles_under_way$sub ;
+  wire [3:0] \$row$mux ;
+  wire \$drops_rows$or ;
+  wire \$drops_rows$not ;
   wire [511:0] activation_m_axis_tdata;
   wire activation_m_axis_tlast;
   wire activation_m_axis_tready;
@@ -108,38 +108,38 @@ module mxsf_layer_8x8(
   assign tile_of_row_0 = is_oldest[0] ? tile_0 : 5'h00;
   assign tile_of_row_1 = is_oldest[1] ? tile_1 : 5'h00;
   assign tile_of_row = tile_of_row_0 | tile_of_row_1;
-  assign \$3  = row == tile_of_row[4:1];
-  assign is_last_row = \$3  | array_m_axis_c_tlast;
+  assign \$is_last_row$equal  = row == tile_of_row[4:1];
+  assign is_last_row = \$is_last_row$equal  | array_m_axis_c_tlast;
   assign activation_s_axis_tlast = tile_of_row[0] & is_last_row;
   assign next_row = row + 4'h1;
   assign row_taken = array_m_axis_c_tvalid & array_m_axis_c_tready;
-  assign \$4  = ~ drops_rows;
-  assign activation_s_axis_tvalid = array_m_axis_c_tvalid & \$4 ;
+  assign \$activation_s_axis_tvalid$not  = ~ drops_rows;
+  assign activation_s_axis_tvalid = array_m_axis_c_tvalid & \$activation_s_axis_tvalid$not ;
   assign array_m_axis_c_tready = activation_s_axis_tready | drops_rows;
-  assign \$5  = tiles_under_way + { 1'h0, tile_enters };
-  assign \$6  = \$5  - { 1'h0, tile_leaves };
-  assign \$7  = array_m_axis_c_tlast ? 4'h0 : next_row;
-  assign \$8  = drops_rows | activation_s_axis_tlast;
-  assign \$9  = ~ array_m_axis_c_tlast;
-  assign \$10  = \$8  & \$9 ;
-  assign \$11  = ~ m_axis_tvalid;
-  assign \$12  = \$11  | m_axis_tready;
+  assign \$tiles_under_way$add  = tiles_under_way + { 1'h0, tile_enters };
+  assign \$tiles_under_way$sub  = \$tiles_under_way$add  - { 1'h0, tile_leaves };
+  assign \$row$mux  = array_m_axis_c_tlast ? 4'h0 : next_row;
+  assign \$drops_rows$or  = drops_rows | activation_s_axis_tlast;
+  assign \$drops_rows$not  = ~ array_m_axis_c_tlast;
+  assign \$drops_rows$and  = \$drops_rows$or  & \$drops_rows$not ;
+  assign \$flags$not  = ~ m_axis_tvalid;
+  assign \$flags$or  = \$flags$not  | m_axis_tready;
   always @(posedge clk)
     if (rst) flags <= 2'h0;
-    else if (\$12 ) flags <= array_m_axis_c_tuser;
+    else if (\$flags$or ) flags <= array_m_axis_c_tuser;
   always @(posedge clk)
     if (rst) drops_rows <= 1'h0;
-    else if (row_taken) drops_rows <= \$10 ;
+    else if (row_taken) drops_rows <= \$drops_rows$and ;
   always @(posedge clk)
     if (rst) row <= 4'h0;
-    else if (row_taken) row <= \$7 ;
+    else if (row_taken) row <= \$row$mux ;
   always @(posedge clk)
     if (tile_enters) tile_1 <= tile_0;
   always @(posedge clk)
     if (tile_enters) tile_0 <= s_axis_a_tuser[6:2];
   always @(posedge clk)
     if (rst) tiles_under_way <= 2'h0;
-    else tiles_under_way <= \$6 ;
+    else tiles_under_way <= \$tiles_under_way$sub ;
   mxsafe_relu_stream activation (
     .m_axis_tdata(activation_m_axis_tdata),
     .m_axis_tlast(activation_m_axis_tlast),

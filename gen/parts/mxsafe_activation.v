@@ -13,7 +13,7 @@ module mxsafe_activation(
   values,
   results
 );
-  wire \$1 ;
+  wire \$is_relu$any ;
   input clk;
   wire clk;
   input [1:0] code;
@@ -33,8 +33,8 @@ module mxsafe_activation(
   /* verilator lint_on UNUSEDSIGNAL */
   input [511:0] values;
   wire [511:0] values;
-  assign \$1  = | code;
-  assign is_relu = ~ \$1 ;
+  assign \$is_relu$any  = | code;
+  assign is_relu = ~ \$is_relu$any ;
   assign is_gelu = code == 2'h1;
   assign is_silu = code == 2'h2;
   assign is_tanh = code == 2'h3;

@@ -23,36 +23,36 @@ module mxsafe_address_walk(
   last,
   last_turn
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire [7:0] \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$2 ;
+  wire \$turns_left_0$or ;
+  wire \$turns_left_3$or ;
+  wire \$turns_left_3$or_2 ;
+  wire [7:0] \$turns_left_3$mux ;
+  wire \$turn_of_1$and ;
+  wire \$turn_of_2$and ;
+  wire \$turn_of_3$and ;
+  wire \$turns_left_0$or_2 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [17:0] \$20 ;
-  wire [17:0] \$21 ;
-  wire [17:0] \$22 ;
-  wire [17:0] \$23 ;
+  wire [17:0] \$address$mux ;
+  wire [17:0] \$turn_of_1$mux ;
+  wire [17:0] \$turn_of_2$mux ;
+  wire [17:0] \$turn_of_3$mux ;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire [11:0] \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire [9:0] \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [9:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$28 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$34 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$40 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$46 ;
-  wire [17:0] \$procmux$13_Y ;
-  wire [17:0] \$procmux$1_Y ;
-  wire [17:0] \$procmux$5_Y ;
-  wire [17:0] \$procmux$9_Y ;
+  wire [11:0] \$turns_left_0$mux ;
+  wire \$turns_left_1$or ;
+  wire \$turns_left_1$or_2 ;
+  wire [9:0] \$turns_left_1$mux ;
+  wire \$turns_left_2$or ;
+  wire \$turns_left_2$or_2 ;
+  wire [9:0] \$turns_left_2$mux ;
+  wire \$turn_of_3$differ ;
+  wire \$turn_of_2$differ ;
+  wire \$turn_of_1$differ ;
+  wire \$address$differ ;
+  wire [17:0] \$address$mux_2 ;
+  wire [17:0] \$turn_of_3$mux_2 ;
+  wire [17:0] \$turn_of_2$mux_2 ;
+  wire [17:0] \$turn_of_1$mux_2 ;
   output [17:0] address;
   reg [17:0] address;
   input advance;
@@ -139,60 +139,60 @@ module mxsafe_address_walk(
   assign step_from_0 = loop_0_ends ? step_from_1 : { 11'h000, step_0 };
   assign total = { 1'h0, origin_0[16:0] } + { 3'h0, step_from_0 };
   assign is_above = origin_0[17] | total[17];
-  assign \$1  = begins | advance;
-  assign \$2  = begins | loop_0_ends;
-  assign \$3  = \$2  ? count_0 : fewer_0;
-  assign \$4  = begins | loop_1_turns;
-  assign \$5  = begins | loop_1_ends;
-  assign \$6  = \$5  ? count_1 : fewer_1;
-  assign \$7  = begins | loop_2_turns;
-  assign \$8  = begins | loop_2_ends;
-  assign \$9  = \$8  ? count_2 : fewer_2;
-  assign \$10  = begins | loop_3_turns;
-  assign \$11  = begins | loop_3_ends;
-  assign \$12  = \$11  ? count_3 : fewer_3;
-  assign \$13  = advance & loop_0_ends;
-  assign \$14  = advance & loops_to_1_end;
-  assign \$15  = advance & loops_to_2_end;
+  assign \$turns_left_0$or  = begins | advance;
+  assign \$turns_left_0$or_2  = begins | loop_0_ends;
+  assign \$turns_left_0$mux  = \$turns_left_0$or_2  ? count_0 : fewer_0;
+  assign \$turns_left_1$or  = begins | loop_1_turns;
+  assign \$turns_left_1$or_2  = begins | loop_1_ends;
+  assign \$turns_left_1$mux  = \$turns_left_1$or_2  ? count_1 : fewer_1;
+  assign \$turns_left_2$or  = begins | loop_2_turns;
+  assign \$turns_left_2$or_2  = begins | loop_2_ends;
+  assign \$turns_left_2$mux  = \$turns_left_2$or_2  ? count_2 : fewer_2;
+  assign \$turns_left_3$or  = begins | loop_3_turns;
+  assign \$turns_left_3$or_2  = begins | loop_3_ends;
+  assign \$turns_left_3$mux  = \$turns_left_3$or_2  ? count_3 : fewer_3;
+  assign \$turn_of_1$and  = advance & loop_0_ends;
+  assign \$turn_of_2$and  = advance & loops_to_1_end;
+  assign \$turn_of_3$and  = advance & loops_to_2_end;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) turn_of_3[16:0] <= \$23 [16:0];
+    if (\$turn_of_3$differ ) turn_of_3[16:0] <= \$turn_of_3$mux [16:0];
   always @(posedge clk)
     if (begins) turn_of_3[17] <= 1'h0;
-    else if (\$15 ) turn_of_3[17] <= is_above;
+    else if (\$turn_of_3$and ) turn_of_3[17] <= is_above;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) turn_of_2[16:0] <= \$22 [16:0];
+    if (\$turn_of_2$differ ) turn_of_2[16:0] <= \$turn_of_2$mux [16:0];
   always @(posedge clk)
     if (begins) turn_of_2[17] <= 1'h0;
-    else if (\$14 ) turn_of_2[17] <= is_above;
+    else if (\$turn_of_2$and ) turn_of_2[17] <= is_above;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) turn_of_1[16:0] <= \$21 [16:0];
+    if (\$turn_of_1$differ ) turn_of_1[16:0] <= \$turn_of_1$mux [16:0];
   always @(posedge clk)
     if (begins) turn_of_1[17] <= 1'h0;
-    else if (\$13 ) turn_of_1[17] <= is_above;
+    else if (\$turn_of_1$and ) turn_of_1[17] <= is_above;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$46 ) address[16:0] <= \$20 [16:0];
+    if (\$address$differ ) address[16:0] <= \$address$mux [16:0];
   always @(posedge clk)
     if (begins) address[17] <= 1'h0;
     else if (advance) address[17] <= is_above;
   always @(posedge clk)
-    if (\$10 ) turns_left_3 <= \$12 ;
+    if (\$turns_left_3$or ) turns_left_3 <= \$turns_left_3$mux ;
   always @(posedge clk)
-    if (\$7 ) turns_left_2 <= \$9 ;
+    if (\$turns_left_2$or ) turns_left_2 <= \$turns_left_2$mux ;
   always @(posedge clk)
-    if (\$4 ) turns_left_1 <= \$6 ;
+    if (\$turns_left_1$or ) turns_left_1 <= \$turns_left_1$mux ;
   always @(posedge clk)
-    if (\$1 ) turns_left_0 <= \$3 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$15 , begins } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { \$14 , begins } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { \$13 , begins } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$46  = { advance, begins } != 2'h0;
-  assign \$procmux$1_Y  = \$15  ? { is_above, total[16:0] } : { turn_of_3[17], 17'hxxxxx };
-  assign \$21  = begins ? { 1'h0, start } : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = advance ? { is_above, total[16:0] } : { address[17], 17'hxxxxx };
-  assign \$20  = begins ? { 1'h0, start } : \$procmux$13_Y ;
-  assign \$23  = begins ? { 1'h0, start } : \$procmux$1_Y ;
-  assign \$procmux$5_Y  = \$14  ? { is_above, total[16:0] } : { turn_of_2[17], 17'hxxxxx };
-  assign \$22  = begins ? { 1'h0, start } : \$procmux$5_Y ;
-  assign \$procmux$9_Y  = \$13  ? { is_above, total[16:0] } : { turn_of_1[17], 17'hxxxxx };
+    if (\$turns_left_0$or ) turns_left_0 <= \$turns_left_0$mux ;
+  assign \$turn_of_3$differ  = { \$turn_of_3$and , begins } != 2'h0;
+  assign \$turn_of_2$differ  = { \$turn_of_2$and , begins } != 2'h0;
+  assign \$turn_of_1$differ  = { \$turn_of_1$and , begins } != 2'h0;
+  assign \$address$differ  = { advance, begins } != 2'h0;
+  assign \$turn_of_3$mux_2  = \$turn_of_3$and  ? { is_above, total[16:0] } : { turn_of_3[17], 17'hxxxxx };
+  assign \$turn_of_1$mux  = begins ? { 1'h0, start } : \$turn_of_1$mux_2 ;
+  assign \$address$mux_2  = advance ? { is_above, total[16:0] } : { address[17], 17'hxxxxx };
+  assign \$address$mux  = begins ? { 1'h0, start } : \$address$mux_2 ;
+  assign \$turn_of_3$mux  = begins ? { 1'h0, start } : \$turn_of_3$mux_2 ;
+  assign \$turn_of_2$mux_2  = \$turn_of_2$and  ? { is_above, total[16:0] } : { turn_of_2[17], 17'hxxxxx };
+  assign \$turn_of_2$mux  = begins ? { 1'h0, start } : \$turn_of_2$mux_2 ;
+  assign \$turn_of_1$mux_2  = \$turn_of_1$and  ? { is_above, total[16:0] } : { turn_of_1[17], 17'hxxxxx };
 endmodule
 `default_nettype wire

@@ -21,29 +21,29 @@ module mxsafe_address_walk_10x10x8_20x20x20_0b4802d0(
   last,
   last_turn
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
+  wire \$turns_left_0$or ;
+  wire \$turn_of_1$and ;
+  wire \$turn_of_2$and ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [32:0] \$15 ;
-  wire [32:0] \$16 ;
-  wire [32:0] \$17 ;
+  wire [32:0] \$address$mux ;
+  wire [32:0] \$turn_of_1$mux ;
+  wire [32:0] \$turn_of_2$mux ;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$2 ;
-  wire [9:0] \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire [9:0] \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [7:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$22 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$28 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$34 ;
-  wire [32:0] \$procmux$1_Y ;
-  wire [32:0] \$procmux$5_Y ;
-  wire [32:0] \$procmux$9_Y ;
+  wire \$turns_left_0$or_2 ;
+  wire [9:0] \$turns_left_0$mux ;
+  wire \$turns_left_1$or ;
+  wire \$turns_left_1$or_2 ;
+  wire [9:0] \$turns_left_1$mux ;
+  wire \$turns_left_2$or ;
+  wire \$turns_left_2$or_2 ;
+  wire [7:0] \$turns_left_2$mux ;
+  wire \$turn_of_2$differ ;
+  wire \$turn_of_1$differ ;
+  wire \$address$differ ;
+  wire [32:0] \$turn_of_2$mux_2 ;
+  wire [32:0] \$turn_of_1$mux_2 ;
+  wire [32:0] \$address$mux_2 ;
   output [32:0] address;
   reg [32:0] address;
   input advance;
@@ -115,17 +115,17 @@ module mxsafe_address_walk_10x10x8_20x20x20_0b4802d0(
   assign step_from_0 = loop_0_ended ? step_from_1 : step_0;
   assign total = { 1'h0, origin_0[31:0] } + { 13'h0000, step_from_0 };
   assign is_above = origin_0[32] | total[32];
-  assign \$1  = begins | advance;
-  assign \$2  = begins | loop_0_ended;
-  assign \$3  = \$2  ? count_0 : fewer_0;
-  assign \$4  = begins | loop_1_turns;
-  assign \$5  = begins | loop_1_ended;
-  assign \$6  = \$5  ? count_1 : fewer_1;
-  assign \$7  = begins | loop_2_turns;
-  assign \$8  = begins | loop_2_ended;
-  assign \$9  = \$8  ? count_2 : fewer_2;
-  assign \$10  = advance & loop_0_ended;
-  assign \$11  = advance & loops_to_1_end;
+  assign \$turns_left_0$or  = begins | advance;
+  assign \$turns_left_0$or_2  = begins | loop_0_ended;
+  assign \$turns_left_0$mux  = \$turns_left_0$or_2  ? count_0 : fewer_0;
+  assign \$turns_left_1$or  = begins | loop_1_turns;
+  assign \$turns_left_1$or_2  = begins | loop_1_ended;
+  assign \$turns_left_1$mux  = \$turns_left_1$or_2  ? count_1 : fewer_1;
+  assign \$turns_left_2$or  = begins | loop_2_turns;
+  assign \$turns_left_2$or_2  = begins | loop_2_ended;
+  assign \$turns_left_2$mux  = \$turns_left_2$or_2  ? count_2 : fewer_2;
+  assign \$turn_of_1$and  = advance & loop_0_ended;
+  assign \$turn_of_2$and  = advance & loops_to_1_end;
   always @(posedge clk)
     loop_0_ended <= loop_0_ends;
   always @(posedge clk)
@@ -133,34 +133,34 @@ module mxsafe_address_walk_10x10x8_20x20x20_0b4802d0(
   always @(posedge clk)
     loop_2_ended <= loop_2_ends;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$22 ) turn_of_2[27:0] <= \$17 [27:0];
+    if (\$turn_of_2$differ ) turn_of_2[27:0] <= \$turn_of_2$mux [27:0];
   always @(posedge clk)
     if (begins) turn_of_2[32:28] <= 5'h00;
-    else if (\$11 ) turn_of_2[32:28] <= { is_above, total[31:28] };
+    else if (\$turn_of_2$and ) turn_of_2[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) turn_of_1[27:0] <= \$16 [27:0];
+    if (\$turn_of_1$differ ) turn_of_1[27:0] <= \$turn_of_1$mux [27:0];
   always @(posedge clk)
     if (begins) turn_of_1[32:28] <= 5'h00;
-    else if (\$10 ) turn_of_1[32:28] <= { is_above, total[31:28] };
+    else if (\$turn_of_1$and ) turn_of_1[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) address[27:0] <= \$15 [27:0];
+    if (\$address$differ ) address[27:0] <= \$address$mux [27:0];
   always @(posedge clk)
     if (begins) address[32:28] <= 5'h00;
     else if (advance) address[32:28] <= { is_above, total[31:28] };
   always @(posedge clk)
-    if (\$7 ) turns_left_2 <= \$9 ;
+    if (\$turns_left_2$or ) turns_left_2 <= \$turns_left_2$mux ;
   always @(posedge clk)
-    if (\$4 ) turns_left_1 <= \$6 ;
+    if (\$turns_left_1$or ) turns_left_1 <= \$turns_left_1$mux ;
   always @(posedge clk)
-    if (\$1 ) turns_left_0 <= \$3 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$22  = { \$11 , begins } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$10 , begins } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { advance, begins } != 2'h0;
-  assign \$procmux$1_Y  = \$11  ? { is_above, total[31:0] } : { turn_of_2[32:28], 28'hxxxxxxx };
-  assign \$15  = begins ? { 5'h00, start } : \$procmux$9_Y ;
-  assign \$17  = begins ? { 5'h00, start } : \$procmux$1_Y ;
-  assign \$procmux$5_Y  = \$10  ? { is_above, total[31:0] } : { turn_of_1[32:28], 28'hxxxxxxx };
-  assign \$16  = begins ? { 5'h00, start } : \$procmux$5_Y ;
-  assign \$procmux$9_Y  = advance ? { is_above, total[31:0] } : { address[32:28], 28'hxxxxxxx };
+    if (\$turns_left_0$or ) turns_left_0 <= \$turns_left_0$mux ;
+  assign \$turn_of_2$differ  = { \$turn_of_2$and , begins } != 2'h0;
+  assign \$turn_of_1$differ  = { \$turn_of_1$and , begins } != 2'h0;
+  assign \$address$differ  = { advance, begins } != 2'h0;
+  assign \$turn_of_2$mux_2  = \$turn_of_2$and  ? { is_above, total[31:0] } : { turn_of_2[32:28], 28'hxxxxxxx };
+  assign \$address$mux  = begins ? { 5'h00, start } : \$address$mux_2 ;
+  assign \$turn_of_2$mux  = begins ? { 5'h00, start } : \$turn_of_2$mux_2 ;
+  assign \$turn_of_1$mux_2  = \$turn_of_1$and  ? { is_above, total[31:0] } : { turn_of_1[32:28], 28'hxxxxxxx };
+  assign \$turn_of_1$mux  = begins ? { 5'h00, start } : \$turn_of_1$mux_2 ;
+  assign \$address$mux_2  = advance ? { is_above, total[31:0] } : { address[32:28], 28'hxxxxxxx };
 endmodule
 `default_nettype wire

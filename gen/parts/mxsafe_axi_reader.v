@@ -35,21 +35,21 @@ module mxsafe_axi_reader(
   m_axi_rvalid,
   m_axi_rready
 );
-  wire \$10 ;
-  wire \$11 ;
-  wire [5:0] \$12 ;
-  wire [5:0] \$13 ;
-  wire [7:0] \$14 ;
-  wire [7:0] \$15 ;
-  wire \$2 ;
+  wire \$m_axi_rready$or ;
+  wire \$words_valid$not ;
+  wire [5:0] \$beats_under_way$add ;
+  wire [5:0] \$beats_under_way$mux ;
+  wire [7:0] \$beats_under_way$add_2 ;
+  wire [7:0] \$beats_under_way$sub ;
+  wire \$address_moves$not ;
   wire unused_0;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+  wire \$may_ask$and ;
+  wire \$may_ask$not ;
+  wire \$may_ask$and_2 ;
+  wire \$may_ask$not_2 ;
+  wire \$free_after_0$not ;
+  wire \$idle$any ;
+  wire \$m_axi_rready$not ;
   wire address_moves;
   wire beat_taken;
   reg [7:0] beats_under_way;
@@ -129,31 +129,31 @@ module mxsafe_axi_reader(
   wire words_valid;
   assign tags_pop = beat_taken & m_axi_rlast;
   assign window_is_open = ~ beats_under_way[7];
-  assign \$2  = ~ m_axi_arvalid;
-  assign address_moves = \$2  | m_axi_arready;
-  assign \$3  = address_moves & window_is_open;
-  assign \$4  = ~ tags_full;
-  assign \$5  = \$3  & \$4 ;
-  assign \$6  = ~ stop;
-  assign may_ask = \$5  & \$6 ;
-  assign \$7  = ~ splitter_0_burst_valid;
-  assign free_after_0 = may_ask & \$7 ;
+  assign \$address_moves$not  = ~ m_axi_arvalid;
+  assign address_moves = \$address_moves$not  | m_axi_arready;
+  assign \$may_ask$and  = address_moves & window_is_open;
+  assign \$may_ask$not  = ~ tags_full;
+  assign \$may_ask$and_2  = \$may_ask$and  & \$may_ask$not ;
+  assign \$may_ask$not_2  = ~ stop;
+  assign may_ask = \$may_ask$and_2  & \$may_ask$not_2 ;
+  assign \$free_after_0$not  = ~ splitter_0_burst_valid;
+  assign free_after_0 = may_ask & \$free_after_0$not ;
   assign burst_from_0 = splitter_0_burst_valid ? splitter_0_burst_payload[68:0] : splitter_1_burst_payload[68:0];
   assign is_wanted = | { splitter_1_burst_valid, splitter_0_burst_valid };
   assign burst_asked = may_ask & is_wanted;
   assign client = splitter_0_burst_valid ? 1'h0 : 1'h1;
-  assign \$8  = | beats_under_way;
-  assign idle = ~ \$8 ;
-  assign \$9  = ~ word_is_valid;
-  assign \$10  = \$9  | words_ready;
-  assign m_axi_rready = \$10  | stop;
+  assign \$idle$any  = | beats_under_way;
+  assign idle = ~ \$idle$any ;
+  assign \$m_axi_rready$not  = ~ word_is_valid;
+  assign \$m_axi_rready$or  = \$m_axi_rready$not  | words_ready;
+  assign m_axi_rready = \$m_axi_rready$or  | stop;
   assign beat_taken = m_axi_rvalid & m_axi_rready;
-  assign \$11  = ~ stop;
-  assign words_valid = word_is_valid & \$11 ;
-  assign \$12  = { 1'h0, burst_from_0[68:64] } + 6'h01;
-  assign \$13  = burst_asked ? \$12  : 6'h00;
-  assign \$14  = beats_under_way + { 2'h0, \$13  };
-  assign \$15  = \$14  - { 7'h00, beat_taken };
+  assign \$words_valid$not  = ~ stop;
+  assign words_valid = word_is_valid & \$words_valid$not ;
+  assign \$beats_under_way$add  = { 1'h0, burst_from_0[68:64] } + 6'h01;
+  assign \$beats_under_way$mux  = burst_asked ? \$beats_under_way$add  : 6'h00;
+  assign \$beats_under_way$add_2  = beats_under_way + { 2'h0, \$beats_under_way$mux  };
+  assign \$beats_under_way$sub  = \$beats_under_way$add_2  - { 7'h00, beat_taken };
   always @(posedge clk)
     if (beat_taken) words_payload <= { tags_oldest, m_axi_rresp[1], m_axi_rdata };
   always @(posedge clk)
@@ -161,7 +161,7 @@ module mxsafe_axi_reader(
     else if (m_axi_rready) word_is_valid <= beat_taken;
   always @(posedge clk)
     if (rst) beats_under_way <= 8'h00;
-    else beats_under_way <= \$15 ;
+    else beats_under_way <= \$beats_under_way$sub ;
   always @(posedge clk)
     if (burst_asked) burst_offered <= burst_from_0;
   always @(posedge clk)

@@ -35,25 +35,25 @@ module mxsafe_axi_writer(
   m_axi_bvalid,
   m_axi_bready
 );
-  wire \$1 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire [4:0] \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$2 ;
-  wire [4:0] \$23 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$41 ;
-  wire [4:0] \$procmux$11_Y ;
-  wire [4:0] \$procmux$31_Y ;
+  wire \$address_moves$not ;
+  wire \$data_are_free$not ;
+  wire \$data_are_free$and ;
+  wire [4:0] \$next_left$sub ;
+  wire \$done$and ;
+  wire \$error$and ;
+  wire \$beat_writes$not ;
+  wire \$may_begin$and ;
+  wire [4:0] \$beats_after_this$mux ;
+  wire \$may_begin$not ;
+  wire \$may_begin$and_2 ;
+  wire \$may_begin$not_2 ;
+  wire \$beat_moves$not ;
+  wire \$beat_enters$and ;
+  wire \$beat_enters$or ;
+  wire \$burst_ends$any ;
+  wire \$beats_after_this$differ ;
+  wire [4:0] \$beats_after_this$mux_2 ;
+  wire [4:0] \$next_left$mux ;
   wire address_moves;
   wire beat_enters;
   wire beat_moves;
@@ -129,31 +129,31 @@ module mxsafe_axi_writer(
   wire words_ready;
   input words_valid;
   wire words_valid;
-  assign \$1  = ~ m_axi_awvalid;
-  assign address_moves = \$1  | m_axi_awready;
-  assign \$2  = address_moves & data_are_free;
-  assign \$3  = ~ tags_full;
-  assign \$4  = \$2  & \$3 ;
-  assign \$5  = ~ stop;
-  assign may_begin = \$4  & \$5 ;
+  assign \$address_moves$not  = ~ m_axi_awvalid;
+  assign address_moves = \$address_moves$not  | m_axi_awready;
+  assign \$may_begin$and  = address_moves & data_are_free;
+  assign \$may_begin$not  = ~ tags_full;
+  assign \$may_begin$and_2  = \$may_begin$and  & \$may_begin$not ;
+  assign \$may_begin$not_2  = ~ stop;
+  assign may_begin = \$may_begin$and_2  & \$may_begin$not_2 ;
   assign burst_begins = may_begin & splitter_burst_valid;
-  assign \$6  = ~ m_axi_wvalid;
-  assign beat_moves = \$6  | m_axi_wready;
-  assign \$7  = beat_moves & burst_is_active;
-  assign \$8  = words_valid | stop;
-  assign beat_enters = \$7  & \$8 ;
-  assign \$9  = | beats_after_this;
-  assign burst_ends = ~ \$9 ;
+  assign \$beat_moves$not  = ~ m_axi_wvalid;
+  assign beat_moves = \$beat_moves$not  | m_axi_wready;
+  assign \$beat_enters$and  = beat_moves & burst_is_active;
+  assign \$beat_enters$or  = words_valid | stop;
+  assign beat_enters = \$beat_enters$and  & \$beat_enters$or ;
+  assign \$burst_ends$any  = | beats_after_this;
+  assign burst_ends = ~ \$burst_ends$any ;
   assign words_ready = beat_enters | stop;
-  assign \$11  = ~ burst_is_active;
-  assign \$12  = beat_enters & burst_ends;
-  assign data_are_free = \$11  | \$12 ;
-  assign \$13  = beats_after_this - 5'h01;
-  assign \$14  = m_axi_bvalid & tags_oldest;
-  assign \$15  = m_axi_bvalid & m_axi_bresp[1];
-  assign \$16  = ~ stop;
+  assign \$data_are_free$not  = ~ burst_is_active;
+  assign \$data_are_free$and  = beat_enters & burst_ends;
+  assign data_are_free = \$data_are_free$not  | \$data_are_free$and ;
+  assign \$next_left$sub  = beats_after_this - 5'h01;
+  assign \$done$and  = m_axi_bvalid & tags_oldest;
+  assign \$error$and  = m_axi_bvalid & m_axi_bresp[1];
+  assign \$beat_writes$not  = ~ stop;
   always @(posedge clk)
-    if (beat_enters) beat_writes <= \$16 ;
+    if (beat_enters) beat_writes <= \$beat_writes$not ;
   always @(posedge clk)
     if (beat_enters) m_axi_wlast <= burst_ends;
   always @(posedge clk)
@@ -162,16 +162,16 @@ module mxsafe_axi_writer(
     if (rst) m_axi_wvalid <= 1'h0;
     else if (beat_moves) m_axi_wvalid <= beat_enters;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$41 ) beats_after_this <= \$23 ;
+    if (\$beats_after_this$differ ) beats_after_this <= \$beats_after_this$mux ;
   always @(posedge clk)
     if (rst) burst_is_active <= 1'h0;
     else if (data_are_free) burst_is_active <= burst_begins;
   always @(posedge clk)
     if (rst) error <= 1'h0;
-    else error <= \$15 ;
+    else error <= \$error$and ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
-    else done <= \$14 ;
+    else done <= \$done$and ;
   always @(posedge clk)
     if (burst_begins) more_offered <= splitter_burst_payload[68:64];
   always @(posedge clk)
@@ -179,11 +179,11 @@ module mxsafe_axi_writer(
   always @(posedge clk)
     if (rst) m_axi_awvalid <= 1'h0;
     else if (address_moves) m_axi_awvalid <= burst_begins;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$41  = { beat_enters, data_are_free } != 2'h0;
-  assign \$procmux$11_Y  = beat_enters ? next_left : 5'hxx;
-  assign \$23  = data_are_free ? splitter_burst_payload[68:64] : \$procmux$11_Y ;
-  assign \$procmux$31_Y  = beat_enters ? \$13  : 5'h00;
-  assign next_left = data_are_free ? 5'h00 : \$procmux$31_Y ;
+  assign \$beats_after_this$differ  = { beat_enters, data_are_free } != 2'h0;
+  assign \$beats_after_this$mux_2  = beat_enters ? next_left : 5'hxx;
+  assign \$beats_after_this$mux  = data_are_free ? splitter_burst_payload[68:64] : \$beats_after_this$mux_2 ;
+  assign \$next_left$mux  = beat_enters ? \$next_left$sub  : 5'h00;
+  assign next_left = data_are_free ? 5'h00 : \$next_left$mux ;
   mxsafe_burst_splitter splitter (
     .burst_payload(splitter_burst_payload),
     .burst_ready(may_begin),

@@ -36,27 +36,27 @@ module mxsafe_axi_writer_word_bytes16_data_bits64(
   m_axi_bvalid,
   m_axi_bready
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire [4:0] \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire [4:0] \$28 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$47 ;
-  wire [4:0] \$procmux$11_Y ;
-  wire [4:0] \$procmux$37_Y ;
+  wire \$address_moves$not ;
+  wire \$beat_enters$or ;
+  wire \$burst_ends$any ;
+  wire \$words_ready$and ;
+  wire \$data_are_free$not ;
+  wire \$data_are_free$and ;
+  wire [4:0] \$next_left$sub ;
+  wire \$done$and ;
+  wire \$error$and ;
+  wire \$beat_of_word$add ;
+  wire \$beat_writes$not ;
+  wire \$may_begin$and ;
+  wire [4:0] \$beats_after_this$mux ;
+  wire \$may_begin$not ;
+  wire \$may_begin$and_2 ;
+  wire \$may_begin$not_2 ;
+  wire \$beat_moves$not ;
+  wire \$beat_enters$and ;
+  wire \$beats_after_this$differ ;
+  wire [4:0] \$beats_after_this$mux_2 ;
+  wire [4:0] \$next_left$mux ;
   wire address_moves;
   wire beat_enters;
   wire beat_is_there;
@@ -140,36 +140,36 @@ module mxsafe_axi_writer_word_bytes16_data_bits64(
   wire words_ready;
   input words_valid;
   wire words_valid;
-  assign \$1  = ~ m_axi_awvalid;
-  assign address_moves = \$1  | m_axi_awready;
-  assign \$2  = address_moves & data_are_free;
-  assign \$3  = ~ tags_full;
-  assign \$4  = \$2  & \$3 ;
-  assign \$5  = ~ stop;
-  assign may_begin = \$4  & \$5 ;
+  assign \$address_moves$not  = ~ m_axi_awvalid;
+  assign address_moves = \$address_moves$not  | m_axi_awready;
+  assign \$may_begin$and  = address_moves & data_are_free;
+  assign \$may_begin$not  = ~ tags_full;
+  assign \$may_begin$and_2  = \$may_begin$and  & \$may_begin$not ;
+  assign \$may_begin$not_2  = ~ stop;
+  assign may_begin = \$may_begin$and_2  & \$may_begin$not_2 ;
   assign burst_begins = may_begin & splitter_burst_valid;
-  assign \$6  = ~ m_axi_wvalid;
-  assign beat_moves = \$6  | m_axi_wready;
+  assign \$beat_moves$not  = ~ m_axi_wvalid;
+  assign beat_moves = \$beat_moves$not  | m_axi_wready;
   assign is_at_start = ~ beat_of_word;
   assign beat_is_there = words_valid | beat_of_word;
   assign rest_and_beat = beat_of_word ? { 64'h0000000000000000, rest_of_word } : words_payload;
-  assign \$9  = beat_moves & burst_is_active;
-  assign \$10  = beat_is_there | stop;
-  assign beat_enters = \$9  & \$10 ;
-  assign \$11  = | beats_after_this;
-  assign burst_ends = ~ \$11 ;
-  assign \$12  = beat_enters & is_at_start;
-  assign words_ready = \$12  | stop;
-  assign \$13  = ~ burst_is_active;
-  assign \$14  = beat_enters & burst_ends;
-  assign data_are_free = \$13  | \$14 ;
-  assign \$15  = beats_after_this - 5'h01;
-  assign \$16  = m_axi_bvalid & tags_oldest;
-  assign \$17  = m_axi_bvalid & m_axi_bresp[1];
-  assign \$18  = beat_of_word + 1'h1;
-  assign \$19  = ~ stop;
+  assign \$beat_enters$and  = beat_moves & burst_is_active;
+  assign \$beat_enters$or  = beat_is_there | stop;
+  assign beat_enters = \$beat_enters$and  & \$beat_enters$or ;
+  assign \$burst_ends$any  = | beats_after_this;
+  assign burst_ends = ~ \$burst_ends$any ;
+  assign \$words_ready$and  = beat_enters & is_at_start;
+  assign words_ready = \$words_ready$and  | stop;
+  assign \$data_are_free$not  = ~ burst_is_active;
+  assign \$data_are_free$and  = beat_enters & burst_ends;
+  assign data_are_free = \$data_are_free$not  | \$data_are_free$and ;
+  assign \$next_left$sub  = beats_after_this - 5'h01;
+  assign \$done$and  = m_axi_bvalid & tags_oldest;
+  assign \$error$and  = m_axi_bvalid & m_axi_bresp[1];
+  assign \$beat_of_word$add  = beat_of_word + 1'h1;
+  assign \$beat_writes$not  = ~ stop;
   always @(posedge clk)
-    if (beat_enters) beat_writes <= \$19 ;
+    if (beat_enters) beat_writes <= \$beat_writes$not ;
   always @(posedge clk)
     if (beat_enters) m_axi_wlast <= burst_ends;
   always @(posedge clk)
@@ -178,7 +178,7 @@ module mxsafe_axi_writer_word_bytes16_data_bits64(
     if (rst) m_axi_wvalid <= 1'h0;
     else if (beat_moves) m_axi_wvalid <= beat_enters;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$47 ) beats_after_this <= \$28 ;
+    if (\$beats_after_this$differ ) beats_after_this <= \$beats_after_this$mux ;
   always @(posedge clk)
     if (rst) burst_is_active <= 1'h0;
     else if (data_are_free) burst_is_active <= burst_begins;
@@ -189,13 +189,13 @@ module mxsafe_axi_writer_word_bytes16_data_bits64(
     end
   always @(posedge clk)
     if (rst) beat_of_word <= 1'h0;
-    else if (beat_enters) beat_of_word <= \$18 ;
+    else if (beat_enters) beat_of_word <= \$beat_of_word$add ;
   always @(posedge clk)
     if (rst) error <= 1'h0;
-    else error <= \$17 ;
+    else error <= \$error$and ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
-    else done <= \$16 ;
+    else done <= \$done$and ;
   always @(posedge clk)
     if (burst_begins) more_offered <= splitter_burst_payload[68:64];
   always @(posedge clk)
@@ -203,11 +203,11 @@ module mxsafe_axi_writer_word_bytes16_data_bits64(
   always @(posedge clk)
     if (rst) m_axi_awvalid <= 1'h0;
     else if (address_moves) m_axi_awvalid <= burst_begins;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$47  = { beat_enters, data_are_free } != 2'h0;
-  assign \$procmux$11_Y  = beat_enters ? next_left : 5'hxx;
-  assign \$28  = data_are_free ? splitter_burst_payload[68:64] : \$procmux$11_Y ;
-  assign \$procmux$37_Y  = beat_enters ? \$15  : 5'h00;
-  assign next_left = data_are_free ? 5'h00 : \$procmux$37_Y ;
+  assign \$beats_after_this$differ  = { beat_enters, data_are_free } != 2'h0;
+  assign \$beats_after_this$mux_2  = beat_enters ? next_left : 5'hxx;
+  assign \$beats_after_this$mux  = data_are_free ? splitter_burst_payload[68:64] : \$beats_after_this$mux_2 ;
+  assign \$next_left$mux  = beat_enters ? \$next_left$sub  : 5'h00;
+  assign next_left = data_are_free ? 5'h00 : \$next_left$mux ;
   mxsafe_burst_splitter_beat_bytes8_beats_bits13 splitter (
     .burst_payload(splitter_burst_payload),
     .burst_ready(may_begin),

@@ -18,34 +18,34 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire [2:0] \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire [6:0] \$32 ;
-  wire \$33 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$37 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$41 ;
+  wire \$enters$not ;
+  wire \$memory_5_write_en$equal ;
+  wire \$memory_6_write_en$equal ;
+  wire \$memory_0_read_en$and ;
+  wire \$memory_0_read_en$not ;
+  wire \$memory_0_read_en$or ;
+  wire \$others_are_there$not ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$or ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$turns$not ;
+  wire \$m_axis_tvalid$and ;
+  wire [2:0] \$part$add ;
+  wire \$is_shown$not ;
+  wire \$turns$or ;
+  wire \$is_shown$and ;
+  wire \$is_shown$or ;
+  wire [6:0] \$index$add ;
+  wire \$is_shown$or_2 ;
+  wire \$memory_0_write_en$any ;
+  wire \$memory_0_write_en$not ;
+  wire \$memory_1_write_en$equal ;
+  wire \$memory_2_write_en$equal ;
+  wire \$memory_3_write_en$equal ;
+  wire \$memory_4_write_en$equal ;
+  wire \$is_shown$any ;
+  wire \$index$any ;
   input by_rows;
   wire by_rows;
   input clk;
@@ -107,39 +107,39 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
   wire turns;
   assign is_last_part = & part;
   assign moves = s_axis_tvalid & s_axis_tready;
-  assign \$1  = ~ is_last_part;
-  assign enters = moves & \$1 ;
-  assign \$2  = ~ by_rows;
-  assign \$3  = s_axis_tlast | \$2 ;
-  assign turns = moves & \$3 ;
-  assign \$4  = | part;
-  assign \$5  = ~ \$4 ;
-  assign memory_0_write_en = enters & \$5 ;
-  assign \$6  = part == 3'h1;
-  assign memory_1_write_en = enters & \$6 ;
-  assign \$7  = part == 3'h2;
-  assign memory_2_write_en = enters & \$7 ;
-  assign \$8  = part == 3'h3;
-  assign memory_3_write_en = enters & \$8 ;
-  assign \$9  = part == 3'h4;
-  assign memory_4_write_en = enters & \$9 ;
-  assign \$10  = part == 3'h5;
-  assign memory_5_write_en = enters & \$10 ;
-  assign \$11  = part == 3'h6;
-  assign memory_6_write_en = enters & \$11 ;
-  assign \$12  = is_last_part & by_rows;
-  assign \$13  = ~ is_shown;
-  assign \$14  = \$13  | moves;
-  assign memory_0_read_en = \$12  & \$14 ;
-  assign \$15  = ~ by_rows;
-  assign others_are_there = is_shown | \$15 ;
-  assign \$16  = ~ is_last_part;
-  assign \$17  = m_axis_tready & others_are_there;
-  assign \$18  = \$16  | \$17 ;
-  assign \$19  = ~ rst;
-  assign s_axis_tready = \$18  & \$19 ;
-  assign \$20  = s_axis_tvalid & is_last_part;
-  assign m_axis_tvalid = \$20  & others_are_there;
+  assign \$enters$not  = ~ is_last_part;
+  assign enters = moves & \$enters$not ;
+  assign \$turns$not  = ~ by_rows;
+  assign \$turns$or  = s_axis_tlast | \$turns$not ;
+  assign turns = moves & \$turns$or ;
+  assign \$memory_0_write_en$any  = | part;
+  assign \$memory_0_write_en$not  = ~ \$memory_0_write_en$any ;
+  assign memory_0_write_en = enters & \$memory_0_write_en$not ;
+  assign \$memory_1_write_en$equal  = part == 3'h1;
+  assign memory_1_write_en = enters & \$memory_1_write_en$equal ;
+  assign \$memory_2_write_en$equal  = part == 3'h2;
+  assign memory_2_write_en = enters & \$memory_2_write_en$equal ;
+  assign \$memory_3_write_en$equal  = part == 3'h3;
+  assign memory_3_write_en = enters & \$memory_3_write_en$equal ;
+  assign \$memory_4_write_en$equal  = part == 3'h4;
+  assign memory_4_write_en = enters & \$memory_4_write_en$equal ;
+  assign \$memory_5_write_en$equal  = part == 3'h5;
+  assign memory_5_write_en = enters & \$memory_5_write_en$equal ;
+  assign \$memory_6_write_en$equal  = part == 3'h6;
+  assign memory_6_write_en = enters & \$memory_6_write_en$equal ;
+  assign \$memory_0_read_en$and  = is_last_part & by_rows;
+  assign \$memory_0_read_en$not  = ~ is_shown;
+  assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | moves;
+  assign memory_0_read_en = \$memory_0_read_en$and  & \$memory_0_read_en$or ;
+  assign \$others_are_there$not  = ~ by_rows;
+  assign others_are_there = is_shown | \$others_are_there$not ;
+  assign \$s_axis_tready$not  = ~ is_last_part;
+  assign \$s_axis_tready$and  = m_axis_tready & others_are_there;
+  assign \$s_axis_tready$or  = \$s_axis_tready$not  | \$s_axis_tready$and ;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$or  & \$s_axis_tready$not_2 ;
+  assign \$m_axis_tvalid$and  = s_axis_tvalid & is_last_part;
+  assign m_axis_tvalid = \$m_axis_tvalid$and  & others_are_there;
   assign \m_axis_tdata[0]  = by_rows ? memory_0_read_data : part_0;
   assign \m_axis_tdata[1]  = by_rows ? memory_1_read_data : part_1;
   assign \m_axis_tdata[2]  = by_rows ? memory_2_read_data : part_2;
@@ -147,12 +147,12 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
   assign \m_axis_tdata[4]  = by_rows ? memory_4_read_data : part_4;
   assign \m_axis_tdata[5]  = by_rows ? memory_5_read_data : part_5;
   assign \m_axis_tdata[6]  = by_rows ? memory_6_read_data : part_6;
-  assign \$28  = part + 3'h1;
-  assign \$29  = ~ is_last_part;
-  assign \$30  = moves & \$29 ;
-  assign \$31  = \$30  | memory_0_read_en;
-  assign \$32  = index + 7'h01;
-  assign \$33  = memory_0_read_en | is_shown;
+  assign \$part$add  = part + 3'h1;
+  assign \$is_shown$not  = ~ is_last_part;
+  assign \$is_shown$and  = moves & \$is_shown$not ;
+  assign \$is_shown$or  = \$is_shown$and  | memory_0_read_en;
+  assign \$index$add  = index + 7'h01;
+  assign \$is_shown$or_2  = memory_0_read_en | is_shown;
   always @(posedge clk)
     if (memory_2_write_en) part_2 <= s_axis_tdata;
   always @(posedge clk)
@@ -161,13 +161,13 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     if (memory_0_write_en) part_0 <= s_axis_tdata;
   always @(posedge clk)
     if (rst) part <= 3'h0;
-    else if (turns) part <= \$28 ;
+    else if (turns) part <= \$part$add ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$37 ) is_shown <= 1'h0;
-    else if (\$31 ) is_shown <= \$33 ;
+    if (\$is_shown$any ) is_shown <= 1'h0;
+    else if (\$is_shown$or ) is_shown <= \$is_shown$or_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$41 ) index <= 7'h00;
-    else if (\$31 ) index <= \$32 ;
+    if (\$index$any ) index <= 7'h00;
+    else if (\$is_shown$or ) index <= \$index$add ;
   always @(posedge clk)
     if (memory_6_write_en) part_6 <= s_axis_tdata;
   always @(posedge clk)
@@ -176,8 +176,8 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     if (memory_4_write_en) part_4 <= s_axis_tdata;
   always @(posedge clk)
     if (memory_3_write_en) part_3 <= s_axis_tdata;
-  assign \$auto$opt_dff.cc:253:combine_resets$37  = | { rst, turns };
-  assign \$auto$opt_dff.cc:253:combine_resets$41  = | { rst, turns };
+  assign \$is_shown$any  = | { rst, turns };
+  assign \$index$any  = | { rst, turns };
   mxsafe_beat_memory_beat_bits32_depth128 memory_0 (
     .clk(clk),
     .read_address(index),

@@ -27,22 +27,22 @@ module mxsafe_beat_reader_beat_bits256_52b818c6(
   m_axis_tlast,
   outside
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire [12:0] \$14 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire [7:0] \$8 ;
-  wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$26 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$30 ;
-  wire [7:0] \$procmux$13_Y ;
-  wire [7:0] \$procmux$15_Y ;
-  wire [12:0] \$procmux$9_Y ;
+  wire \$beat_wanted$any ;
+  wire \$m_axis_tvalid$mux ;
+  wire \$m_axis_tvalid$or ;
+  wire [12:0] \$beats_left$mux ;
+  wire \$beat_wanted$and ;
+  wire \$beat_wanted$not ;
+  wire \$read_valid$not ;
+  wire \$has_room$add ;
+  wire \$has_room$sub ;
+  wire [7:0] \$rows_left$sub ;
+  wire [12:0] \$beats_left$mux_2 ;
+  wire \$beats_left$differ ;
+  wire \$rows_left$differ ;
+  wire [7:0] \$rows_left$mux ;
+  wire [7:0] \$rows_left$mux_2 ;
+  wire [12:0] \$beats_left$mux_3 ;
   reg arriving_is_last;
   reg [256:0] beat_0;
   reg beat_arrives;
@@ -95,49 +95,49 @@ module mxsafe_beat_reader_beat_bits256_52b818c6(
   wire [13:0] stride;
   wire walk_outside;
   assign beat_taken = m_axis_tvalid & m_axis_tready;
-  assign \$1  = | rows_left;
-  assign \$2  = \$1  & has_room;
-  assign \$3  = ~ stop;
-  assign beat_wanted = \$2  & \$3 ;
+  assign \$beat_wanted$any  = | rows_left;
+  assign \$beat_wanted$and  = \$beat_wanted$any  & has_room;
+  assign \$beat_wanted$not  = ~ stop;
+  assign beat_wanted = \$beat_wanted$and  & \$beat_wanted$not ;
   assign beat_asked = read_valid & read_ready;
   assign ends_row = beats_left == 13'h0001;
   assign beats_less_1 = beats_left - 13'h0001;
-  assign \$4  = ~ walk_outside;
-  assign read_valid = beat_wanted & \$4 ;
+  assign \$read_valid$not  = ~ walk_outside;
+  assign read_valid = beat_wanted & \$read_valid$not ;
   assign outside = beat_wanted & walk_outside;
   assign held_after = beat_taken ? 1'h0 : m_axis_tvalid;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives & first_free;
-  assign \$6  = has_room + beat_taken;
-  assign \$7  = \$6  - beat_asked;
-  assign \$8  = rows_left - { 7'h00, ends_row };
-  assign \$9  = ends_row ? beats : beats_less_1;
-  assign \$10  = beat_arrives ? first_free : 1'h0;
-  assign \$11  = held_after | \$10 ;
+  assign \$has_room$add  = has_room + beat_taken;
+  assign \$has_room$sub  = \$has_room$add  - beat_asked;
+  assign \$rows_left$sub  = rows_left - { 7'h00, ends_row };
+  assign \$beats_left$mux_2  = ends_row ? beats : beats_less_1;
+  assign \$m_axis_tvalid$mux  = beat_arrives ? first_free : 1'h0;
+  assign \$m_axis_tvalid$or  = held_after | \$m_axis_tvalid$mux ;
   always @(posedge clk)
     if (loads_0) beat_0 <= { arriving_is_last, read_data };
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
-    else m_axis_tvalid <= \$11 ;
+    else m_axis_tvalid <= \$m_axis_tvalid$or ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$26 ) beats_left <= \$14 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
     if (rst) rows_left <= 8'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$30 ) rows_left <= \$procmux$15_Y ;
+    else if (\$rows_left$differ ) rows_left <= \$rows_left$mux_2 ;
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
-    else has_room <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$26  = { start, beat_asked } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$30  = { start, beat_asked } != 2'h0;
-  assign \$14  = start ? beats : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = beat_asked ? \$8  : 8'hxx;
-  assign \$procmux$15_Y  = start ? rows : \$procmux$13_Y ;
-  assign \$procmux$9_Y  = beat_asked ? \$9  : 13'hxxxx;
+    else has_room <= \$has_room$sub ;
+  assign \$beats_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$rows_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$beats_left$mux  = start ? beats : \$beats_left$mux_3 ;
+  assign \$rows_left$mux  = beat_asked ? \$rows_left$sub  : 8'hxx;
+  assign \$rows_left$mux_2  = start ? rows : \$rows_left$mux ;
+  assign \$beats_left$mux_3  = beat_asked ? \$beats_left$mux_2  : 13'hxxxx;
   mxsafe_row_walk_depth512_address_bits15 walk (
     .address(read_address),
     .clk(clk),

@@ -27,31 +27,31 @@ module mxsafe_beat_reader_beat_bits256_ec0eb3e1(
   m_axis_tlast,
   outside
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire [10:0] \$17 ;
-  wire [12:0] \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire [12:0] \$24 ;
-  wire \$3 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$34 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$38 ;
-  wire [12:0] \$procmux$13_Y ;
-  wire [10:0] \$procmux$17_Y ;
-  wire [10:0] \$procmux$19_Y ;
+  wire \$beat_wanted$any ;
+  wire \$is_offered_or_outside$not ;
+  wire \$is_offered_or_outside$and ;
+  wire \$is_offered_or_outside$and_2 ;
+  wire \$is_offered_or_outside$not_2 ;
+  wire \$is_offered_or_outside$and_3 ;
+  wire \$has_room$add ;
+  wire \$has_room$sub ;
+  wire [10:0] \$rows_left$sub ;
+  wire [12:0] \$beats_left$mux ;
+  wire \$is_held$mux ;
+  wire \$beat_wanted$and ;
+  wire \$is_held$or ;
+  wire [12:0] \$beats_left$mux_2 ;
+  wire \$beat_wanted$not ;
+  wire \$m_axis_tvalid$not ;
+  wire \$is_offered_or_outside$not_3 ;
+  wire \$is_offered_or_outside$and_4 ;
+  wire \$is_offered_or_outside$not_4 ;
+  wire \$is_offered_or_outside$and_5 ;
+  wire \$beats_left$differ ;
+  wire \$rows_left$differ ;
+  wire [12:0] \$beats_left$mux_3 ;
+  wire [10:0] \$rows_left$mux ;
+  wire [10:0] \$rows_left$mux_2 ;
   reg arriving_is_last;
   reg [256:0] beat_0;
   reg beat_arrives;
@@ -109,40 +109,40 @@ module mxsafe_beat_reader_beat_bits256_ec0eb3e1(
   wire [13:0] stride;
   wire walk_outside;
   assign beat_taken = m_axis_tvalid & m_axis_tready;
-  assign \$1  = | rows_left;
-  assign \$2  = \$1  & has_room;
-  assign \$3  = ~ stop;
-  assign beat_wanted = \$2  & \$3 ;
+  assign \$beat_wanted$any  = | rows_left;
+  assign \$beat_wanted$and  = \$beat_wanted$any  & has_room;
+  assign \$beat_wanted$not  = ~ stop;
+  assign beat_wanted = \$beat_wanted$and  & \$beat_wanted$not ;
   assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 13'h0001;
   assign beats_less_1 = beats_left - 13'h0001;
   assign held_after = beat_leaves ? 1'h0 : is_held;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives_later & first_free;
-  assign \$5  = ~ beat_leaves;
-  assign m_axis_tvalid = is_held & \$5 ;
-  assign \$6  = ~ walk_outside;
-  assign \$7  = beat_wanted & \$6 ;
-  assign \$8  = ~ beat_asked;
-  assign \$9  = \$7  & \$8 ;
-  assign \$10  = ~ start;
-  assign \$11  = \$9  & \$10 ;
-  assign \$12  = beat_wanted & walk_outside;
-  assign \$13  = ~ start;
-  assign \$14  = \$12  & \$13 ;
-  assign \$15  = has_room + beat_taken;
-  assign \$16  = \$15  - beat_asked;
-  assign \$17  = rows_left - { 10'h000, ends_row_held };
-  assign \$18  = ends_row_held ? beats : beats_less_1;
-  assign \$19  = beat_arrives_later ? first_free : 1'h0;
-  assign \$20  = held_after | \$19 ;
+  assign \$m_axis_tvalid$not  = ~ beat_leaves;
+  assign m_axis_tvalid = is_held & \$m_axis_tvalid$not ;
+  assign \$is_offered_or_outside$not_3  = ~ walk_outside;
+  assign \$is_offered_or_outside$and_4  = beat_wanted & \$is_offered_or_outside$not_3 ;
+  assign \$is_offered_or_outside$not_4  = ~ beat_asked;
+  assign \$is_offered_or_outside$and_5  = \$is_offered_or_outside$and_4  & \$is_offered_or_outside$not_4 ;
+  assign \$is_offered_or_outside$not  = ~ start;
+  assign \$is_offered_or_outside$and  = \$is_offered_or_outside$and_5  & \$is_offered_or_outside$not ;
+  assign \$is_offered_or_outside$and_2  = beat_wanted & walk_outside;
+  assign \$is_offered_or_outside$not_2  = ~ start;
+  assign \$is_offered_or_outside$and_3  = \$is_offered_or_outside$and_2  & \$is_offered_or_outside$not_2 ;
+  assign \$has_room$add  = has_room + beat_taken;
+  assign \$has_room$sub  = \$has_room$add  - beat_asked;
+  assign \$rows_left$sub  = rows_left - { 10'h000, ends_row_held };
+  assign \$beats_left$mux  = ends_row_held ? beats : beats_less_1;
+  assign \$is_held$mux  = beat_arrives_later ? first_free : 1'h0;
+  assign \$is_held$or  = held_after | \$is_held$mux ;
   always @(posedge clk)
     ends_row_held <= ends_row;
   always @(posedge clk)
     if (loads_0) beat_0 <= { arriving_is_last, read_data };
   always @(posedge clk)
     if (rst) is_held <= 1'h0;
-    else is_held <= \$20 ;
+    else is_held <= \$is_held$or ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row_held;
   always @(posedge clk)
@@ -155,22 +155,22 @@ module mxsafe_beat_reader_beat_bits256_ec0eb3e1(
     if (rst) beat_leaves <= 1'h0;
     else beat_leaves <= beat_taken;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) beats_left <= \$24 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux_2 ;
   always @(posedge clk)
     if (rst) rows_left <= 11'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$38 ) rows_left <= \$procmux$19_Y ;
+    else if (\$rows_left$differ ) rows_left <= \$rows_left$mux_2 ;
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
-    else has_room <= \$16 ;
+    else has_room <= \$has_room$sub ;
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
-    else is_offered_or_outside <= { \$14 , \$11  };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { start, beat_asked } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$38  = { start, beat_asked } != 2'h0;
-  assign \$procmux$13_Y  = beat_asked ? \$18  : 13'hxxxx;
-  assign \$24  = start ? beats : \$procmux$13_Y ;
-  assign \$procmux$17_Y  = beat_asked ? \$17  : 11'hxxx;
-  assign \$procmux$19_Y  = start ? rows : \$procmux$17_Y ;
+    else is_offered_or_outside <= { \$is_offered_or_outside$and_3 , \$is_offered_or_outside$and  };
+  assign \$beats_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$rows_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$beats_left$mux_3  = beat_asked ? \$beats_left$mux  : 13'hxxxx;
+  assign \$beats_left$mux_2  = start ? beats : \$beats_left$mux_3 ;
+  assign \$rows_left$mux  = beat_asked ? \$rows_left$sub  : 11'hxxx;
+  assign \$rows_left$mux_2  = start ? rows : \$rows_left$mux ;
   mxsafe_row_walk_depth512_address_bits15 walk (
     .address(read_address),
     .clk(clk),

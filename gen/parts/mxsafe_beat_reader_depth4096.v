@@ -26,29 +26,29 @@ module mxsafe_beat_reader_depth4096(
   m_axis_tlast,
   outside
 );
-  wire \$1 ;
-  wire [2:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [12:0] \$14 ;
-  wire [512:0] \$18 ;
-  wire [512:0] \$19 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire [2:0] \$5 ;
-  wire [1:0] \$6 ;
-  wire [1:0] \$7 ;
-  wire [7:0] \$8 ;
-  wire [12:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$31 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$34 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$40 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$44 ;
-  wire [12:0] \$procmux$17_Y ;
-  wire [7:0] \$procmux$21_Y ;
-  wire [7:0] \$procmux$23_Y ;
-  wire [512:0] \$procmux$3_Y ;
-  wire [512:0] \$procmux$7_Y ;
+  wire \$beat_wanted$any ;
+  wire [2:0] \$is_held$mux ;
+  wire [2:0] \$is_held$or ;
+  wire [12:0] \$beats_left$mux ;
+  wire [512:0] \$beat_0$mux ;
+  wire [512:0] \$beat_1$mux ;
+  wire \$beat_wanted$and ;
+  wire \$beat_wanted$not ;
+  wire \$read_valid$not ;
+  wire [2:0] \$first_free$not ;
+  wire [1:0] \$room$add ;
+  wire [1:0] \$room$sub ;
+  wire [7:0] \$rows_left$sub ;
+  wire [12:0] \$beats_left$mux_2 ;
+  wire \$beat_1$differ ;
+  wire \$beat_0$differ ;
+  wire \$beats_left$differ ;
+  wire \$rows_left$differ ;
+  wire [12:0] \$beats_left$mux_3 ;
+  wire [7:0] \$rows_left$mux ;
+  wire [7:0] \$rows_left$mux_2 ;
+  wire [512:0] \$beat_1$mux_2 ;
+  wire [512:0] \$beat_0$mux_2 ;
   reg arriving_is_last;
   reg [512:0] beat_0;
   reg [512:0] beat_1;
@@ -108,62 +108,62 @@ module mxsafe_beat_reader_depth4096(
   wire walk_outside;
   assign beat_taken = is_held[0] & m_axis_tready;
   assign has_room = | room;
-  assign \$1  = | rows_left;
-  assign \$2  = \$1  & has_room;
-  assign \$3  = ~ stop;
-  assign beat_wanted = \$2  & \$3 ;
+  assign \$beat_wanted$any  = | rows_left;
+  assign \$beat_wanted$and  = \$beat_wanted$any  & has_room;
+  assign \$beat_wanted$not  = ~ stop;
+  assign beat_wanted = \$beat_wanted$and  & \$beat_wanted$not ;
   assign beat_asked = read_valid & read_ready;
   assign ends_row = beats_left == 13'h0001;
   assign beats_less_1 = beats_left - 13'h0001;
-  assign \$4  = ~ walk_outside;
-  assign read_valid = beat_wanted & \$4 ;
+  assign \$read_valid$not  = ~ walk_outside;
+  assign read_valid = beat_wanted & \$read_valid$not ;
   assign outside = beat_wanted & walk_outside;
   assign held_after = beat_taken ? { 1'h0, is_held[2:1] } : is_held;
-  assign \$5  = ~ held_after;
-  assign first_free = \$5  & { held_after[1:0], 1'h1 };
+  assign \$first_free$not  = ~ held_after;
+  assign first_free = \$first_free$not  & { held_after[1:0], 1'h1 };
   assign loads_0 = beat_arrives & first_free[0];
   assign loads_1 = beat_arrives & first_free[1];
   assign loads_2 = beat_arrives & first_free[2];
-  assign \$6  = room + { 1'h0, beat_taken };
-  assign \$7  = \$6  - { 1'h0, beat_asked };
-  assign \$8  = rows_left - { 7'h00, ends_row };
-  assign \$9  = ends_row ? beats : beats_less_1;
-  assign \$10  = beat_arrives ? first_free : 3'h0;
-  assign \$11  = held_after | \$10 ;
+  assign \$room$add  = room + { 1'h0, beat_taken };
+  assign \$room$sub  = \$room$add  - { 1'h0, beat_asked };
+  assign \$rows_left$sub  = rows_left - { 7'h00, ends_row };
+  assign \$beats_left$mux_2  = ends_row ? beats : beats_less_1;
+  assign \$is_held$mux  = beat_arrives ? first_free : 3'h0;
+  assign \$is_held$or  = held_after | \$is_held$mux ;
   always @(posedge clk)
     if (loads_2) beat_2 <= { arriving_is_last, read_data };
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$31 ) beat_1 <= \$19 ;
+    if (\$beat_1$differ ) beat_1 <= \$beat_1$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$34 ) beat_0 <= \$18 ;
+    if (\$beat_0$differ ) beat_0 <= \$beat_0$mux ;
   always @(posedge clk)
     if (rst) is_held <= 3'h0;
-    else is_held <= \$11 ;
+    else is_held <= \$is_held$or ;
   always @(posedge clk)
     if (beat_asked) arriving_is_last <= ends_row;
   always @(posedge clk)
     if (rst) beat_arrives <= 1'h0;
     else beat_arrives <= beat_asked;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) beats_left <= \$14 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
     if (rst) rows_left <= 8'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$44 ) rows_left <= \$procmux$23_Y ;
+    else if (\$rows_left$differ ) rows_left <= \$rows_left$mux_2 ;
   always @(posedge clk)
     if (rst) room <= 2'h3;
-    else room <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$31  = { loads_1, beat_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$34  = { loads_0, beat_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { start, beat_asked } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$44  = { start, beat_asked } != 2'h0;
-  assign \$procmux$17_Y  = beat_asked ? \$9  : 13'hxxxx;
-  assign \$14  = start ? beats : \$procmux$17_Y ;
-  assign \$procmux$21_Y  = beat_asked ? \$8  : 8'hxx;
-  assign \$procmux$23_Y  = start ? rows : \$procmux$21_Y ;
-  assign \$procmux$3_Y  = beat_taken ? beat_2 : 513'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
-  assign \$19  = loads_1 ? { arriving_is_last, read_data } : \$procmux$3_Y ;
-  assign \$procmux$7_Y  = beat_taken ? beat_1 : 513'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
-  assign \$18  = loads_0 ? { arriving_is_last, read_data } : \$procmux$7_Y ;
+    else room <= \$room$sub ;
+  assign \$beat_1$differ  = { loads_1, beat_taken } != 2'h0;
+  assign \$beat_0$differ  = { loads_0, beat_taken } != 2'h0;
+  assign \$beats_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$rows_left$differ  = { start, beat_asked } != 2'h0;
+  assign \$beats_left$mux_3  = beat_asked ? \$beats_left$mux_2  : 13'hxxxx;
+  assign \$beats_left$mux  = start ? beats : \$beats_left$mux_3 ;
+  assign \$rows_left$mux  = beat_asked ? \$rows_left$sub  : 8'hxx;
+  assign \$rows_left$mux_2  = start ? rows : \$rows_left$mux ;
+  assign \$beat_1$mux_2  = beat_taken ? beat_2 : 513'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
+  assign \$beat_1$mux  = loads_1 ? { arriving_is_last, read_data } : \$beat_1$mux_2 ;
+  assign \$beat_0$mux_2  = beat_taken ? beat_1 : 513'hxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx;
+  assign \$beat_0$mux  = loads_0 ? { arriving_is_last, read_data } : \$beat_0$mux_2 ;
   mxsafe_row_walk_depth4096 walk (
     .address(read_address),
     .clk(clk),

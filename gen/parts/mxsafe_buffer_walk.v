@@ -16,10 +16,10 @@ module mxsafe_buffer_walk(
   last_turn,
   advance
 );
-  wire \$1 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$12 ;
-  wire \$procmux$3_Y ;
-  wire \$procmux$5_Y ;
+  wire \$active$and ;
+  wire \$active$differ ;
+  wire \$active$mux ;
+  wire \$active$mux_2 ;
   output active;
   reg active;
   input advance;
@@ -45,19 +45,19 @@ module mxsafe_buffer_walk(
   wire [16:0] start;
   input take;
   wire take;
-  assign \$1  = advance & last;
+  assign \$active$and  = advance & last;
   assign current_count_0 = take ? fields[11:0] : kept[11:0];
   assign current_count_1 = take ? fields[21:12] : kept[21:12];
   assign current_count_2 = take ? fields[31:22] : kept[31:22];
   assign current_count_3 = take ? fields[39:32] : kept[39:32];
   always @(posedge clk)
     if (rst) active <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$12 ) active <= \$procmux$5_Y ;
+    else if (\$active$differ ) active <= \$active$mux_2 ;
   always @(posedge clk)
     if (take) kept <= fields;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$12  = { \$1 , take } != 2'h0;
-  assign \$procmux$3_Y  = \$1  ? 1'h0 : 1'hx;
-  assign \$procmux$5_Y  = take ? 1'h1 : \$procmux$3_Y ;
+  assign \$active$differ  = { \$active$and , take } != 2'h0;
+  assign \$active$mux  = \$active$and  ? 1'h0 : 1'hx;
+  assign \$active$mux_2  = take ? 1'h1 : \$active$mux ;
   mxsafe_address_walk walk (
     .address(place),
     .advance(advance),

@@ -19,14 +19,14 @@ module mxsafe_buffer_walk_paced(
   settled,
   advance
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$15 ;
-  wire \$procmux$5_Y ;
-  wire \$procmux$7_Y ;
+  wire \$active$and ;
+  wire \$settled$not ;
+  wire \$settled$and ;
+  wire \$settled$not_2 ;
+  wire \$settled$and_2 ;
+  wire \$active$differ ;
+  wire \$active$mux ;
+  wire \$active$mux_2 ;
   output active;
   reg active;
   input advance;
@@ -54,26 +54,26 @@ module mxsafe_buffer_walk_paced(
   wire [16:0] start;
   input take;
   wire take;
-  assign \$2  = ~ take;
-  assign \$3  = active & \$2 ;
-  assign \$4  = ~ advance;
-  assign \$5  = \$3  & \$4 ;
+  assign \$settled$not  = ~ take;
+  assign \$settled$and  = active & \$settled$not ;
+  assign \$settled$not_2  = ~ advance;
+  assign \$settled$and_2  = \$settled$and  & \$settled$not_2 ;
   assign current_count_0 = take ? fields[11:0] : kept[11:0];
   assign current_count_1 = take ? fields[21:12] : kept[21:12];
   assign current_count_2 = take ? fields[31:22] : kept[31:22];
   assign current_count_3 = take ? fields[39:32] : kept[39:32];
-  assign \$1  = advance & last;
+  assign \$active$and  = advance & last;
   always @(posedge clk)
     if (rst) settled <= 1'h0;
-    else settled <= \$5 ;
+    else settled <= \$settled$and_2 ;
   always @(posedge clk)
     if (take) kept <= fields;
   always @(posedge clk)
     if (rst) active <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$15 ) active <= \$procmux$7_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$15  = { \$1 , take } != 2'h0;
-  assign \$procmux$5_Y  = \$1  ? 1'h0 : 1'hx;
-  assign \$procmux$7_Y  = take ? 1'h1 : \$procmux$5_Y ;
+    else if (\$active$differ ) active <= \$active$mux_2 ;
+  assign \$active$differ  = { \$active$and , take } != 2'h0;
+  assign \$active$mux  = \$active$and  ? 1'h0 : 1'hx;
+  assign \$active$mux_2  = take ? 1'h1 : \$active$mux ;
   mxsafe_address_walk_paced walk (
     .address(place),
     .advance(advance),

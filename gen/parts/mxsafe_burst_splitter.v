@@ -16,24 +16,24 @@ module mxsafe_burst_splitter(
   burst_valid,
   burst_ready
 );
-  wire [11:0] \$10 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire [4:0] \$7 ;
-  wire [26:0] \$8 ;
-  wire [26:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$27 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$30 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$32 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$37 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$40 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$34 ;
-  wire [26:0] \$procmux$13_Y ;
-  wire [4:0] \$procmux$17_Y ;
-  wire [11:0] \$procmux$3_Y ;
-  wire [26:0] \$procmux$7_Y ;
-  wire [26:0] \$procmux$9_Y ;
+  wire [11:0] \$beats_left$mux ;
+  wire \$run_ready$not ;
+  wire \$run_ready$and ;
+  wire \$run_is_last$and ;
+  wire [4:0] \$place$mux ;
+  wire [26:0] \$lower_address$mux ;
+  wire [26:0] \$upper_address$mux ;
+  wire \$beats_left$differ ;
+  wire \$upper_address$differ ;
+  wire \$upper_address$differ_2 ;
+  wire \$lower_address$differ ;
+  wire \$place$differ ;
+  wire \$upper_address$all ;
+  wire [26:0] \$lower_address$mux_2 ;
+  wire [4:0] \$place$mux_2 ;
+  wire [11:0] \$beats_left$mux_2 ;
+  wire [26:0] \$upper_address$mux_2 ;
+  wire [26:0] \$upper_address$mux_3 ;
   reg [11:0] beats_left;
   output [69:0] burst_payload;
   wire [69:0] burst_payload;
@@ -73,42 +73,42 @@ module mxsafe_burst_splitter(
   assign \burst_payload.more  = run_ends ? more_left : more_to_end;
   assign \burst_payload.last  = run_is_last & run_ends;
   assign burst_taken = burst_valid & burst_ready;
-  assign \$3  = ~ burst_valid;
-  assign \$4  = burst_ready & run_ends;
-  assign run_ready = \$3  | \$4 ;
+  assign \$run_ready$not  = ~ burst_valid;
+  assign \$run_ready$and  = burst_ready & run_ends;
+  assign run_ready = \$run_ready$not  | \$run_ready$and ;
   assign next_left = beats_left - { 6'h00, room };
   assign next_lower = lower_address + 27'h0000001;
   assign next_upper = upper_address + 27'h0000001;
   assign lower_is_full = & lower_address;
-  assign \$5  = run_ready & run_valid;
+  assign \$run_is_last$and  = run_ready & run_valid;
   always @(posedge clk)
-    if (\$5 ) run_is_last <= run_payload[71];
+    if (\$run_is_last$and ) run_is_last <= run_payload[71];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$27 ) beats_left <= \$10 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$34 ) upper_address <= \$9 ;
+    if (\$upper_address$all ) upper_address <= \$upper_address$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$37 ) lower_address <= \$8 ;
+    if (\$lower_address$differ ) lower_address <= \$lower_address$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$40 ) place <= \$7 ;
+    if (\$place$differ ) place <= \$place$mux ;
   always @(posedge clk)
     if (rst) burst_valid <= 1'h0;
     else if (run_ready) burst_valid <= run_valid;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$5 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$30  = { \$5 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$32  = { \$5 , lower_is_full, burst_taken } != 3'h1;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$37  = { \$5 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$40  = { \$5 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$34  = & { \$auto$opt_dff.cc:194:make_patterns_logic$32 , \$auto$opt_dff.cc:194:make_patterns_logic$30  };
-  assign \$9  = \$5  ? run_payload[58:32] : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = burst_taken ? next_lower : 27'hxxxxxxx;
-  assign \$8  = \$5  ? run_payload[31:5] : \$procmux$13_Y ;
-  assign \$procmux$17_Y  = burst_taken ? 5'h00 : 5'hxx;
-  assign \$7  = \$5  ? run_payload[4:0] : \$procmux$17_Y ;
-  assign \$procmux$3_Y  = burst_taken ? next_left : 12'hxxx;
-  assign \$10  = \$5  ? run_payload[70:59] : \$procmux$3_Y ;
-  assign \$procmux$7_Y  = lower_is_full ? next_upper : 27'hxxxxxxx;
-  assign \$procmux$9_Y  = burst_taken ? \$procmux$7_Y  : 27'hxxxxxxx;
+  assign \$beats_left$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$differ_2  = { \$run_is_last$and , lower_is_full, burst_taken } != 3'h1;
+  assign \$lower_address$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$place$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$all  = & { \$upper_address$differ_2 , \$upper_address$differ  };
+  assign \$upper_address$mux  = \$run_is_last$and  ? run_payload[58:32] : \$upper_address$mux_3 ;
+  assign \$lower_address$mux_2  = burst_taken ? next_lower : 27'hxxxxxxx;
+  assign \$lower_address$mux  = \$run_is_last$and  ? run_payload[31:5] : \$lower_address$mux_2 ;
+  assign \$place$mux_2  = burst_taken ? 5'h00 : 5'hxx;
+  assign \$place$mux  = \$run_is_last$and  ? run_payload[4:0] : \$place$mux_2 ;
+  assign \$beats_left$mux_2  = burst_taken ? next_left : 12'hxxx;
+  assign \$beats_left$mux  = \$run_is_last$and  ? run_payload[70:59] : \$beats_left$mux_2 ;
+  assign \$upper_address$mux_2  = lower_is_full ? next_upper : 27'hxxxxxxx;
+  assign \$upper_address$mux_3  = burst_taken ? \$upper_address$mux_2  : 27'hxxxxxxx;
   assign burst_payload = { \burst_payload.last , \burst_payload.more , upper_address, lower_address, place, 5'h00 };
 endmodule
 `default_nettype wire

@@ -16,25 +16,25 @@ module mxsafe_burst_splitter_beat_bytes8_beats_7efc5f1d(
   burst_valid,
   burst_ready
 );
-  wire [27:0] \$10 ;
-  wire [12:0] \$11 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire [4:0] \$8 ;
-  wire [27:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$25 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$28 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$30 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$38 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$32 ;
-  wire [27:0] \$procmux$13_Y ;
-  wire [4:0] \$procmux$17_Y ;
-  wire [12:0] \$procmux$3_Y ;
-  wire [27:0] \$procmux$7_Y ;
-  wire [27:0] \$procmux$9_Y ;
+  wire [27:0] \$upper_address$mux ;
+  wire [12:0] \$beats_left$mux ;
+  wire \$cut__valid$and ;
+  wire \$cut__valid$not ;
+  wire \$cut__valid$mux ;
+  wire \$run_is_last$and ;
+  wire [4:0] \$place$mux ;
+  wire [27:0] \$lower_address$mux ;
+  wire \$beats_left$differ ;
+  wire \$upper_address$differ ;
+  wire \$upper_address$differ_2 ;
+  wire \$lower_address$differ ;
+  wire \$place$differ ;
+  wire \$upper_address$all ;
+  wire [27:0] \$lower_address$mux_2 ;
+  wire [4:0] \$place$mux_2 ;
+  wire [12:0] \$beats_left$mux_2 ;
+  wire [27:0] \$upper_address$mux_2 ;
+  wire [27:0] \$upper_address$mux_3 ;
   reg [12:0] beats_left;
   output [69:0] burst_payload;
   wire [69:0] burst_payload;
@@ -81,38 +81,38 @@ module mxsafe_burst_splitter_beat_bytes8_beats_7efc5f1d(
   assign next_lower = lower_address + 28'h0000001;
   assign next_upper = upper_address + 28'h0000001;
   assign lower_is_full = & lower_address;
-  assign \$3  = cut__ready & run_ends;
-  assign \$4  = ~ \$3 ;
-  assign \$5  = cut__valid ? \$4  : run_valid;
-  assign \$6  = run_ready & run_valid;
+  assign \$cut__valid$and  = cut__ready & run_ends;
+  assign \$cut__valid$not  = ~ \$cut__valid$and ;
+  assign \$cut__valid$mux  = cut__valid ? \$cut__valid$not  : run_valid;
+  assign \$run_is_last$and  = run_ready & run_valid;
   always @(posedge clk)
-    if (\$6 ) run_is_last <= run_payload[74];
+    if (\$run_is_last$and ) run_is_last <= run_payload[74];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$25 ) beats_left <= \$11 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$32 ) upper_address <= \$10 ;
+    if (\$upper_address$all ) upper_address <= \$upper_address$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) lower_address <= \$9 ;
+    if (\$lower_address$differ ) lower_address <= \$lower_address$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$38 ) place <= \$8 ;
+    if (\$place$differ ) place <= \$place$mux ;
   always @(posedge clk)
     if (rst) cut__valid <= 1'h0;
-    else cut__valid <= \$5 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$25  = { \$6 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { \$6 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$30  = { \$6 , lower_is_full, burst_taken } != 3'h1;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$6 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$38  = { \$6 , burst_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$32  = & { \$auto$opt_dff.cc:194:make_patterns_logic$30 , \$auto$opt_dff.cc:194:make_patterns_logic$28  };
-  assign \$10  = \$6  ? run_payload[60:33] : \$procmux$9_Y ;
-  assign \$procmux$13_Y  = burst_taken ? next_lower : 28'hxxxxxxx;
-  assign \$9  = \$6  ? run_payload[32:5] : \$procmux$13_Y ;
-  assign \$procmux$17_Y  = burst_taken ? 5'h00 : 5'hxx;
-  assign \$8  = \$6  ? run_payload[4:0] : \$procmux$17_Y ;
-  assign \$procmux$3_Y  = burst_taken ? next_left : 13'hxxxx;
-  assign \$11  = \$6  ? run_payload[73:61] : \$procmux$3_Y ;
-  assign \$procmux$7_Y  = lower_is_full ? next_upper : 28'hxxxxxxx;
-  assign \$procmux$9_Y  = burst_taken ? \$procmux$7_Y  : 28'hxxxxxxx;
+    else cut__valid <= \$cut__valid$mux ;
+  assign \$beats_left$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$differ_2  = { \$run_is_last$and , lower_is_full, burst_taken } != 3'h1;
+  assign \$lower_address$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$place$differ  = { \$run_is_last$and , burst_taken } != 2'h0;
+  assign \$upper_address$all  = & { \$upper_address$differ_2 , \$upper_address$differ  };
+  assign \$upper_address$mux  = \$run_is_last$and  ? run_payload[60:33] : \$upper_address$mux_3 ;
+  assign \$lower_address$mux_2  = burst_taken ? next_lower : 28'hxxxxxxx;
+  assign \$lower_address$mux  = \$run_is_last$and  ? run_payload[32:5] : \$lower_address$mux_2 ;
+  assign \$place$mux_2  = burst_taken ? 5'h00 : 5'hxx;
+  assign \$place$mux  = \$run_is_last$and  ? run_payload[4:0] : \$place$mux_2 ;
+  assign \$beats_left$mux_2  = burst_taken ? next_left : 13'hxxxx;
+  assign \$beats_left$mux  = \$run_is_last$and  ? run_payload[73:61] : \$beats_left$mux_2 ;
+  assign \$upper_address$mux_2  = lower_is_full ? next_upper : 28'hxxxxxxx;
+  assign \$upper_address$mux_3  = burst_taken ? \$upper_address$mux_2  : 28'hxxxxxxx;
   mxsafe_register_slice_bits70_halved slice (
     .clk(clk),
     .rst(rst),

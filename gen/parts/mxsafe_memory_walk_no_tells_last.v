@@ -19,27 +19,27 @@ module mxsafe_memory_walk_no_tells_last(
   run_valid,
   run_ready
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
+  wire \$walk_begins$not ;
+  wire \$run_valid$not ;
+  wire \$asked$not ;
+  wire \$all_are_asked$and ;
   wire unused_0;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire [11:0] \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$27 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$35 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$31 ;
-  wire \$auto$rtlil.cc:2739:Not$30 ;
-  wire \$procmux$11_Y ;
-  wire \$procmux$1_Y ;
-  wire \$procmux$3_Y ;
-  wire \$procmux$9_Y ;
+  wire \$walk_begins$and ;
+  wire \$walk_begins$not_2 ;
+  wire \$run_moves$not ;
+  wire \$run_moves$not_2 ;
+  wire \$run_moves$and ;
+  wire [11:0] \$run_end$sub ;
+  wire \$past$and ;
+  wire \$past$or ;
+  wire \$all_are_asked$differ ;
+  wire \$is_walking$differ ;
+  wire \$all_are_asked$all ;
+  wire \$all_are_asked$not ;
+  wire \$is_walking$mux ;
+  wire \$all_are_asked$mux ;
+  wire \$all_are_asked$mux_2 ;
+  wire \$is_walking$mux_2 ;
   reg all_are_asked;
   output asked;
   wire asked;
@@ -80,33 +80,33 @@ module mxsafe_memory_walk_no_tells_last(
   wire walk_advance;
   wire walk_begins;
   wire walk_last;
-  assign \$1  = ~ is_walking;
-  assign \$2  = valid & \$1 ;
-  assign \$3  = ~ all_are_asked;
-  assign walk_begins = \$2  & \$3 ;
-  assign \$4  = ~ run_is_valid;
-  assign \$5  = ~ past;
-  assign \$6  = run_ready & \$5 ;
-  assign run_moves = \$4  | \$6 ;
+  assign \$walk_begins$not  = ~ is_walking;
+  assign \$walk_begins$and  = valid & \$walk_begins$not ;
+  assign \$walk_begins$not_2  = ~ all_are_asked;
+  assign walk_begins = \$walk_begins$and  & \$walk_begins$not_2 ;
+  assign \$run_moves$not  = ~ run_is_valid;
+  assign \$run_moves$not_2  = ~ past;
+  assign \$run_moves$and  = run_ready & \$run_moves$not_2 ;
+  assign run_moves = \$run_moves$not  | \$run_moves$and ;
   assign walk_advance = is_walking & run_moves;
   assign first_word = { 1'h0, base } + { 27'h0000000, walk_address };
   assign is_below_top = & run_payload[58:12];
-  assign \$7  = run_payload[70:59] - 12'h001;
-  assign run_end = { 1'h0, run_payload[11:0] } + { 1'h0, \$7  };
-  assign \$8  = is_below_top & run_end[12];
-  assign \$9  = run_is_past | \$8 ;
-  assign past = run_is_valid & \$9 ;
-  assign \$10  = ~ past;
-  assign run_valid = run_is_valid & \$10 ;
-  assign \$11  = ~ past;
-  assign asked = all_are_asked & \$11 ;
-  assign \$12  = walk_advance & walk_last;
+  assign \$run_end$sub  = run_payload[70:59] - 12'h001;
+  assign run_end = { 1'h0, run_payload[11:0] } + { 1'h0, \$run_end$sub  };
+  assign \$past$and  = is_below_top & run_end[12];
+  assign \$past$or  = run_is_past | \$past$and ;
+  assign past = run_is_valid & \$past$or ;
+  assign \$run_valid$not  = ~ past;
+  assign run_valid = run_is_valid & \$run_valid$not ;
+  assign \$asked$not  = ~ past;
+  assign asked = all_are_asked & \$asked$not ;
+  assign \$all_are_asked$and  = walk_advance & walk_last;
   always @(posedge clk)
     if (rst) all_are_asked <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$31 ) all_are_asked <= \$procmux$3_Y ;
+    else if (\$all_are_asked$all ) all_are_asked <= \$all_are_asked$mux_2 ;
   always @(posedge clk)
     if (rst) is_walking <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$35 ) is_walking <= \$procmux$11_Y ;
+    else if (\$is_walking$differ ) is_walking <= \$is_walking$mux ;
   always @(posedge clk)
     if (walk_advance) run_is_past <= first_word[59];
   always @(posedge clk)
@@ -114,14 +114,14 @@ module mxsafe_memory_walk_no_tells_last(
   always @(posedge clk)
     if (rst) run_is_valid <= 1'h0;
     else if (run_moves) run_is_valid <= is_walking;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$27  = { \$12 , leaves } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$35  = { \$12 , walk_begins } != 2'h0;
-  assign \$auto$rtlil.cc:2739:Not$30  = ~ walk_begins;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$31  = & { \$auto$rtlil.cc:2739:Not$30 , \$auto$opt_dff.cc:194:make_patterns_logic$27  };
-  assign \$procmux$1_Y  = leaves ? 1'h0 : 1'hx;
-  assign \$procmux$11_Y  = walk_begins ? 1'h1 : \$procmux$9_Y ;
-  assign \$procmux$3_Y  = \$12  ? 1'h1 : \$procmux$1_Y ;
-  assign \$procmux$9_Y  = \$12  ? 1'h0 : 1'hx;
+  assign \$all_are_asked$differ  = { \$all_are_asked$and , leaves } != 2'h0;
+  assign \$is_walking$differ  = { \$all_are_asked$and , walk_begins } != 2'h0;
+  assign \$all_are_asked$not  = ~ walk_begins;
+  assign \$all_are_asked$all  = & { \$all_are_asked$not , \$all_are_asked$differ  };
+  assign \$all_are_asked$mux  = leaves ? 1'h0 : 1'hx;
+  assign \$is_walking$mux  = walk_begins ? 1'h1 : \$is_walking$mux_2 ;
+  assign \$all_are_asked$mux_2  = \$all_are_asked$and  ? 1'h1 : \$all_are_asked$mux ;
+  assign \$is_walking$mux_2  = \$all_are_asked$and  ? 1'h0 : 1'hx;
   mxsafe_address_walk_10x10x8_20x20x20_1a16dd7f walk (
     .address(walk_address),
     .advance(walk_advance),

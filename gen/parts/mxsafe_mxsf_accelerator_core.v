@@ -59,9 +59,9 @@ module mxsafe_mxsf_accelerator_core(
   m_axi_bvalid,
   m_axi_bready
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
+  wire \$fetch_word_valid$not ;
+  wire \$events$and ;
+  wire \$events$and_2 ;
   wire [10:0] a_buffer_codes_address;
   wire [511:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -321,15 +321,15 @@ module mxsafe_mxsf_accelerator_core(
   assign load_words_valid = reader_words_valid & is_word_of_load;
   assign reader_words_ready = is_word_of_load ? load_words_ready : 1'h1;
   assign quiet = reader_idle & writer_idle;
-  assign \$2  = load_words_valid & load_words_ready;
-  assign \$3  = store_words_valid & store_words_ready;
+  assign \$events$and  = load_words_valid & load_words_ready;
+  assign \$events$and_2  = store_words_valid & store_words_ready;
   assign fetch_stop = stop | stopped;
   assign memory_stops = stop | stopped;
-  assign \$1  = ~ is_word_of_load;
-  assign fetch_word_valid = reader_words_valid & \$1 ;
+  assign \$fetch_word_valid$not  = ~ is_word_of_load;
+  assign fetch_word_valid = reader_words_valid & \$fetch_word_valid$not ;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$3 , \$2 , queues_lacks, gemm_array_busy };
+    else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
   mxsafe_operand_buffer a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),

@@ -60,14 +60,14 @@ module mxsafe_mxsf_accelerator_core_fpga(
   m_axi_bvalid,
   m_axi_bready
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
+  wire \$queues_ended$not ;
+  wire \$fetch_word_valid$not ;
+  wire \$vector_is_due$not ;
+  wire \$vector_is_due$and ;
+  wire \$quiet$and ;
+  wire \$quiet$and_2 ;
+  wire \$events$and ;
+  wire \$events$and_2 ;
   wire [7:0] a_buffer_codes_address;
   wire [255:0] a_buffer_codes_data;
   wire a_buffer_codes_en;
@@ -381,26 +381,26 @@ module mxsafe_mxsf_accelerator_core_fpga(
   output words_written;
   wire words_written;
   wire writer_idle;
-  assign \$1  = ~ fetch_start;
-  assign queues_ended = fetch_ended & \$1 ;
+  assign \$queues_ended$not  = ~ fetch_start;
+  assign queues_ended = fetch_ended & \$queues_ended$not ;
   assign stop_fetch_value = stop | stopped;
   assign stop_memory_value = stop | stopped;
-  assign \$2  = ~ is_word_of_load;
-  assign fetch_word_valid = slice_words_read__valid & \$2 ;
+  assign \$fetch_word_valid$not  = ~ is_word_of_load;
+  assign fetch_word_valid = slice_words_read__valid & \$fetch_word_valid$not ;
   assign load_words_valid = slice_words_read__valid & is_word_of_load;
   assign slice_words_read__ready = is_word_of_load ? load_words_ready : 1'h1;
-  assign \$3  = ~ queues_vector_ready;
-  assign \$4  = queues_vector_valid & \$3 ;
-  assign \$5  = reader_idle & writer_idle;
-  assign \$6  = \$5  & memory_stops;
-  assign \$7  = load_words_valid & load_words_ready;
-  assign \$8  = slice_words_written_source_valid & slice_words_written_source_ready;
+  assign \$vector_is_due$not  = ~ queues_vector_ready;
+  assign \$vector_is_due$and  = queues_vector_valid & \$vector_is_due$not ;
+  assign \$quiet$and  = reader_idle & writer_idle;
+  assign \$quiet$and_2  = \$quiet$and  & memory_stops;
+  assign \$events$and  = load_words_valid & load_words_ready;
+  assign \$events$and_2  = slice_words_written_source_valid & slice_words_written_source_ready;
   always @(posedge clk)
     if (rst) events <= 6'h00;
-    else events <= { \$8 , \$7 , queues_lacks, gemm_array_busy };
+    else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
-    else quiet <= \$6 ;
+    else quiet <= \$quiet$and_2 ;
   always @(posedge clk)
     if (rst) queues_store_error <= 4'h0;
     else queues_store_error <= store_engine_error;
@@ -415,7 +415,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     else queues_vector_done <= vector_queue_done;
   always @(posedge clk)
     if (rst) vector_is_due <= 1'h0;
-    else vector_is_due <= \$4 ;
+    else vector_is_due <= \$vector_is_due$and ;
   always @(posedge clk)
     if (rst) queues_gemm_error <= 4'h0;
     else queues_gemm_error <= gemm_engine_error;

@@ -38,29 +38,29 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
   result_data,
   array_busy
 );
-  wire \$1 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
+  wire \$held_beat_moves$not ;
+  wire \$held_beat_goes$and ;
+  wire \$held_beat_goes$not ;
+  wire \$array_busy$and ;
+  wire \$array_busy$not ;
+  wire \$array_busy$and_2 ;
+  wire \$engine_error$and ;
+  wire \$engine_error$or ;
+  wire \$beat_is_held$not ;
+  wire \$beat_is_taken$not ;
+  wire \$beat_is_held$and ;
+  wire \$beat_is_held$or ;
+  wire \$is_other_part$and ;
+  wire \$is_other_part$and_2 ;
+  wire \$is_other_part$not ;
+  wire \$part_of_beat$and ;
+  wire \$part_of_beat$and_2 ;
   wire [1:0] unused_0;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$7 ;
-  wire \$9 ;
+  wire \$beat_is_taken$and ;
+  wire \$entry_a__tlast$not ;
+  wire \$entry_w__tlast$not ;
+  wire \$entry_a__tuser_first$not ;
+  wire \$entry_a__tuser_block_last$not ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   input [255:0] a_codes_data;
@@ -167,43 +167,43 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
   wire [63:0] w_scales_data;
   output w_scales_en;
   wire w_scales_en;
-  assign \$1  = ~ beat_is_held;
-  assign held_beat_moves = \$1  | held_beat_goes;
-  assign \$2  = ~ beat_was_taken;
-  assign \$3  = feed_beat_valid & \$2 ;
-  assign beat_is_taken = held_beat_moves & \$3 ;
+  assign \$held_beat_moves$not  = ~ beat_is_held;
+  assign held_beat_moves = \$held_beat_moves$not  | held_beat_goes;
+  assign \$beat_is_taken$not  = ~ beat_was_taken;
+  assign \$beat_is_taken$and  = feed_beat_valid & \$beat_is_taken$not ;
+  assign beat_is_taken = held_beat_moves & \$beat_is_taken$and ;
   assign next_part = part_of_beat + 1'h1;
   assign a_part = part_of_beat ? { held_a_codes[255:240], held_a_codes[223:208], held_a_codes[191:176], held_a_codes[159:144], held_a_codes[127:112], held_a_codes[95:80], held_a_codes[63:48], held_a_codes[31:16] } : { held_a_codes[239:224], held_a_codes[207:192], held_a_codes[175:160], held_a_codes[143:128], held_a_codes[111:96], held_a_codes[79:64], held_a_codes[47:32], held_a_codes[15:0] };
-  assign \$4  = ~ is_other_part;
-  assign entry_a__tlast = held_last & \$4 ;
+  assign \$entry_a__tlast$not  = ~ is_other_part;
+  assign entry_a__tlast = held_last & \$entry_a__tlast$not ;
   assign \entry_w__tdata.codes  = part_of_beat ? { held_w_codes[255:240], held_w_codes[223:208], held_w_codes[191:176], held_w_codes[159:144], held_w_codes[127:112], held_w_codes[95:80], held_w_codes[63:48], held_w_codes[31:16] } : { held_w_codes[239:224], held_w_codes[207:192], held_w_codes[175:160], held_w_codes[143:128], held_w_codes[111:96], held_w_codes[79:64], held_w_codes[47:32], held_w_codes[15:0] };
-  assign \$5  = ~ is_other_part;
-  assign entry_w__tlast = held_last & \$5 ;
-  assign \$7  = ~ part_of_beat;
-  assign \entry_a__tuser.first  = held_first & \$7 ;
-  assign \$9  = ~ is_other_part;
-  assign \entry_a__tuser.block_last  = held_block_last & \$9 ;
-  assign \$11  = entry_a__tready & entry_w__tready;
-  assign \$12  = ~ is_other_part;
-  assign held_beat_goes = \$11  & \$12 ;
-  assign \$13  = entry_a__tready & entry_w__tready;
-  assign \$14  = ~ is_other_part;
-  assign \$15  = \$13  & \$14 ;
-  assign array_busy = beat_is_held & \$15 ;
-  assign \$16  = feed_fault & rows_is_only_one;
-  assign \$17  = rows_fault | \$16 ;
-  assign engine_error[1:0] = \$17  ? 2'h3 : 2'h0;
-  assign \$19  = ~ held_beat_goes;
-  assign \$20  = beat_is_held & \$19 ;
-  assign \$21  = beat_is_taken | \$20 ;
-  assign \$22  = entry_a__tready & entry_w__tready;
-  assign \$23  = beat_is_held & \$22 ;
-  assign \$25  = ~ next_part;
-  assign \$26  = entry_a__tready & entry_w__tready;
-  assign \$27  = beat_is_held & \$26 ;
+  assign \$entry_w__tlast$not  = ~ is_other_part;
+  assign entry_w__tlast = held_last & \$entry_w__tlast$not ;
+  assign \$entry_a__tuser_first$not  = ~ part_of_beat;
+  assign \entry_a__tuser.first  = held_first & \$entry_a__tuser_first$not ;
+  assign \$entry_a__tuser_block_last$not  = ~ is_other_part;
+  assign \entry_a__tuser.block_last  = held_block_last & \$entry_a__tuser_block_last$not ;
+  assign \$held_beat_goes$and  = entry_a__tready & entry_w__tready;
+  assign \$held_beat_goes$not  = ~ is_other_part;
+  assign held_beat_goes = \$held_beat_goes$and  & \$held_beat_goes$not ;
+  assign \$array_busy$and  = entry_a__tready & entry_w__tready;
+  assign \$array_busy$not  = ~ is_other_part;
+  assign \$array_busy$and_2  = \$array_busy$and  & \$array_busy$not ;
+  assign array_busy = beat_is_held & \$array_busy$and_2 ;
+  assign \$engine_error$and  = feed_fault & rows_is_only_one;
+  assign \$engine_error$or  = rows_fault | \$engine_error$and ;
+  assign engine_error[1:0] = \$engine_error$or  ? 2'h3 : 2'h0;
+  assign \$beat_is_held$not  = ~ held_beat_goes;
+  assign \$beat_is_held$and  = beat_is_held & \$beat_is_held$not ;
+  assign \$beat_is_held$or  = beat_is_taken | \$beat_is_held$and ;
+  assign \$is_other_part$and  = entry_a__tready & entry_w__tready;
+  assign \$is_other_part$and_2  = beat_is_held & \$is_other_part$and ;
+  assign \$is_other_part$not  = ~ next_part;
+  assign \$part_of_beat$and  = entry_a__tready & entry_w__tready;
+  assign \$part_of_beat$and_2  = beat_is_held & \$part_of_beat$and ;
   always @(posedge clk)
     if (rst) is_other_part <= 1'h1;
-    else if (\$23 ) is_other_part <= \$25 ;
+    else if (\$is_other_part$and_2 ) is_other_part <= \$is_other_part$not ;
   always @(posedge clk)
     if (held_beat_moves) \entry_w__tdata.scales  <= w_scales_data;
   always @(posedge clk)
@@ -220,13 +220,13 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
     if (held_beat_moves) held_first <= feed_first;
   always @(posedge clk)
     if (rst) beat_is_held <= 1'h0;
-    else beat_is_held <= \$21 ;
+    else beat_is_held <= \$beat_is_held$or ;
   always @(posedge clk)
     if (rst) beat_was_taken <= 1'h0;
     else beat_was_taken <= beat_is_taken;
   always @(posedge clk)
     if (rst) part_of_beat <= 1'h0;
-    else if (\$27 ) part_of_beat <= next_part;
+    else if (\$part_of_beat$and_2 ) part_of_beat <= next_part;
   mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),

@@ -36,8 +36,8 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f(
   result_data,
   array_busy
 );
-  wire \$1 ;
-  wire \$2 ;
+  wire \$engine_error$and ;
+  wire \$engine_error$or ;
   wire unused_1;
   wire [1:0] unused_0;
   output [7:0] a_codes_address;
@@ -106,9 +106,9 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f(
   output w_scales_en;
   wire w_scales_en;
   assign array_busy = array_s_axis_a_tvalid & array_s_axis_a_tready;
-  assign \$1  = feed_fault & rows_is_only_one;
-  assign \$2  = rows_fault | \$1 ;
-  assign engine_error[1:0] = \$2  ? 2'h3 : 2'h0;
+  assign \$engine_error$and  = feed_fault & rows_is_only_one;
+  assign \$engine_error$or  = rows_fault | \$engine_error$and ;
+  assign engine_error[1:0] = \$engine_error$or  ? 2'h3 : 2'h0;
   mxsafe_mxsf_sta_exact_2x2x4x4x4_accumulators8 array (
     .clk(clk),
     .m_axis_c_tdata(array_m_axis_c_tdata),

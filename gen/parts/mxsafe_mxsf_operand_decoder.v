@@ -12,8 +12,8 @@ module mxsafe_mxsf_operand_decoder(
   shift,
   sign
 );
-  wire \$1 ;
-  wire \$2 ;
+  wire \$shift$not ;
+  wire \$shift$or ;
   input [7:0] code;
   wire [7:0] code;
   wire is_normal;
@@ -26,9 +26,9 @@ module mxsafe_mxsf_operand_decoder(
   wire [5:0] significand;
   assign is_normal = | code[6:5];
   assign low_is_normal = | code[4:2];
-  assign \$1  = ~ low_is_normal;
-  assign \$2  = code[2] | \$1 ;
-  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
+  assign \$shift$not  = ~ low_is_normal;
+  assign \$shift$or  = code[2] | \$shift$not ;
+  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign sign = code[7];
 endmodule

@@ -36,7 +36,7 @@ module mxsafe_operand_buffer_beats4096_entries2048(
   scales_address,
   scales_data
 );
-  wire \$1 ;
+  wire \$scales_0_read_en$not ;
   input clk;
   wire clk;
   wire [11:0] codes_0_write_address;
@@ -118,8 +118,8 @@ module mxsafe_operand_buffer_beats4096_entries2048(
   assign \scales_data$41  = vector_scales_valid ? vector_scales_data : load_scales_data;
   assign scales_0_write_en = scales_written & scales_halves[0];
   assign scales_1_write_en = scales_written & scales_halves[1];
-  assign \$1  = ~ scales_address[0];
-  assign scales_0_read_en = scales_en & \$1 ;
+  assign \$scales_0_read_en$not  = ~ scales_address[0];
+  assign scales_0_read_en = scales_en & \$scales_0_read_en$not ;
   assign scales_1_read_en = scales_en & scales_address[0];
   assign scales_data = shows_odd_entry ? scales_1_read_data : scales_0_read_data;
   assign load_codes_ready = ~ vector_codes_valid;

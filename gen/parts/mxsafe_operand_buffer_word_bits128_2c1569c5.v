@@ -36,7 +36,7 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
   scales_address,
   scales_data
 );
-  wire \$1 ;
+  wire \$scales_0_read_en$not ;
   input clk;
   wire clk;
   reg [7:0] codes_0_write_address;
@@ -128,8 +128,8 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
   assign \scales_data$45  = vector_scales_valid ? vector_scales_data : load_scales_data;
   assign scales_0_write_en = scales_is_held & scales_halves_held[0];
   assign scales_1_write_en = scales_is_held & scales_halves_held[1];
-  assign \$1  = ~ scales_address[0];
-  assign scales_0_read_en = scales_en & \$1 ;
+  assign \$scales_0_read_en$not  = ~ scales_address[0];
+  assign scales_0_read_en = scales_en & \$scales_0_read_en$not ;
   assign scales_1_read_en = scales_en & scales_address[0];
   assign scales_data = shows_odd_entry ? scales_1_read_data : scales_0_read_data;
   always @(posedge clk)

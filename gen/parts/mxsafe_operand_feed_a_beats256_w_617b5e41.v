@@ -29,82 +29,82 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   last,
   fault
 );
-  wire \$1 ;
-  wire [12:0] \$10 ;
-  wire [6:0] \$11 ;
-  wire \$12 ;
-  wire [7:0] \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire [12:0] \$31 ;
-  wire [6:0] \$33 ;
-  wire [7:0] \$35 ;
-  wire [7:0] \$36 ;
-  wire \$4 ;
+  wire \$ends_all$and ;
+  wire [12:0] \$beats_left$mux ;
+  wire [6:0] \$block_left$mux ;
+  wire \$strips_a_left$and ;
+  wire [7:0] \$strips_a_left$mux ;
+  wire \$strips_w_left$and ;
+  wire \$strips_w_left$and_2 ;
+  wire \$active$not ;
+  wire \$active$and ;
+  wire \$active$or ;
+  wire \$a_codes_strip$and ;
+  wire \$ready$not ;
+  wire \$a_scales_strip$and ;
+  wire \$a_scales_address_56$and ;
+  wire \$w_codes_strip$and ;
+  wire \$w_scales_strip$and ;
+  wire \$w_scales_address_72$and ;
+  wire \$settled$not ;
+  wire \$settled$and ;
+  wire \$first$and ;
+  wire [12:0] \$beats_left$mux_2 ;
+  wire [6:0] \$block_left$mux_2 ;
+  wire [7:0] \$strips_a_left$mux_2 ;
+  wire [7:0] \$strips_w_left$mux ;
+  wire \$a_scales_is_outside$more ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [16:0] \$42 ;
-  wire [16:0] \$43 ;
-  wire [16:0] \$46 ;
-  wire [16:0] \$47 ;
-  wire [16:0] \$49 ;
-  wire [16:0] \$50 ;
-  wire [16:0] \$52 ;
-  wire [16:0] \$53 ;
+  wire [16:0] \$a_codes_strip$mux ;
+  wire [16:0] \$a_codes_address_48$mux ;
+  wire [16:0] \$a_scales_strip$mux ;
+  wire [16:0] \$a_scales_address_56$mux ;
+  wire [16:0] \$w_codes_strip$mux ;
+  wire [16:0] \$w_codes_address_65$mux ;
+  wire [16:0] \$w_scales_strip$mux ;
+  wire [16:0] \$w_scales_address_72$mux ;
   wire [16:0] \a_codes_address$48 ;
   wire [16:0] \a_scales_address$56 ;
   wire [16:0] \w_codes_address$65 ;
   wire [16:0] \w_scales_address$72 ;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$118 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$121 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$126 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$133 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$136 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$148 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$151 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$156 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$164 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$167 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$172 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$183 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$186 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$190 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$194 ;
-  wire [16:0] \$procmux$21_Y ;
-  wire [16:0] \$procmux$23_Y ;
-  wire [16:0] \$procmux$27_Y ;
-  wire [16:0] \$procmux$33_Y ;
-  wire [16:0] \$procmux$35_Y ;
-  wire [16:0] \$procmux$39_Y ;
-  wire [16:0] \$procmux$45_Y ;
-  wire [16:0] \$procmux$47_Y ;
-  wire [16:0] \$procmux$51_Y ;
-  wire [16:0] \$procmux$59_Y ;
-  wire [16:0] \$procmux$61_Y ;
-  wire [16:0] \$procmux$65_Y ;
-  wire [7:0] \$procmux$83_Y ;
-  wire [7:0] \$procmux$87_Y ;
-  wire [6:0] \$procmux$93_Y ;
-  wire [12:0] \$procmux$99_Y ;
+  wire \$w_scales_is_outside$more ;
+  wire \$moves$not ;
+  wire \$a_codes_en$and ;
+  wire \$a_codes_en$not ;
+  wire \$w_scales_address_72$differ ;
+  wire \$w_scales_address_72$differ_2 ;
+  wire \$w_scales_strip$differ ;
+  wire \$w_codes_address_65$differ ;
+  wire \$w_codes_address_65$differ_2 ;
+  wire \$w_codes_strip$differ ;
+  wire \$a_scales_address_56$differ ;
+  wire \$a_scales_address_56$differ_2 ;
+  wire \$a_scales_strip$differ ;
+  wire \$a_codes_address_48$differ ;
+  wire \$a_codes_address_48$differ_2 ;
+  wire \$a_codes_strip$differ ;
+  wire \$strips_w_left$differ ;
+  wire \$strips_a_left$differ ;
+  wire \$block_left$differ ;
+  wire \$beats_left$differ ;
+  wire [16:0] \$w_scales_address_72$mux_2 ;
+  wire [16:0] \$w_scales_address_72$mux_3 ;
+  wire [16:0] \$w_scales_strip$mux_2 ;
+  wire [16:0] \$w_codes_address_65$mux_2 ;
+  wire [16:0] \$w_codes_address_65$mux_3 ;
+  wire [16:0] \$w_codes_strip$mux_2 ;
+  wire [16:0] \$a_scales_address_56$mux_2 ;
+  wire [16:0] \$a_scales_address_56$mux_3 ;
+  wire [16:0] \$a_scales_strip$mux_2 ;
+  wire [16:0] \$a_codes_address_48$mux_2 ;
+  wire [16:0] \$a_codes_address_48$mux_3 ;
+  wire [16:0] \$a_codes_strip$mux_2 ;
+  wire [7:0] \$strips_w_left$mux_2 ;
+  wire [7:0] \$strips_a_left$mux_3 ;
+  wire [6:0] \$block_left$mux_3 ;
+  wire [12:0] \$beats_left$mux_3 ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   output a_codes_en;
@@ -206,30 +206,30 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   wire [16:0] w_scales_next_strip;
   reg [11:0] w_scales_stride;
   reg [16:0] w_scales_strip;
-  assign \$7  = ~ beat_valid;
-  assign moves = \$7  | beat_ready;
-  assign \$8  = settled & moves;
-  assign \$9  = ~ is_outside_held;
-  assign a_codes_en = \$8  & \$9 ;
+  assign \$moves$not  = ~ beat_valid;
+  assign moves = \$moves$not  | beat_ready;
+  assign \$a_codes_en$and  = settled & moves;
+  assign \$a_codes_en$not  = ~ is_outside_held;
+  assign a_codes_en = \$a_codes_en$and  & \$a_codes_en$not ;
   assign fault = settled & is_outside_held;
-  assign \$10  = ends_tile ? beats : beats_less_1;
-  assign \$11  = ends_block ? block : block_less_1;
-  assign \$12  = a_codes_en & ends_tile;
-  assign \$13  = ends_inner_loop ? strips_a : strips_a_less_1;
-  assign \$14  = a_codes_en & ends_tile;
-  assign \$15  = \$14  & ends_inner_loop;
-  assign \$16  = ~ is_done;
-  assign \$17  = active & \$16 ;
-  assign \$18  = enters | \$17 ;
-  assign \$19  = a_codes_en & ends_tile;
-  assign \$21  = a_codes_en & ends_tile;
-  assign \$22  = a_codes_en & ends_block;
-  assign \$23  = a_codes_en & ends_tile;
-  assign \$25  = a_codes_en & ends_tile;
-  assign \$26  = a_codes_en & ends_block;
-  assign \$27  = ~ a_codes_en;
-  assign \$28  = active & \$27 ;
-  assign \$29  = starts_tile & clear;
+  assign \$beats_left$mux  = ends_tile ? beats : beats_less_1;
+  assign \$block_left$mux  = ends_block ? block : block_less_1;
+  assign \$strips_a_left$and  = a_codes_en & ends_tile;
+  assign \$strips_a_left$mux  = ends_inner_loop ? strips_a : strips_a_less_1;
+  assign \$strips_w_left$and  = a_codes_en & ends_tile;
+  assign \$strips_w_left$and_2  = \$strips_w_left$and  & ends_inner_loop;
+  assign \$active$not  = ~ is_done;
+  assign \$active$and  = active & \$active$not ;
+  assign \$active$or  = enters | \$active$and ;
+  assign \$a_codes_strip$and  = a_codes_en & ends_tile;
+  assign \$a_scales_strip$and  = a_codes_en & ends_tile;
+  assign \$a_scales_address_56$and  = a_codes_en & ends_block;
+  assign \$w_codes_strip$and  = a_codes_en & ends_tile;
+  assign \$w_scales_strip$and  = a_codes_en & ends_tile;
+  assign \$w_scales_address_72$and  = a_codes_en & ends_block;
+  assign \$settled$not  = ~ a_codes_en;
+  assign \$settled$and  = active & \$settled$not ;
+  assign \$first$and  = starts_tile & clear;
   always @(posedge clk)
     ends_tile <= is_last_of_beats;
   always @(posedge clk)
@@ -249,11 +249,11 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   assign strips_w_less_1 = strips_w_left - 8'h01;
   assign is_last_of_strips_w = strips_w_left == 8'h01;
   assign ends_block = is_last_of_block_held | ends_tile;
-  assign \$1  = ends_tile & ends_inner_loop;
-  assign ends_all = \$1  & is_last_of_strips_w_held;
+  assign \$ends_all$and  = ends_tile & ends_inner_loop;
+  assign ends_all = \$ends_all$and  & is_last_of_strips_w_held;
   assign is_done = a_codes_en & ends_all;
-  assign \$2  = ~ active;
-  assign ready = has_room & \$2 ;
+  assign \$ready$not  = ~ active;
+  assign ready = has_room & \$ready$not ;
   assign enters = valid & ready;
   assign a_codes_further = a_codes_strip + { 1'h0, a_codes_stride };
   assign a_codes_following = { \a_codes_address$48 [16:8], a_codes_address } + 17'h00001;
@@ -263,8 +263,8 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   assign a_scales_following = { \a_scales_address$56 [16:7], a_scales_address } + 17'h00001;
   assign a_scales_next_strip = ends_inner_loop ? { 1'h0, a_scales_first } : a_scales_further;
   assign a_scales_en = a_codes_en & starts_block;
-  assign \$4  = { \a_scales_address$56 [16:7], a_scales_address } >= 17'h00080;
-  assign a_scales_is_outside = starts_block & \$4 ;
+  assign \$a_scales_is_outside$more  = { \a_scales_address$56 [16:7], a_scales_address } >= 17'h00080;
+  assign a_scales_is_outside = starts_block & \$a_scales_is_outside$more ;
   assign w_codes_further = w_codes_strip + { 1'h0, w_codes_stride };
   assign w_codes_following = { \w_codes_address$65 [16:9], w_codes_address } + 17'h00001;
   assign w_codes_next_strip = ends_inner_loop ? w_codes_further : w_codes_strip;
@@ -273,8 +273,8 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   assign w_scales_following = { \w_scales_address$72 [16:8], w_scales_address } + 17'h00001;
   assign w_scales_next_strip = ends_inner_loop ? w_scales_further : w_scales_strip;
   assign w_scales_en = a_codes_en & starts_block;
-  assign \$6  = { \w_scales_address$72 [16:8], w_scales_address } >= 17'h00100;
-  assign w_scales_is_outside = starts_block & \$6 ;
+  assign \$w_scales_is_outside$more  = { \w_scales_address$72 [16:8], w_scales_address } >= 17'h00100;
+  assign w_scales_is_outside = starts_block & \$w_scales_is_outside$more ;
   assign is_outside = | { w_scales_is_outside, w_codes_is_outside, a_scales_is_outside, a_codes_is_outside };
   always @(posedge clk)
     if (rst) last <= 1'h0;
@@ -284,79 +284,79 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
     else if (a_codes_en) block_last <= ends_block;
   always @(posedge clk)
     if (rst) first <= 1'h0;
-    else if (a_codes_en) first <= \$29 ;
+    else if (a_codes_en) first <= \$first$and ;
   always @(posedge clk)
     if (rst) beat_valid <= 1'h0;
     else if (moves) beat_valid <= a_codes_en;
   always @(posedge clk)
     if (rst) settled <= 1'h0;
-    else settled <= \$28 ;
+    else settled <= \$settled$and ;
   always @(posedge clk)
     if (enters) w_scales_stride <= descriptor[119:108];
-  reg [15:0] \$auto$ff.cc:266:slice$117 ;
+  reg [15:0] \$w_scales_address_72$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$118 ) \$auto$ff.cc:266:slice$117  <= \$53 [15:0];
-  assign { \w_scales_address$72 [15:8], w_scales_address } = \$auto$ff.cc:266:slice$117 ;
-  reg \$auto$ff.cc:266:slice$120 ;
+    if (\$w_scales_address_72$differ ) \$w_scales_address_72$net  <= \$w_scales_address_72$mux [15:0];
+  assign { \w_scales_address$72 [15:8], w_scales_address } = \$w_scales_address_72$net ;
+  reg \$w_scales_address_72$net_2 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$120  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$121 ) \$auto$ff.cc:266:slice$120  <= \$procmux$23_Y [16];
-  assign \w_scales_address$72 [16] = \$auto$ff.cc:266:slice$120 ;
+    if (enters) \$w_scales_address_72$net_2  <= 1'h0;
+    else if (\$w_scales_address_72$differ_2 ) \$w_scales_address_72$net_2  <= \$w_scales_address_72$mux_3 [16];
+  assign \w_scales_address$72 [16] = \$w_scales_address_72$net_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$126 ) w_scales_strip[15:0] <= \$52 [15:0];
+    if (\$w_scales_strip$differ ) w_scales_strip[15:0] <= \$w_scales_strip$mux [15:0];
   always @(posedge clk)
     if (enters) w_scales_strip[16] <= 1'h0;
-    else if (\$25 ) w_scales_strip[16] <= w_scales_next_strip[16];
+    else if (\$w_scales_strip$and ) w_scales_strip[16] <= w_scales_next_strip[16];
   always @(posedge clk)
     if (enters) w_codes_stride <= descriptor[91:76];
-  reg [15:0] \$auto$ff.cc:266:slice$132 ;
+  reg [15:0] \$w_codes_address_65$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$133 ) \$auto$ff.cc:266:slice$132  <= \$50 [15:0];
-  assign { \w_codes_address$65 [15:9], w_codes_address } = \$auto$ff.cc:266:slice$132 ;
-  reg \$auto$ff.cc:266:slice$135 ;
+    if (\$w_codes_address_65$differ ) \$w_codes_address_65$net  <= \$w_codes_address_65$mux [15:0];
+  assign { \w_codes_address$65 [15:9], w_codes_address } = \$w_codes_address_65$net ;
+  reg \$w_codes_address_65$net_2 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$135  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$136 ) \$auto$ff.cc:266:slice$135  <= \$procmux$35_Y [16];
-  assign \w_codes_address$65 [16] = \$auto$ff.cc:266:slice$135 ;
+    if (enters) \$w_codes_address_65$net_2  <= 1'h0;
+    else if (\$w_codes_address_65$differ_2 ) \$w_codes_address_65$net_2  <= \$w_codes_address_65$mux_3 [16];
+  assign \w_codes_address$65 [16] = \$w_codes_address_65$net_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$141 ) w_codes_strip[15:0] <= \$49 [15:0];
+    if (\$w_codes_strip$differ ) w_codes_strip[15:0] <= \$w_codes_strip$mux [15:0];
   always @(posedge clk)
     if (enters) w_codes_strip[16] <= 1'h0;
-    else if (\$23 ) w_codes_strip[16] <= w_codes_next_strip[16];
+    else if (\$w_codes_strip$and ) w_codes_strip[16] <= w_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_stride <= descriptor[59:48];
-  reg [15:0] \$auto$ff.cc:266:slice$147 ;
+  reg [15:0] \$a_scales_address_56$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$148 ) \$auto$ff.cc:266:slice$147  <= \$47 [15:0];
-  assign { \a_scales_address$56 [15:7], a_scales_address } = \$auto$ff.cc:266:slice$147 ;
-  reg \$auto$ff.cc:266:slice$150 ;
+    if (\$a_scales_address_56$differ ) \$a_scales_address_56$net  <= \$a_scales_address_56$mux [15:0];
+  assign { \a_scales_address$56 [15:7], a_scales_address } = \$a_scales_address_56$net ;
+  reg \$a_scales_address_56$net_2 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$150  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$151 ) \$auto$ff.cc:266:slice$150  <= \$procmux$47_Y [16];
-  assign \a_scales_address$56 [16] = \$auto$ff.cc:266:slice$150 ;
+    if (enters) \$a_scales_address_56$net_2  <= 1'h0;
+    else if (\$a_scales_address_56$differ_2 ) \$a_scales_address_56$net_2  <= \$a_scales_address_56$mux_3 [16];
+  assign \a_scales_address$56 [16] = \$a_scales_address_56$net_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$156 ) a_scales_strip[15:0] <= \$46 [15:0];
+    if (\$a_scales_strip$differ ) a_scales_strip[15:0] <= \$a_scales_strip$mux [15:0];
   always @(posedge clk)
     if (enters) a_scales_strip[16] <= 1'h0;
-    else if (\$21 ) a_scales_strip[16] <= a_scales_next_strip[16];
+    else if (\$a_scales_strip$and ) a_scales_strip[16] <= a_scales_next_strip[16];
   always @(posedge clk)
     if (enters) a_scales_first <= descriptor[47:32];
   always @(posedge clk)
     if (enters) a_codes_stride <= descriptor[31:16];
-  reg [15:0] \$auto$ff.cc:266:slice$163 ;
+  reg [15:0] \$a_codes_address_48$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$164 ) \$auto$ff.cc:266:slice$163  <= \$43 [15:0];
-  assign { \a_codes_address$48 [15:8], a_codes_address } = \$auto$ff.cc:266:slice$163 ;
-  reg \$auto$ff.cc:266:slice$166 ;
+    if (\$a_codes_address_48$differ ) \$a_codes_address_48$net  <= \$a_codes_address_48$mux [15:0];
+  assign { \a_codes_address$48 [15:8], a_codes_address } = \$a_codes_address_48$net ;
+  reg \$a_codes_address_48$net_2 ;
   always @(posedge clk)
-    if (enters) \$auto$ff.cc:266:slice$166  <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$167 ) \$auto$ff.cc:266:slice$166  <= \$procmux$61_Y [16];
-  assign \a_codes_address$48 [16] = \$auto$ff.cc:266:slice$166 ;
+    if (enters) \$a_codes_address_48$net_2  <= 1'h0;
+    else if (\$a_codes_address_48$differ_2 ) \$a_codes_address_48$net_2  <= \$a_codes_address_48$mux_3 [16];
+  assign \a_codes_address$48 [16] = \$a_codes_address_48$net_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$172 ) a_codes_strip[15:0] <= \$42 [15:0];
+    if (\$a_codes_strip$differ ) a_codes_strip[15:0] <= \$a_codes_strip$mux [15:0];
   always @(posedge clk)
     if (enters) a_codes_strip[16] <= 1'h0;
-    else if (\$19 ) a_codes_strip[16] <= a_codes_next_strip[16];
+    else if (\$a_codes_strip$and ) a_codes_strip[16] <= a_codes_next_strip[16];
   always @(posedge clk)
     if (enters) a_codes_first <= descriptor[15:0];
   always @(posedge clk)
@@ -369,65 +369,65 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
     else if (a_codes_en) starts_tile <= ends_tile;
   always @(posedge clk)
     if (rst) active <= 1'h0;
-    else active <= \$18 ;
+    else active <= \$active$or ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$183 ) strips_w_left <= \$36 ;
+    if (\$strips_w_left$differ ) strips_w_left <= \$strips_w_left$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$186 ) strips_a_left <= \$35 ;
+    if (\$strips_a_left$differ ) strips_a_left <= \$strips_a_left$mux_2 ;
   always @(posedge clk)
     if (enters) strips_a <= descriptor[127:120];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$190 ) block_left <= \$33 ;
+    if (\$block_left$differ ) block_left <= \$block_left$mux_2 ;
   always @(posedge clk)
     if (enters) block <= descriptor[155:149];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$194 ) beats_left <= \$31 ;
+    if (\$beats_left$differ ) beats_left <= \$beats_left$mux_2 ;
   always @(posedge clk)
     if (enters) beats <= descriptor[148:136];
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$118  = { \$26 , \$25 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$121  = { \$26 , \$25  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$126  = { \$25 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$133  = { \$23 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$136  = { \$23 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { \$23 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$148  = { \$22 , \$21 , enters } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$151  = { \$22 , \$21  } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$156  = { \$21 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$164  = { \$19 , enters, a_codes_en } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$167  = { \$19 , a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$172  = { \$19 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$183  = { \$15 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$186  = { \$12 , enters } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$190  = { enters, a_codes_en } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$194  = { enters, a_codes_en } != 2'h0;
-  assign \$31  = enters ? descriptor[148:136] : \$procmux$99_Y ;
-  assign \$procmux$21_Y  = \$26  ? w_scales_following : 17'hxxxxx;
-  assign \$procmux$23_Y  = \$25  ? w_scales_next_strip : \$procmux$21_Y ;
-  assign \$53  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$23_Y ;
-  assign \$procmux$27_Y  = \$25  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
-  assign \$52  = enters ? { 1'h0, descriptor[107:92] } : \$procmux$27_Y ;
-  assign \$procmux$33_Y  = a_codes_en ? w_codes_following : 17'hxxxxx;
-  assign \$procmux$35_Y  = \$23  ? w_codes_next_strip : \$procmux$33_Y ;
-  assign \$50  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$35_Y ;
-  assign \$procmux$39_Y  = \$23  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
-  assign \$49  = enters ? { 1'h0, descriptor[75:60] } : \$procmux$39_Y ;
-  assign \$procmux$45_Y  = \$22  ? a_scales_following : 17'hxxxxx;
-  assign \$procmux$47_Y  = \$21  ? a_scales_next_strip : \$procmux$45_Y ;
-  assign \$47  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$47_Y ;
-  assign \$procmux$51_Y  = \$21  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
-  assign \$46  = enters ? { 1'h0, descriptor[47:32] } : \$procmux$51_Y ;
-  assign \$procmux$59_Y  = a_codes_en ? a_codes_following : 17'hxxxxx;
-  assign \$procmux$61_Y  = \$19  ? a_codes_next_strip : \$procmux$59_Y ;
-  assign \$43  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$61_Y ;
-  assign \$procmux$65_Y  = \$19  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
-  assign \$42  = enters ? { 1'h0, descriptor[15:0] } : \$procmux$65_Y ;
-  assign \$procmux$83_Y  = \$15  ? strips_w_less_1 : 8'hxx;
-  assign \$36  = enters ? descriptor[135:128] : \$procmux$83_Y ;
-  assign \$procmux$87_Y  = \$12  ? \$13  : 8'hxx;
-  assign \$35  = enters ? descriptor[127:120] : \$procmux$87_Y ;
-  assign \$procmux$93_Y  = a_codes_en ? \$11  : 7'hxx;
-  assign \$33  = enters ? descriptor[155:149] : \$procmux$93_Y ;
-  assign \$procmux$99_Y  = a_codes_en ? \$10  : 13'hxxxx;
+  assign \$w_scales_address_72$differ  = { \$w_scales_address_72$and , \$w_scales_strip$and , enters } != 3'h0;
+  assign \$w_scales_address_72$differ_2  = { \$w_scales_address_72$and , \$w_scales_strip$and  } != 2'h0;
+  assign \$w_scales_strip$differ  = { \$w_scales_strip$and , enters } != 2'h0;
+  assign \$w_codes_address_65$differ  = { \$w_codes_strip$and , enters, a_codes_en } != 3'h0;
+  assign \$w_codes_address_65$differ_2  = { \$w_codes_strip$and , a_codes_en } != 2'h0;
+  assign \$w_codes_strip$differ  = { \$w_codes_strip$and , enters } != 2'h0;
+  assign \$a_scales_address_56$differ  = { \$a_scales_address_56$and , \$a_scales_strip$and , enters } != 3'h0;
+  assign \$a_scales_address_56$differ_2  = { \$a_scales_address_56$and , \$a_scales_strip$and  } != 2'h0;
+  assign \$a_scales_strip$differ  = { \$a_scales_strip$and , enters } != 2'h0;
+  assign \$a_codes_address_48$differ  = { \$a_codes_strip$and , enters, a_codes_en } != 3'h0;
+  assign \$a_codes_address_48$differ_2  = { \$a_codes_strip$and , a_codes_en } != 2'h0;
+  assign \$a_codes_strip$differ  = { \$a_codes_strip$and , enters } != 2'h0;
+  assign \$strips_w_left$differ  = { \$strips_w_left$and_2 , enters } != 2'h0;
+  assign \$strips_a_left$differ  = { \$strips_a_left$and , enters } != 2'h0;
+  assign \$block_left$differ  = { enters, a_codes_en } != 2'h0;
+  assign \$beats_left$differ  = { enters, a_codes_en } != 2'h0;
+  assign \$beats_left$mux_2  = enters ? descriptor[148:136] : \$beats_left$mux_3 ;
+  assign \$w_scales_address_72$mux_2  = \$w_scales_address_72$and  ? w_scales_following : 17'hxxxxx;
+  assign \$w_scales_address_72$mux_3  = \$w_scales_strip$and  ? w_scales_next_strip : \$w_scales_address_72$mux_2 ;
+  assign \$w_scales_address_72$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_scales_address_72$mux_3 ;
+  assign \$w_scales_strip$mux_2  = \$w_scales_strip$and  ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
+  assign \$w_scales_strip$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_scales_strip$mux_2 ;
+  assign \$w_codes_address_65$mux_2  = a_codes_en ? w_codes_following : 17'hxxxxx;
+  assign \$w_codes_address_65$mux_3  = \$w_codes_strip$and  ? w_codes_next_strip : \$w_codes_address_65$mux_2 ;
+  assign \$w_codes_address_65$mux  = enters ? { 1'h0, descriptor[75:60] } : \$w_codes_address_65$mux_3 ;
+  assign \$w_codes_strip$mux_2  = \$w_codes_strip$and  ? w_codes_next_strip : { w_codes_strip[16], 16'hxxxx };
+  assign \$w_codes_strip$mux  = enters ? { 1'h0, descriptor[75:60] } : \$w_codes_strip$mux_2 ;
+  assign \$a_scales_address_56$mux_2  = \$a_scales_address_56$and  ? a_scales_following : 17'hxxxxx;
+  assign \$a_scales_address_56$mux_3  = \$a_scales_strip$and  ? a_scales_next_strip : \$a_scales_address_56$mux_2 ;
+  assign \$a_scales_address_56$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_scales_address_56$mux_3 ;
+  assign \$a_scales_strip$mux_2  = \$a_scales_strip$and  ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
+  assign \$a_scales_strip$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_scales_strip$mux_2 ;
+  assign \$a_codes_address_48$mux_2  = a_codes_en ? a_codes_following : 17'hxxxxx;
+  assign \$a_codes_address_48$mux_3  = \$a_codes_strip$and  ? a_codes_next_strip : \$a_codes_address_48$mux_2 ;
+  assign \$a_codes_address_48$mux  = enters ? { 1'h0, descriptor[15:0] } : \$a_codes_address_48$mux_3 ;
+  assign \$a_codes_strip$mux_2  = \$a_codes_strip$and  ? a_codes_next_strip : { a_codes_strip[16], 16'hxxxx };
+  assign \$a_codes_strip$mux  = enters ? { 1'h0, descriptor[15:0] } : \$a_codes_strip$mux_2 ;
+  assign \$strips_w_left$mux_2  = \$strips_w_left$and_2  ? strips_w_less_1 : 8'hxx;
+  assign \$strips_w_left$mux  = enters ? descriptor[135:128] : \$strips_w_left$mux_2 ;
+  assign \$strips_a_left$mux_3  = \$strips_a_left$and  ? \$strips_a_left$mux  : 8'hxx;
+  assign \$strips_a_left$mux_2  = enters ? descriptor[127:120] : \$strips_a_left$mux_3 ;
+  assign \$block_left$mux_3  = a_codes_en ? \$block_left$mux  : 7'hxx;
+  assign \$block_left$mux_2  = enters ? descriptor[155:149] : \$block_left$mux_3 ;
+  assign \$beats_left$mux_3  = a_codes_en ? \$beats_left$mux  : 13'hxxxx;
   assign \a_codes_address$48 [7:0] = a_codes_address;
   assign \a_scales_address$56 [6:0] = a_scales_address;
   assign \w_codes_address$65 [8:0] = w_codes_address;

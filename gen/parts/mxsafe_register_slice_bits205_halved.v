@@ -16,8 +16,8 @@ module mxsafe_register_slice_bits205_halved(
   sink_valid,
   sink_ready
 );
-  wire \$1 ;
-  wire \$2 ;
+  wire \$fills$not ;
+  wire \$source_ready$not ;
   wire arrives;
   input clk;
   wire clk;
@@ -36,15 +36,15 @@ module mxsafe_register_slice_bits205_halved(
   reg source_ready;
   input source_valid;
   wire source_valid;
-  assign \$2  = ~ fills;
+  assign \$source_ready$not  = ~ fills;
   assign arrives = source_valid & source_ready;
-  assign \$1  = ~ sink_ready;
-  assign fills = sink_valid ? \$1  : arrives;
+  assign \$fills$not  = ~ sink_ready;
+  assign fills = sink_valid ? \$fills$not  : arrives;
   always @(posedge clk)
     if (!sink_valid) sink_payload <= source_payload;
   always @(posedge clk)
     if (rst) source_ready <= 1'h0;
-    else source_ready <= \$2 ;
+    else source_ready <= \$source_ready$not ;
   always @(posedge clk)
     if (rst) sink_valid <= 1'h0;
     else sink_valid <= fills;

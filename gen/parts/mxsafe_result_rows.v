@@ -26,28 +26,28 @@ module mxsafe_result_rows(
   fault,
   stop
 );
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire [1:0] \$16 ;
-  wire [1:0] \$17 ;
-  wire [7:0] \$18 ;
-  wire [7:0] \$19 ;
-  wire [14:0] \$20 ;
-  wire [14:0] \$21 ;
-  wire \$22 ;
-  wire [14:0] \$23 ;
-  wire [3:0] \$24 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$35 ;
+  wire \$result_valid$and ;
+  wire \$result_valid$not ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$mux ;
+  wire [1:0] \$descriptors$add ;
+  wire [1:0] \$descriptors$sub ;
+  wire [7:0] \$strips_a_done$mux ;
+  wire [7:0] \$strips_w_done$mux ;
+  wire [14:0] \$row_held$mux ;
+  wire [14:0] \$tile_held$mux ;
+  wire \$column_held$and ;
+  wire [14:0] \$column_held$mux ;
+  wire [3:0] \$row_number$mux ;
+  wire \$done$and ;
+  wire \$is_beyond$more ;
+  wire \$is_wanted$not ;
+  wire \$is_outside$more ;
+  wire \$result_valid$and_2 ;
+  wire \$result_valid$not_2 ;
+  wire \$strips_w_done$all ;
   wire [14:0] base;
   reg begins;
   input clk;
@@ -137,8 +137,8 @@ module mxsafe_result_rows(
   assign strips_w_next = strips_w_done + 8'h01;
   assign ends_inner_loop = strips_a_next == oldest[49:42];
   assign ends_outer_loop = strips_w_next == oldest[57:50];
-  assign \$4  = tile_taken & ends_inner_loop;
-  assign done = \$4  & ends_outer_loop;
+  assign \$done$and  = tile_taken & ends_inner_loop;
+  assign done = \$done$and  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest[13:0] } : tile_held;
   assign row = begins ? { 1'h0, oldest[13:0] } : row_held;
@@ -147,38 +147,38 @@ module mxsafe_result_rows(
   assign next_tile = base + { 1'h0, stride };
   assign next_row = row + 15'h0001;
   assign next_number = row_number + 4'h1;
-  assign \$5  = { 2'h0, row_number } >= oldest[63:58];
-  assign is_beyond = ends_inner_loop & \$5 ;
-  assign \$6  = ~ is_beyond;
-  assign is_wanted = oldest[64] & \$6 ;
-  assign \$7  = row >= 15'h1000;
-  assign is_outside = is_wanted & \$7 ;
+  assign \$is_beyond$more  = { 2'h0, row_number } >= oldest[63:58];
+  assign is_beyond = ends_inner_loop & \$is_beyond$more ;
+  assign \$is_wanted$not  = ~ is_beyond;
+  assign is_wanted = oldest[64] & \$is_wanted$not ;
+  assign \$is_outside$more  = row >= 15'h1000;
+  assign is_outside = is_wanted & \$is_outside$more ;
   assign fault = s_axis_tvalid & is_outside;
-  assign \$8  = s_axis_tvalid & is_wanted;
-  assign \$9  = ~ is_outside;
-  assign \$10  = \$8  & \$9 ;
-  assign \$11  = ~ stop;
-  assign result_valid = \$10  & \$11 ;
-  assign \$12  = ~ stop;
-  assign \$13  = ~ is_outside;
-  assign \$14  = result_ready & \$13 ;
-  assign \$15  = is_wanted ? \$14  : 1'h1;
-  assign s_axis_tready = \$12  & \$15 ;
-  assign \$16  = descriptors + { 1'h0, enters };
-  assign \$17  = \$16  - { 1'h0, done };
-  assign \$18  = ends_inner_loop ? 8'h00 : strips_a_next;
-  assign \$19  = ends_outer_loop ? 8'h00 : strips_w_next;
-  assign \$20  = tile_taken ? next_tile : next_row;
-  assign \$21  = tile_taken ? next_tile : tile;
-  assign \$22  = tile_taken & ends_inner_loop;
-  assign \$23  = \$22  ? next_tile : column;
-  assign \$24  = s_axis_tlast ? 4'h0 : next_number;
+  assign \$result_valid$and_2  = s_axis_tvalid & is_wanted;
+  assign \$result_valid$not_2  = ~ is_outside;
+  assign \$result_valid$and  = \$result_valid$and_2  & \$result_valid$not_2 ;
+  assign \$result_valid$not  = ~ stop;
+  assign result_valid = \$result_valid$and  & \$result_valid$not ;
+  assign \$s_axis_tready$not  = ~ stop;
+  assign \$s_axis_tready$not_2  = ~ is_outside;
+  assign \$s_axis_tready$and  = result_ready & \$s_axis_tready$not_2 ;
+  assign \$s_axis_tready$mux  = is_wanted ? \$s_axis_tready$and  : 1'h1;
+  assign s_axis_tready = \$s_axis_tready$not  & \$s_axis_tready$mux ;
+  assign \$descriptors$add  = descriptors + { 1'h0, enters };
+  assign \$descriptors$sub  = \$descriptors$add  - { 1'h0, done };
+  assign \$strips_a_done$mux  = ends_inner_loop ? 8'h00 : strips_a_next;
+  assign \$strips_w_done$mux  = ends_outer_loop ? 8'h00 : strips_w_next;
+  assign \$row_held$mux  = tile_taken ? next_tile : next_row;
+  assign \$tile_held$mux  = tile_taken ? next_tile : tile;
+  assign \$column_held$and  = tile_taken & ends_inner_loop;
+  assign \$column_held$mux  = \$column_held$and  ? next_tile : column;
+  assign \$row_number$mux  = s_axis_tlast ? 4'h0 : next_number;
   always @(posedge clk)
     if (rst) strips_w_done <= 8'h00;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$35 ) strips_w_done <= \$19 ;
+    else if (\$strips_w_done$all ) strips_w_done <= \$strips_w_done$mux ;
   always @(posedge clk)
     if (rst) strips_a_done <= 8'h00;
-    else if (tile_taken) strips_a_done <= \$18 ;
+    else if (tile_taken) strips_a_done <= \$strips_a_done$mux ;
   always @(posedge clk)
     if (enters) descriptor_2 <= descriptor_1;
   always @(posedge clk)
@@ -187,20 +187,20 @@ module mxsafe_result_rows(
     if (enters) descriptor_0 <= { descriptor[205], descriptor[161:156], descriptor[135:120], descriptor[203:162] };
   always @(posedge clk)
     if (rst) descriptors <= 2'h0;
-    else descriptors <= \$17 ;
+    else descriptors <= \$descriptors$sub ;
   always @(posedge clk)
     if (rst) row_number <= 4'h0;
-    else if (row_taken) row_number <= \$24 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
-    if (row_taken) column_held <= \$23 ;
+    if (row_taken) column_held <= \$column_held$mux ;
   always @(posedge clk)
-    if (row_taken) tile_held <= \$21 ;
+    if (row_taken) tile_held <= \$tile_held$mux ;
   always @(posedge clk)
-    if (row_taken) row_held <= \$20 ;
+    if (row_taken) row_held <= \$row_held$mux ;
   always @(posedge clk)
     if (rst) begins <= 1'h1;
     else if (row_taken) begins <= done;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$35  = & { ends_inner_loop, tile_taken };
+  assign \$strips_w_done$all  = & { ends_inner_loop, tile_taken };
   assign result_address = row[11:0];
   assign result_data = s_axis_tdata;
   assign result_halves = 2'h3;

@@ -26,37 +26,37 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   fault,
   stop
 );
-  wire [2:0] \$1 ;
-  wire \$10 ;
-  wire [14:0] \$11 ;
-  wire [2:0] \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire [2:0] \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$29 ;
-  wire [3:0] \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire [4:0] \$4 ;
-  wire \$5 ;
-  wire [7:0] \$6 ;
-  wire [7:0] \$7 ;
-  wire [14:0] \$8 ;
-  wire [14:0] \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$53 ;
+  wire [2:0] \$descriptors$add ;
+  wire \$column_held$and ;
+  wire [14:0] \$column_held$mux ;
+  wire [2:0] \$row_number$mux ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$any ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not_3 ;
+  wire \$s_axis_tready$and_2 ;
+  wire \$s_axis_tready$mux ;
+  wire [2:0] \$descriptors$sub ;
+  wire \$s_axis_tready$and_3 ;
+  wire \$s_axis_tready$and_4 ;
+  wire \$s_axis_tready$not_4 ;
+  wire \$s_axis_tready$and_5 ;
+  wire \$done$and ;
+  wire [3:0] \$has_room$add ;
+  wire \$is_beyond$more ;
+  wire \$is_wanted$not ;
+  wire \$is_outside$more ;
+  wire \$fault$any ;
+  wire \$fault$not ;
+  wire \$fault$and ;
+  wire [4:0] \$has_room$sub ;
+  wire \$has_room$differ ;
+  wire [7:0] \$strips_a_done$mux ;
+  wire [7:0] \$strips_w_done$mux ;
+  wire [14:0] \$row_held$mux ;
+  wire [14:0] \$tile_held$mux ;
+  wire \$strips_w_done$all ;
   wire [14:0] base;
   reg begins;
   reg [1:0] changes;
@@ -146,16 +146,16 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   assign next_tile = base + { 1'h0, stride };
   assign next_row = row + 15'h0001;
   assign next_number = row_number + 3'h1;
-  assign \$30  = { 3'h0, row_number } >= oldest_settled[63:58];
-  assign is_beyond = ends_inner_loop & \$30 ;
-  assign \$31  = ~ is_beyond;
-  assign is_wanted = oldest_settled[64] & \$31 ;
-  assign \$32  = row >= 15'h0200;
-  assign is_outside = is_wanted & \$32 ;
-  assign \$33  = | changes;
-  assign \$34  = ~ \$33 ;
-  assign \$35  = s_axis_tvalid & \$34 ;
-  assign fault = \$35  & is_outside_settled;
+  assign \$is_beyond$more  = { 3'h0, row_number } >= oldest_settled[63:58];
+  assign is_beyond = ends_inner_loop & \$is_beyond$more ;
+  assign \$is_wanted$not  = ~ is_beyond;
+  assign is_wanted = oldest_settled[64] & \$is_wanted$not ;
+  assign \$is_outside$more  = row >= 15'h0200;
+  assign is_outside = is_wanted & \$is_outside$more ;
+  assign \$fault$any  = | changes;
+  assign \$fault$not  = ~ \$fault$any ;
+  assign \$fault$and  = s_axis_tvalid & \$fault$not ;
+  assign fault = \$fault$and  & is_outside_settled;
   assign result_valid = s_axis_tready & is_wanted_settled;
   always @(posedge clk)
     oldest_settled <= oldest;
@@ -163,29 +163,29 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
     is_outside_settled <= is_outside;
   always @(posedge clk)
     is_wanted_settled <= is_wanted;
-  assign \$1  = descriptors + { 2'h0, enters };
-  assign \$2  = \$1  - { 2'h0, done };
-  assign \$3  = { 1'h0, descriptors } + { 3'h0, enters };
-  assign \$4  = { 1'h0, \$3  } - { 4'h0, done };
-  assign \$5  = \$4  != 5'h05;
-  assign \$6  = ends_inner_loop ? 8'h00 : strips_a_next;
-  assign \$7  = ends_outer_loop ? 8'h00 : strips_w_next;
-  assign \$8  = tile_taken ? next_tile : next_row;
-  assign \$9  = tile_taken ? next_tile : tile;
-  assign \$10  = tile_taken & ends_inner_loop;
-  assign \$11  = \$10  ? next_tile : column;
-  assign \$12  = s_axis_tlast ? 3'h0 : next_number;
-  assign \$13  = ~ stop;
-  assign \$14  = | changes;
-  assign \$15  = ~ \$14 ;
-  assign \$16  = \$13  & \$15 ;
-  assign \$17  = ~ is_outside_settled;
-  assign \$18  = result_ready & \$17 ;
-  assign \$19  = is_wanted_settled ? \$18  : 1'h1;
-  assign \$20  = \$16  & \$19 ;
-  assign \$21  = s_axis_tvalid & \$20 ;
-  assign \$22  = ~ s_axis_tready;
-  assign \$23  = \$21  & \$22 ;
+  assign \$descriptors$add  = descriptors + { 2'h0, enters };
+  assign \$descriptors$sub  = \$descriptors$add  - { 2'h0, done };
+  assign \$has_room$add  = { 1'h0, descriptors } + { 3'h0, enters };
+  assign \$has_room$sub  = { 1'h0, \$has_room$add  } - { 4'h0, done };
+  assign \$has_room$differ  = \$has_room$sub  != 5'h05;
+  assign \$strips_a_done$mux  = ends_inner_loop ? 8'h00 : strips_a_next;
+  assign \$strips_w_done$mux  = ends_outer_loop ? 8'h00 : strips_w_next;
+  assign \$row_held$mux  = tile_taken ? next_tile : next_row;
+  assign \$tile_held$mux  = tile_taken ? next_tile : tile;
+  assign \$column_held$and  = tile_taken & ends_inner_loop;
+  assign \$column_held$mux  = \$column_held$and  ? next_tile : column;
+  assign \$row_number$mux  = s_axis_tlast ? 3'h0 : next_number;
+  assign \$s_axis_tready$not  = ~ stop;
+  assign \$s_axis_tready$any  = | changes;
+  assign \$s_axis_tready$not_2  = ~ \$s_axis_tready$any ;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not  & \$s_axis_tready$not_2 ;
+  assign \$s_axis_tready$not_3  = ~ is_outside_settled;
+  assign \$s_axis_tready$and_2  = result_ready & \$s_axis_tready$not_3 ;
+  assign \$s_axis_tready$mux  = is_wanted_settled ? \$s_axis_tready$and_2  : 1'h1;
+  assign \$s_axis_tready$and_3  = \$s_axis_tready$and  & \$s_axis_tready$mux ;
+  assign \$s_axis_tready$and_4  = s_axis_tvalid & \$s_axis_tready$and_3 ;
+  assign \$s_axis_tready$not_4  = ~ s_axis_tready;
+  assign \$s_axis_tready$and_5  = \$s_axis_tready$and_4  & \$s_axis_tready$not_4 ;
   assign row_taken = s_axis_tvalid & s_axis_tready;
   assign tile_taken = row_taken & s_axis_tlast;
   assign is_oldest[0] = descriptors == 3'h1;
@@ -207,34 +207,34 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   assign strips_w_next = strips_w_done + 8'h01;
   assign ends_inner_loop = strips_a_next == oldest_settled[49:42];
   assign ends_outer_loop = strips_w_next == oldest_settled[57:50];
-  assign \$29  = tile_taken & ends_inner_loop;
-  assign done = \$29  & ends_outer_loop;
+  assign \$done$and  = tile_taken & ends_inner_loop;
+  assign done = \$done$and  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest_settled[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest_settled[13:0] } : tile_held;
   always @(posedge clk)
     if (rst) s_axis_tready <= 1'h0;
-    else s_axis_tready <= \$23 ;
+    else s_axis_tready <= \$s_axis_tready$and_5 ;
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
-    else if (row_taken) row_number <= \$12 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
-    if (row_taken) column_held <= \$11 ;
+    if (row_taken) column_held <= \$column_held$mux ;
   always @(posedge clk)
-    if (row_taken) tile_held <= \$9 ;
+    if (row_taken) tile_held <= \$tile_held$mux ;
   always @(posedge clk)
-    if (row_taken) row_held <= \$8 ;
+    if (row_taken) row_held <= \$row_held$mux ;
   always @(posedge clk)
     if (rst) begins <= 1'h1;
     else if (row_taken) begins <= done;
   always @(posedge clk)
     if (rst) strips_w_done <= 8'h00;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$53 ) strips_w_done <= \$7 ;
+    else if (\$strips_w_done$all ) strips_w_done <= \$strips_w_done$mux ;
   always @(posedge clk)
     if (rst) strips_a_done <= 8'h00;
-    else if (tile_taken) strips_a_done <= \$6 ;
+    else if (tile_taken) strips_a_done <= \$strips_a_done$mux ;
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
-    else has_room <= \$5 ;
+    else has_room <= \$has_room$differ ;
   always @(posedge clk)
     if (enters) descriptor_4 <= descriptor_3;
   always @(posedge clk)
@@ -247,11 +247,11 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
     if (enters) descriptor_0 <= { descriptor[205], descriptor[161:156], descriptor[135:120], descriptor[203:162] };
   always @(posedge clk)
     if (rst) descriptors <= 3'h0;
-    else descriptors <= \$2 ;
+    else descriptors <= \$descriptors$sub ;
   always @(posedge clk)
     if (rst) changes <= 2'h0;
     else changes <= { done, changes[1] };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$53  = & { ends_inner_loop, tile_taken };
+  assign \$strips_w_done$all  = & { ends_inner_loop, tile_taken };
   assign result_address = row[8:0];
   assign result_data = s_axis_tdata;
   assign result_halves = 2'h3;

@@ -26,28 +26,28 @@ module mxsafe_result_rows_rows8_beats512_under_way4(
   fault,
   stop
 );
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire [2:0] \$17 ;
-  wire [2:0] \$18 ;
-  wire [7:0] \$19 ;
-  wire [7:0] \$20 ;
-  wire [14:0] \$21 ;
-  wire [14:0] \$22 ;
-  wire \$23 ;
-  wire [14:0] \$24 ;
-  wire [2:0] \$25 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$47 ;
+  wire \$result_valid$not ;
+  wire \$result_valid$and ;
+  wire \$result_valid$not_2 ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$mux ;
+  wire [2:0] \$descriptors$add ;
+  wire [2:0] \$descriptors$sub ;
+  wire [7:0] \$strips_a_done$mux ;
+  wire [7:0] \$strips_w_done$mux ;
+  wire [14:0] \$row_held$mux ;
+  wire [14:0] \$tile_held$mux ;
+  wire \$column_held$and ;
+  wire [14:0] \$column_held$mux ;
+  wire [2:0] \$row_number$mux ;
+  wire \$done$and ;
+  wire \$is_beyond$more ;
+  wire \$is_wanted$not ;
+  wire \$is_outside$more ;
+  wire \$result_valid$and_2 ;
+  wire \$strips_w_done$all ;
   wire [14:0] base;
   reg begins;
   input clk;
@@ -143,8 +143,8 @@ module mxsafe_result_rows_rows8_beats512_under_way4(
   assign strips_w_next = strips_w_done + 8'h01;
   assign ends_inner_loop = strips_a_next == oldest[49:42];
   assign ends_outer_loop = strips_w_next == oldest[57:50];
-  assign \$5  = tile_taken & ends_inner_loop;
-  assign done = \$5  & ends_outer_loop;
+  assign \$done$and  = tile_taken & ends_inner_loop;
+  assign done = \$done$and  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest[13:0] } : tile_held;
   assign row = begins ? { 1'h0, oldest[13:0] } : row_held;
@@ -153,62 +153,62 @@ module mxsafe_result_rows_rows8_beats512_under_way4(
   assign next_tile = base + { 1'h0, stride };
   assign next_row = row + 15'h0001;
   assign next_number = row_number + 3'h1;
-  assign \$6  = { 3'h0, row_number } >= oldest[63:58];
-  assign is_beyond = ends_inner_loop & \$6 ;
-  assign \$7  = ~ is_beyond;
-  assign is_wanted = oldest[64] & \$7 ;
-  assign \$8  = row >= 15'h0200;
-  assign is_outside = is_wanted & \$8 ;
+  assign \$is_beyond$more  = { 3'h0, row_number } >= oldest[63:58];
+  assign is_beyond = ends_inner_loop & \$is_beyond$more ;
+  assign \$is_wanted$not  = ~ is_beyond;
+  assign is_wanted = oldest[64] & \$is_wanted$not ;
+  assign \$is_outside$more  = row >= 15'h0200;
+  assign is_outside = is_wanted & \$is_outside$more ;
   assign fault = s_axis_tvalid & is_outside;
-  assign \$9  = s_axis_tvalid & is_wanted;
-  assign \$10  = ~ is_outside;
-  assign \$11  = \$9  & \$10 ;
-  assign \$12  = ~ stop;
-  assign result_valid = \$11  & \$12 ;
-  assign \$13  = ~ stop;
-  assign \$14  = ~ is_outside;
-  assign \$15  = result_ready & \$14 ;
-  assign \$16  = is_wanted ? \$15  : 1'h1;
-  assign s_axis_tready = \$13  & \$16 ;
-  assign \$17  = descriptors + { 2'h0, enters };
-  assign \$18  = \$17  - { 2'h0, done };
-  assign \$19  = ends_inner_loop ? 8'h00 : strips_a_next;
-  assign \$20  = ends_outer_loop ? 8'h00 : strips_w_next;
-  assign \$21  = tile_taken ? next_tile : next_row;
-  assign \$22  = tile_taken ? next_tile : tile;
-  assign \$23  = tile_taken & ends_inner_loop;
-  assign \$24  = \$23  ? next_tile : column;
-  assign \$25  = s_axis_tlast ? 3'h0 : next_number;
+  assign \$result_valid$and_2  = s_axis_tvalid & is_wanted;
+  assign \$result_valid$not  = ~ is_outside;
+  assign \$result_valid$and  = \$result_valid$and_2  & \$result_valid$not ;
+  assign \$result_valid$not_2  = ~ stop;
+  assign result_valid = \$result_valid$and  & \$result_valid$not_2 ;
+  assign \$s_axis_tready$not  = ~ stop;
+  assign \$s_axis_tready$not_2  = ~ is_outside;
+  assign \$s_axis_tready$and  = result_ready & \$s_axis_tready$not_2 ;
+  assign \$s_axis_tready$mux  = is_wanted ? \$s_axis_tready$and  : 1'h1;
+  assign s_axis_tready = \$s_axis_tready$not  & \$s_axis_tready$mux ;
+  assign \$descriptors$add  = descriptors + { 2'h0, enters };
+  assign \$descriptors$sub  = \$descriptors$add  - { 2'h0, done };
+  assign \$strips_a_done$mux  = ends_inner_loop ? 8'h00 : strips_a_next;
+  assign \$strips_w_done$mux  = ends_outer_loop ? 8'h00 : strips_w_next;
+  assign \$row_held$mux  = tile_taken ? next_tile : next_row;
+  assign \$tile_held$mux  = tile_taken ? next_tile : tile;
+  assign \$column_held$and  = tile_taken & ends_inner_loop;
+  assign \$column_held$mux  = \$column_held$and  ? next_tile : column;
+  assign \$row_number$mux  = s_axis_tlast ? 3'h0 : next_number;
   always @(posedge clk)
     if (enters) descriptor_1 <= descriptor_0;
   always @(posedge clk)
     if (enters) descriptor_0 <= { descriptor[205], descriptor[161:156], descriptor[135:120], descriptor[203:162] };
   always @(posedge clk)
     if (rst) descriptors <= 3'h0;
-    else descriptors <= \$18 ;
+    else descriptors <= \$descriptors$sub ;
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
-    else if (row_taken) row_number <= \$25 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
-    if (row_taken) column_held <= \$24 ;
+    if (row_taken) column_held <= \$column_held$mux ;
   always @(posedge clk)
-    if (row_taken) tile_held <= \$22 ;
+    if (row_taken) tile_held <= \$tile_held$mux ;
   always @(posedge clk)
-    if (row_taken) row_held <= \$21 ;
+    if (row_taken) row_held <= \$row_held$mux ;
   always @(posedge clk)
     if (rst) begins <= 1'h1;
     else if (row_taken) begins <= done;
   always @(posedge clk)
     if (rst) strips_w_done <= 8'h00;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$47 ) strips_w_done <= \$20 ;
+    else if (\$strips_w_done$all ) strips_w_done <= \$strips_w_done$mux ;
   always @(posedge clk)
     if (rst) strips_a_done <= 8'h00;
-    else if (tile_taken) strips_a_done <= \$19 ;
+    else if (tile_taken) strips_a_done <= \$strips_a_done$mux ;
   always @(posedge clk)
     if (enters) descriptor_3 <= descriptor_2;
   always @(posedge clk)
     if (enters) descriptor_2 <= descriptor_1;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$47  = & { ends_inner_loop, tile_taken };
+  assign \$strips_w_done$all  = & { ends_inner_loop, tile_taken };
   assign result_address = row[8:0];
   assign result_data = s_axis_tdata;
   assign result_halves = 2'h3;

@@ -19,20 +19,20 @@ module mxsafe_row_walk_address_bits15_stride_bits10(
 );
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [15:0] \$3 ;
-  wire [15:0] \$4 ;
+  wire [15:0] \$here$mux ;
+  wire [15:0] \$row$mux ;
   wire [14:0] distance;
   wire [15:0] following;
   wire [15:0] here;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$14 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$16 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$26 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$18 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$21 ;
-  wire [15:0] \$procmux$1_Y ;
-  wire [15:0] \$procmux$3_Y ;
-  wire [15:0] \$procmux$7_Y ;
+  wire \$row$differ ;
+  wire \$row$differ_2 ;
+  wire \$here$differ ;
+  wire \$row$all ;
+  wire \$row$all_2 ;
+  wire [15:0] \$row$mux_2 ;
+  wire [15:0] \$row$mux_3 ;
+  wire [15:0] \$here$mux_2 ;
   output [10:0] address;
   wire [10:0] address;
   input clk;
@@ -63,29 +63,29 @@ module mxsafe_row_walk_address_bits15_stride_bits10(
   assign following[15] = | total[16:15];
   assign outside = { here[15:11], address } >= 16'h0800;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$18 ) row[14:0] <= \$4 [14:0];
+    if (\$row$all ) row[14:0] <= \$row$mux [14:0];
   always @(posedge clk)
     if (start) row[15] <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$21 ) row[15] <= following[15];
-  reg [14:0] \$auto$ff.cc:266:slice$25 ;
+    else if (\$row$all_2 ) row[15] <= following[15];
+  reg [14:0] \$here$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$26 ) \$auto$ff.cc:266:slice$25  <= \$3 [14:0];
-  assign { here[14:11], address } = \$auto$ff.cc:266:slice$25 ;
-  reg \$auto$ff.cc:266:slice$28 ;
+    if (\$here$differ ) \$here$net  <= \$here$mux [14:0];
+  assign { here[14:11], address } = \$here$net ;
+  reg \$here$net_2 ;
   always @(posedge clk)
-    if (start) \$auto$ff.cc:266:slice$28  <= 1'h0;
-    else if (step) \$auto$ff.cc:266:slice$28  <= following[15];
-  assign here[15] = \$auto$ff.cc:266:slice$28 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$14  = { step, start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$16  = { ends_row, step, start } != 3'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$26  = { step, start } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$18  = & { \$auto$opt_dff.cc:194:make_patterns_logic$16 , \$auto$opt_dff.cc:194:make_patterns_logic$14  };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$21  = & { ends_row, step };
-  assign \$procmux$1_Y  = ends_row ? { following[15], total[14:0] } : { row[15], 15'hxxxx };
-  assign \$procmux$3_Y  = step ? \$procmux$1_Y  : { row[15], 15'hxxxx };
-  assign \$4  = start ? { 1'h0, origin } : \$procmux$3_Y ;
-  assign \$procmux$7_Y  = step ? { following[15], total[14:0] } : { here[15], 15'hxxxx };
-  assign \$3  = start ? { 1'h0, origin } : \$procmux$7_Y ;
+    if (start) \$here$net_2  <= 1'h0;
+    else if (step) \$here$net_2  <= following[15];
+  assign here[15] = \$here$net_2 ;
+  assign \$row$differ  = { step, start } != 2'h0;
+  assign \$row$differ_2  = { ends_row, step, start } != 3'h2;
+  assign \$here$differ  = { step, start } != 2'h0;
+  assign \$row$all  = & { \$row$differ_2 , \$row$differ  };
+  assign \$row$all_2  = & { ends_row, step };
+  assign \$row$mux_2  = ends_row ? { following[15], total[14:0] } : { row[15], 15'hxxxx };
+  assign \$row$mux_3  = step ? \$row$mux_2  : { row[15], 15'hxxxx };
+  assign \$row$mux  = start ? { 1'h0, origin } : \$row$mux_3 ;
+  assign \$here$mux_2  = step ? { following[15], total[14:0] } : { here[15], 15'hxxxx };
+  assign \$here$mux  = start ? { 1'h0, origin } : \$here$mux_2 ;
   assign distance[14:10] = 5'h00;
   assign following[14:0] = total[14:0];
   assign here[10:0] = address;

@@ -17,22 +17,22 @@ module mxsafe_row_walk_depth512_later(
   address,
   outside
 );
-  wire \$2 ;
+  wire \$outside$more ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [14:0] \$3 ;
-  wire [14:0] \$4 ;
+  wire [14:0] \$here$mux ;
+  wire [14:0] \$row$mux ;
   wire [14:0] following;
   wire [14:0] here;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$17 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$19 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$29 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$21 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$24 ;
-  wire [14:0] \$procmux$3_Y ;
-  wire [14:0] \$procmux$5_Y ;
-  wire [14:0] \$procmux$9_Y ;
+  wire \$row$differ ;
+  wire \$row$differ_2 ;
+  wire \$here$differ ;
+  wire \$row$all ;
+  wire \$row$all_2 ;
+  wire [14:0] \$row$mux_2 ;
+  wire [14:0] \$row$mux_3 ;
+  wire [14:0] \$here$mux_2 ;
   output [8:0] address;
   wire [8:0] address;
   input clk;
@@ -55,38 +55,38 @@ module mxsafe_row_walk_depth512_later(
   input [13:0] stride;
   wire [13:0] stride;
   wire [15:0] total;
-  assign \$2  = { here[14:9], address } >= 15'h0200;
+  assign \$outside$more  = { here[14:9], address } >= 15'h0200;
   assign from_here = ends_row ? row : { here[14:9], address };
   assign distance = ends_row ? stride : 14'h0001;
   assign total = { 1'h0, from_here } + { 2'h0, distance };
   assign following[14] = | total[15:14];
   always @(posedge clk)
     if (rst) outside <= 1'h0;
-    else outside <= \$2 ;
+    else outside <= \$outside$more ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$21 ) row[13:0] <= \$4 [13:0];
+    if (\$row$all ) row[13:0] <= \$row$mux [13:0];
   always @(posedge clk)
     if (start) row[14] <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$24 ) row[14] <= following[14];
-  reg [13:0] \$auto$ff.cc:266:slice$28 ;
+    else if (\$row$all_2 ) row[14] <= following[14];
+  reg [13:0] \$here$net ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$29 ) \$auto$ff.cc:266:slice$28  <= \$3 [13:0];
-  assign { here[13:9], address } = \$auto$ff.cc:266:slice$28 ;
-  reg \$auto$ff.cc:266:slice$31 ;
+    if (\$here$differ ) \$here$net  <= \$here$mux [13:0];
+  assign { here[13:9], address } = \$here$net ;
+  reg \$here$net_2 ;
   always @(posedge clk)
-    if (start) \$auto$ff.cc:266:slice$31  <= 1'h0;
-    else if (step) \$auto$ff.cc:266:slice$31  <= following[14];
-  assign here[14] = \$auto$ff.cc:266:slice$31 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$17  = { step, start } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$19  = { ends_row, step, start } != 3'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$29  = { step, start } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$21  = & { \$auto$opt_dff.cc:194:make_patterns_logic$19 , \$auto$opt_dff.cc:194:make_patterns_logic$17  };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$24  = & { ends_row, step };
-  assign \$3  = start ? { 1'h0, origin } : \$procmux$9_Y ;
-  assign \$procmux$3_Y  = ends_row ? { following[14], total[13:0] } : { row[14], 14'hxxxx };
-  assign \$procmux$5_Y  = step ? \$procmux$3_Y  : { row[14], 14'hxxxx };
-  assign \$4  = start ? { 1'h0, origin } : \$procmux$5_Y ;
-  assign \$procmux$9_Y  = step ? { following[14], total[13:0] } : { here[14], 14'hxxxx };
+    if (start) \$here$net_2  <= 1'h0;
+    else if (step) \$here$net_2  <= following[14];
+  assign here[14] = \$here$net_2 ;
+  assign \$row$differ  = { step, start } != 2'h0;
+  assign \$row$differ_2  = { ends_row, step, start } != 3'h2;
+  assign \$here$differ  = { step, start } != 2'h0;
+  assign \$row$all  = & { \$row$differ_2 , \$row$differ  };
+  assign \$row$all_2  = & { ends_row, step };
+  assign \$here$mux  = start ? { 1'h0, origin } : \$here$mux_2 ;
+  assign \$row$mux_2  = ends_row ? { following[14], total[13:0] } : { row[14], 14'hxxxx };
+  assign \$row$mux_3  = step ? \$row$mux_2  : { row[14], 14'hxxxx };
+  assign \$row$mux  = start ? { 1'h0, origin } : \$row$mux_3 ;
+  assign \$here$mux_2  = step ? { following[14], total[13:0] } : { here[14], 14'hxxxx };
   assign following[13:0] = total[13:0];
   assign here[8:0] = address;
 endmodule

@@ -20,15 +20,15 @@ module mxsafe_second_operand(
   m_axis_tvalid,
   m_axis_tready
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire [12:0] \$5 ;
-  wire \$6 ;
-  wire [12:0] \$7 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$21 ;
-  wire [12:0] \$procmux$11_Y ;
+  wire \$number_is_free$not ;
+  wire \$ends_beat$all ;
+  wire \$ends_beat$not ;
+  wire \$ends_beat$mux ;
+  wire [12:0] \$operands_left$mux ;
+  wire \$number_is_held$and ;
+  wire [12:0] \$operands_left$mux_2 ;
+  wire \$operands_left$differ ;
+  wire [12:0] \$operands_left$mux_3 ;
   input [12:0] beats;
   wire [12:0] beats;
   input clk;
@@ -81,15 +81,15 @@ module mxsafe_second_operand(
   wire s_axis_tvalid;
   input start;
   wire start;
-  assign \$1  = ~ number_is_held;
-  assign number_is_free = \$1  | m_axis_tready;
+  assign \$number_is_free$not  = ~ number_is_held;
+  assign number_is_free = \$number_is_free$not  | m_axis_tready;
   assign moves = numbers ? number_is_free : m_axis_tready;
   assign operand_moves = s_axis_tvalid & moves;
   assign ends_row = operands_left == 13'h0001;
-  assign \$2  = & lane;
-  assign \$3  = ~ constant;
-  assign \$4  = numbers ? \$2  : \$3 ;
-  assign ends_beat = ends_row | \$4 ;
+  assign \$ends_beat$all  = & lane;
+  assign \$ends_beat$not  = ~ constant;
+  assign \$ends_beat$mux  = numbers ? \$ends_beat$all  : \$ends_beat$not ;
+  assign ends_beat = ends_row | \$ends_beat$mux ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 4'h1;
   assign lane_after = ends_row ? 4'h0 : next_lane;
@@ -111,21 +111,21 @@ module mxsafe_second_operand(
   assign first = numbers ? number : s_axis_tdata[31:0];
   assign s_axis_tready = moves & ends_beat;
   assign m_axis_tvalid = numbers ? number_is_held : s_axis_tvalid;
-  assign \$5  = ends_row ? beats : left_less_1;
-  assign \$6  = operand_moves & numbers;
+  assign \$operands_left$mux  = ends_row ? beats : left_less_1;
+  assign \$number_is_held$and  = operand_moves & numbers;
   always @(posedge clk)
     if (operand_moves) number <= of_lane;
   always @(posedge clk)
     if (rst) number_is_held <= 1'h0;
-    else if (number_is_free) number_is_held <= \$6 ;
+    else if (number_is_free) number_is_held <= \$number_is_held$and ;
   always @(posedge clk)
     if (start) lane <= 4'h0;
     else if (operand_moves) lane <= lane_after;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$21 ) operands_left <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$21  = { start, operand_moves } != 2'h0;
-  assign \$procmux$11_Y  = operand_moves ? \$5  : 13'hxxxx;
-  assign \$7  = start ? beats : \$procmux$11_Y ;
+    if (\$operands_left$differ ) operands_left <= \$operands_left$mux_2 ;
+  assign \$operands_left$differ  = { start, operand_moves } != 2'h0;
+  assign \$operands_left$mux_3  = operand_moves ? \$operands_left$mux  : 13'hxxxx;
+  assign \$operands_left$mux_2  = start ? beats : \$operands_left$mux_3 ;
   assign m_axis_tdata = { s_axis_tdata[511:32], first };
 endmodule
 `default_nettype wire

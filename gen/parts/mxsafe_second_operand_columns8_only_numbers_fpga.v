@@ -18,17 +18,17 @@ module mxsafe_second_operand_columns8_only_numbers_fpga(
   m_axis_tvalid,
   m_axis_tready
 );
-  wire \$1 ;
-  wire \$10 ;
-  wire [12:0] \$12 ;
-  wire \$2 ;
-  wire [12:0] \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$24 ;
-  wire [12:0] \$procmux$13_Y ;
+  wire \$moves$not ;
+  wire \$ends_row$mux ;
+  wire [12:0] \$operands_left$mux ;
+  wire \$ends_beat$all ;
+  wire [12:0] \$operands_left$mux_2 ;
+  wire \$ends_row$or ;
+  wire \$ends_row$or_2 ;
+  wire \$ends_row$equal ;
+  wire \$ends_row$equal_2 ;
+  wire \$operands_left$differ ;
+  wire [12:0] \$operands_left$mux_3 ;
   input [12:0] beats;
   wire [12:0] beats;
   input clk;
@@ -65,11 +65,11 @@ module mxsafe_second_operand_columns8_only_numbers_fpga(
   wire s_axis_tvalid;
   input start;
   wire start;
-  assign \$1  = ~ m_axis_tvalid;
-  assign moves = \$1  | m_axis_tready;
+  assign \$moves$not  = ~ m_axis_tvalid;
+  assign moves = \$moves$not  | m_axis_tready;
   assign operand_moves = s_axis_tvalid & moves;
-  assign \$2  = & lane;
-  assign ends_beat = ends_row | \$2 ;
+  assign \$ends_beat$all  = & lane;
+  assign ends_beat = ends_row | \$ends_beat$all ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 3'h1;
   assign lane_after = ends_row ? 3'h0 : next_lane;
@@ -81,26 +81,26 @@ module mxsafe_second_operand_columns8_only_numbers_fpga(
   assign of_lane_high = lane[1] ? of_lane_high_high : of_lane_high_low;
   assign of_lane = lane[2] ? of_lane_high : of_lane_low;
   assign s_axis_tready = moves & ends_beat;
-  assign \$5  = ends_row ? beats : left_less_1;
-  assign \$6  = start | operand_moves;
-  assign \$7  = start | ends_row;
-  assign \$8  = beats == 13'h0001;
-  assign \$9  = operands_left == 13'h0002;
-  assign \$10  = \$7  ? \$8  : \$9 ;
+  assign \$operands_left$mux_2  = ends_row ? beats : left_less_1;
+  assign \$ends_row$or  = start | operand_moves;
+  assign \$ends_row$or_2  = start | ends_row;
+  assign \$ends_row$equal  = beats == 13'h0001;
+  assign \$ends_row$equal_2  = operands_left == 13'h0002;
+  assign \$ends_row$mux  = \$ends_row$or_2  ? \$ends_row$equal  : \$ends_row$equal_2 ;
   always @(posedge clk)
     if (operand_moves) m_axis_tdata <= of_lane;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= operand_moves;
   always @(posedge clk)
-    if (\$6 ) ends_row <= \$10 ;
+    if (\$ends_row$or ) ends_row <= \$ends_row$mux ;
   always @(posedge clk)
     if (start) lane <= 3'h0;
     else if (operand_moves) lane <= lane_after;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$24 ) operands_left <= \$12 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$24  = { start, operand_moves } != 2'h0;
-  assign \$procmux$13_Y  = operand_moves ? \$5  : 13'hxxxx;
-  assign \$12  = start ? beats : \$procmux$13_Y ;
+    if (\$operands_left$differ ) operands_left <= \$operands_left$mux ;
+  assign \$operands_left$differ  = { start, operand_moves } != 2'h0;
+  assign \$operands_left$mux_3  = operand_moves ? \$operands_left$mux_2  : 13'hxxxx;
+  assign \$operands_left$mux  = start ? beats : \$operands_left$mux_3 ;
 endmodule
 `default_nettype wire

@@ -18,12 +18,12 @@ module mxsafe_second_operand_only_numbers(
   m_axis_tvalid,
   m_axis_tready
 );
-  wire \$1 ;
-  wire \$2 ;
-  wire [12:0] \$5 ;
-  wire [12:0] \$7 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$21 ;
-  wire [12:0] \$procmux$11_Y ;
+  wire \$moves$not ;
+  wire \$ends_beat$all ;
+  wire [12:0] \$operands_left$mux ;
+  wire [12:0] \$operands_left$mux_2 ;
+  wire \$operands_left$differ ;
+  wire [12:0] \$operands_left$mux_3 ;
   input [12:0] beats;
   wire [12:0] beats;
   input clk;
@@ -68,12 +68,12 @@ module mxsafe_second_operand_only_numbers(
   wire s_axis_tvalid;
   input start;
   wire start;
-  assign \$1  = ~ m_axis_tvalid;
-  assign moves = \$1  | m_axis_tready;
+  assign \$moves$not  = ~ m_axis_tvalid;
+  assign moves = \$moves$not  | m_axis_tready;
   assign operand_moves = s_axis_tvalid & moves;
   assign ends_row = operands_left == 13'h0001;
-  assign \$2  = & lane;
-  assign ends_beat = ends_row | \$2 ;
+  assign \$ends_beat$all  = & lane;
+  assign ends_beat = ends_row | \$ends_beat$all ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 4'h1;
   assign lane_after = ends_row ? 4'h0 : next_lane;
@@ -93,7 +93,7 @@ module mxsafe_second_operand_only_numbers(
   assign of_lane_high = lane[2] ? of_lane_high_high : of_lane_high_low;
   assign of_lane = lane[3] ? of_lane_high : of_lane_low;
   assign s_axis_tready = moves & ends_beat;
-  assign \$5  = ends_row ? beats : left_less_1;
+  assign \$operands_left$mux  = ends_row ? beats : left_less_1;
   always @(posedge clk)
     if (operand_moves) m_axis_tdata <= of_lane;
   always @(posedge clk)
@@ -103,9 +103,9 @@ module mxsafe_second_operand_only_numbers(
     if (start) lane <= 4'h0;
     else if (operand_moves) lane <= lane_after;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$21 ) operands_left <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$21  = { start, operand_moves } != 2'h0;
-  assign \$procmux$11_Y  = operand_moves ? \$5  : 13'hxxxx;
-  assign \$7  = start ? beats : \$procmux$11_Y ;
+    if (\$operands_left$differ ) operands_left <= \$operands_left$mux_2 ;
+  assign \$operands_left$differ  = { start, operand_moves } != 2'h0;
+  assign \$operands_left$mux_3  = operand_moves ? \$operands_left$mux  : 13'hxxxx;
+  assign \$operands_left$mux_2  = start ? beats : \$operands_left$mux_3 ;
 endmodule
 `default_nettype wire

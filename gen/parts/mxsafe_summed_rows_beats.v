@@ -63,7 +63,7 @@ module mxsafe_summed_rows_beats(
   wire unused_6;
   wire unused_13;
   wire unused_12;
-  wire [8:0] \$5 ;
+  wire [8:0] \$beats_in_row$mux ;
   wire unused_11;
   wire unused_10;
   wire unused_17;
@@ -132,10 +132,10 @@ module mxsafe_summed_rows_beats(
   assign pair_is_offered = s_axis_tvalid & is_stored;
   assign s_axis_tready = products_0_s_axis_tready & is_stored;
   assign replay_s_axis_tvalid = s_axis_tvalid & products_0_s_axis_tready;
-  assign \$5  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
+  assign \$beats_in_row$mux  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
-    else if (beat_taken) beats_in_row <= \$5 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   mxsafe_row_dot_lanes1_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),

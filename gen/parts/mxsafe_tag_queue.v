@@ -15,9 +15,9 @@ module mxsafe_tag_queue(
   empty,
   full
 );
-  wire [5:0] \$1 ;
-  wire [5:0] \$2 ;
-  wire \$3 ;
+  wire [5:0] \$tags_held$add ;
+  wire [5:0] \$tags_held$sub ;
+  wire \$empty$any ;
   input clk;
   wire clk;
   output empty;
@@ -98,8 +98,8 @@ module mxsafe_tag_queue(
   reg tag_8;
   reg tag_9;
   reg [5:0] tags_held;
-  assign \$1  = tags_held + { 5'h00, push };
-  assign \$2  = \$1  - { 5'h00, pop };
+  assign \$tags_held$add  = tags_held + { 5'h00, push };
+  assign \$tags_held$sub  = \$tags_held$add  - { 5'h00, pop };
   assign oldest_at = tags_held[4:0] - 5'h01;
   assign oldest_tag_low_low_low_low = oldest_at[0] ? tag_1 : tag_0;
   assign oldest_tag_low_low_low_high = oldest_at[0] ? tag_3 : tag_2;
@@ -132,8 +132,8 @@ module mxsafe_tag_queue(
   assign oldest_tag_high_high = oldest_at[2] ? oldest_tag_high_high_high : oldest_tag_high_high_low;
   assign oldest_tag_high = oldest_at[3] ? oldest_tag_high_high : oldest_tag_high_low;
   assign oldest = oldest_at[4] ? oldest_tag_high : oldest_tag_low;
-  assign \$3  = | tags_held;
-  assign empty = ~ \$3 ;
+  assign \$empty$any  = | tags_held;
+  assign empty = ~ \$empty$any ;
   always @(posedge clk)
     if (push) tag_11 <= tag_10;
   always @(posedge clk)
@@ -160,7 +160,7 @@ module mxsafe_tag_queue(
     if (push) tag_0 <= tag;
   always @(posedge clk)
     if (rst) tags_held <= 6'h00;
-    else tags_held <= \$2 ;
+    else tags_held <= \$tags_held$sub ;
   always @(posedge clk)
     if (push) tag_31 <= tag_30;
   always @(posedge clk)

@@ -32,28 +32,28 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire [1:0] \$13 ;
-  wire [14:0] \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire [12:0] \$17 ;
-  wire [12:0] \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire [12:0] \$20 ;
-  wire \$21 ;
-  wire [12:0] \$23 ;
-  wire \$3 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$6 ;
-  wire [12:0] \$procmux$1_Y ;
+  wire \$slice_functions__tready$and ;
+  wire \$slice_functions__tready$or ;
+  wire \$slice_functions__tready$and_2 ;
+  wire [1:0] \$arithmetic_s_axis_tuser$sub ;
+  wire [14:0] \$length$add ;
+  wire \$length$less ;
+  wire \$length$and ;
+  wire [12:0] \$length$add_2 ;
+  wire [12:0] \$length$mux ;
+  wire \$length$more ;
+  wire \$s_axis_tready$and ;
+  wire [12:0] \$length$mux_2 ;
+  wire \$reduced_1_wanted$or ;
+  wire [12:0] \$length$mux_3 ;
+  wire \$s_axis_tready$and_2 ;
+  wire \$slice_operated__tready$and ;
+  wire \$slice_operated__tready$and_2 ;
+  wire \$row_enters$and ;
+  wire \$reduced_passes$any ;
+  wire \$slice_functions__tready$and_3 ;
+  wire \$length$differ ;
+  wire [12:0] \$length$mux_4 ;
   wire [31:0] arithmetic_m_axis_tdata;
   wire arithmetic_m_axis_tlast;
   wire arithmetic_m_axis_tready;
@@ -159,9 +159,9 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign operates = | controls[2:0];
   assign operated_passes = ~ operated_0_wanted;
   assign arithmetic_s_axis_tvalid = s_axis_tvalid & operated_0_wanted;
-  assign \$2  = operated_passes & arithmetic_m_axis_tready;
-  assign \$3  = operated_0_wanted & arithmetic_s_axis_tready;
-  assign s_axis_tready = \$2  | \$3 ;
+  assign \$s_axis_tready$and  = operated_passes & arithmetic_m_axis_tready;
+  assign \$s_axis_tready$and_2  = operated_0_wanted & arithmetic_s_axis_tready;
+  assign s_axis_tready = \$s_axis_tready$and  | \$s_axis_tready$and_2 ;
   assign operated_beat = operated_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, arithmetic_m_axis_tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
   assign has_function = | controls[7:4];
   assign function_code_low_low_high = controls[4] ? 2'h1 : 2'h0;
@@ -171,41 +171,41 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign function_code_low = controls[6] ? function_code_low_high : function_code_low_low;
   assign functions_passes = ~ functions_0_wanted;
   assign function_s_axis_tvalid = slice_operated__tvalid & functions_0_wanted;
-  assign \$5  = functions_passes & function_m_axis_tready;
-  assign \$6  = functions_0_wanted & function_s_axis_tready;
-  assign slice_operated__tready = \$5  | \$6 ;
+  assign \$slice_operated__tready$and  = functions_passes & function_m_axis_tready;
+  assign \$slice_operated__tready$and_2  = functions_0_wanted & function_s_axis_tready;
+  assign slice_operated__tready = \$slice_operated__tready$and  | \$slice_operated__tready$and_2 ;
   assign functions_beat = functions_0_wanted ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : { function_s_axis_tdata, function_s_axis_tlast, slice_operated__tvalid };
   assign is_softmax = controls[9:8] == 2'h1;
   assign is_layer_norm = controls[9:8] == 2'h2;
   assign is_rms_norm = controls[9:8] == 2'h3;
-  assign \$7  = softmax_s_axis_tvalid & softmax_s_axis_tready;
-  assign row_enters = \$7  & normalise_s_axis_tlast;
+  assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
+  assign row_enters = \$row_enters$and  & normalise_s_axis_tlast;
   assign length_grown = { 1'h0, length } + 14'h0001;
-  assign \$8  = | { reduced_1_wanted, reduced_0_wanted };
-  assign reduced_passes = ~ \$8 ;
+  assign \$reduced_passes$any  = | { reduced_1_wanted, reduced_0_wanted };
+  assign reduced_passes = ~ \$reduced_passes$any ;
   assign softmax_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
   assign normalise_s_axis_tvalid = slice_functions__tvalid & reduced_1_wanted;
-  assign \$9  = reduced_passes & normalise_m_axis_tready;
-  assign \$10  = reduced_0_wanted & softmax_s_axis_tready;
-  assign \$11  = \$9  | \$10 ;
-  assign \$12  = reduced_1_wanted & normalise_s_axis_tready;
-  assign slice_functions__tready = \$11  | \$12 ;
-  assign reduced_beat_0 = \$8  ? 34'h000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
+  assign \$slice_functions__tready$and_3  = reduced_passes & normalise_m_axis_tready;
+  assign \$slice_functions__tready$and  = reduced_0_wanted & softmax_s_axis_tready;
+  assign \$slice_functions__tready$or  = \$slice_functions__tready$and_3  | \$slice_functions__tready$and ;
+  assign \$slice_functions__tready$and_2  = reduced_1_wanted & normalise_s_axis_tready;
+  assign slice_functions__tready = \$slice_functions__tready$or  | \$slice_functions__tready$and_2 ;
+  assign reduced_beat_0 = \$reduced_passes$any  ? 34'h000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
   assign reduced_beat_1 = reduced_0_wanted ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 34'h000000000;
   assign reduced_beat_2 = reduced_1_wanted ? { normalise_m_axis_tdata, normalise_m_axis_tlast, normalise_m_axis_tvalid } : 34'h000000000;
   assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
   assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
-  assign \$13  = controls[1:0] - 2'h1;
-  assign \$14  = { 1'h0, controls[24:11] } + 15'h0001;
-  assign \$15  = \$14  < 15'h1000;
-  assign \$16  = controls[10] & \$15 ;
-  assign \$17  = controls[23:11] + 13'h0001;
-  assign \$18  = \$16  ? \$17  : 13'h1000;
-  assign \$19  = length_grown > 14'h1000;
-  assign \$20  = \$19  ? 13'h1000 : length_grown[12:0];
-  assign \$21  = is_layer_norm | is_rms_norm;
+  assign \$arithmetic_s_axis_tuser$sub  = controls[1:0] - 2'h1;
+  assign \$length$add  = { 1'h0, controls[24:11] } + 15'h0001;
+  assign \$length$less  = \$length$add  < 15'h1000;
+  assign \$length$and  = controls[10] & \$length$less ;
+  assign \$length$add_2  = controls[23:11] + 13'h0001;
+  assign \$length$mux  = \$length$and  ? \$length$add_2  : 13'h1000;
+  assign \$length$more  = length_grown > 14'h1000;
+  assign \$length$mux_2  = \$length$more  ? 13'h1000 : length_grown[12:0];
+  assign \$reduced_1_wanted$or  = is_layer_norm | is_rms_norm;
   always @(posedge clk)
-    arithmetic_s_axis_tuser <= { controls[56:25], controls[3], \$13  };
+    arithmetic_s_axis_tuser <= { controls[56:25], controls[3], \$arithmetic_s_axis_tuser$sub  };
   always @(posedge clk)
     operated_0_wanted <= operates;
   always @(posedge clk)
@@ -213,15 +213,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   always @(posedge clk)
     reduced_0_wanted <= is_softmax;
   always @(posedge clk)
-    reduced_1_wanted <= \$21 ;
+    reduced_1_wanted <= \$reduced_1_wanted$or ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$6 ) length <= \$23 ;
+    if (\$length$differ ) length <= \$length$mux_3 ;
   always @(posedge clk)
     if (controls[7]) function_held <= 2'h0;
     else function_held <= function_code_low;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$6  = { start, row_enters } != 2'h0;
-  assign \$procmux$1_Y  = row_enters ? \$20  : 13'hxxxx;
-  assign \$23  = start ? \$18  : \$procmux$1_Y ;
+  assign \$length$differ  = { start, row_enters } != 2'h0;
+  assign \$length$mux_4  = row_enters ? \$length$mux_2  : 13'hxxxx;
+  assign \$length$mux_3  = start ? \$length$mux  : \$length$mux_4 ;
   mxsafe_vector_add_multiply_axpy_scale_371be145 arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),

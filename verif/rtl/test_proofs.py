@@ -36,14 +36,14 @@ WRONG = {
     ),
     "valid waits for ready": (
         "activation_stream_width8",
-        "assign lanes_en = \\$1  | m_axis_tready;",
+        "assign lanes_en = \\$lanes_en$not  | m_axis_tready;",
         "assign lanes_en = m_axis_tready;",
         "at_another_time|waits_for_ready",
     ),
     "a beat is lost": (
         "register_slice_bits32",
-        "assign fills = \\$2  & \\$3 ;",
-        "assign fills = \\$2  & arrives;",
+        "assign fills = \\$fills$and  & \\$fills$or ;",
+        "assign fills = \\$fills$and  & arrives;",
         "another_beat|waits_for_ready|beat_made|more_than_two",
     ),
     "a beat is made": (

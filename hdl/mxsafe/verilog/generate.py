@@ -29,6 +29,7 @@ from mxsafe.verilog.manifest import (
     summary,
 )
 from mxsafe.verilog.names import PARTS, PREFIX, part_name, renamed, require_prefix
+from mxsafe.verilog.nets import with_names
 from mxsafe.verilog.readme import README, readme
 from mxsafe.verilog.unread import without_unread
 
@@ -173,7 +174,8 @@ def generate(
     outputs = {unit: _outputs(entries[name]) for unit, name in names.items()}
     files = {}
     for unit, module in modules.items():
-        text = without_unread(texts[unit], {part: outputs[part] for part in module.inside})
+        needed = {part: outputs[part] for part in module.inside}
+        text = with_names(without_unread(texts[unit], needed))
         if isinstance(module.unit, DspMultiplier):
             text = either(module.unit, text)
         head = _header(module.unit, names[unit], module.inside)

@@ -39,12 +39,12 @@ WRONG = {
         "assign window_is_open = ~ beats_under_way[7]",
         "assign window_is_open = ~ tags_full",
     ),
-    "clients forgotten": ("assign \\$4  = ~ tags_full", "assign \\$4  = ~ stop"),
+    "clients forgotten": ("may_ask$not  = ~ tags_full", "may_ask$not  = ~ stop"),
     "a beat for a burst": (
-        "beats_under_way + { 2'h0, \\$13  }",
+        "beats_under_way + { 2'h0, \\$beats_under_way$mux  }",
         "beats_under_way + { 1'h0, burst_asked }",
     ),
-    "asks though stopped": ("assign \\$6  = ~ stop", "assign \\$6  = 1'h1"),
+    "asks though stopped": ("may_ask$not_2  = ~ stop", "may_ask$not_2  = 1'h1"),
 }
 
 

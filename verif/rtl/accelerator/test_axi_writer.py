@@ -43,10 +43,10 @@ _COUNTS = """
     end
 """
 WRONG = {
-    "more bursts than are remembered": ("assign \\$3  = ~ tags_full", "assign \\$3  = 1'h1"),
-    "a beat too many": ("assign burst_ends = ~ \\$9", "assign burst_ends = m_axi_wlast & ~ \\$9"),
-    "writes though stopped": ("beat_writes <= \\$16", "beat_writes <= 1'h1"),
-    "begins though stopped": ("assign \\$5  = ~ stop", "assign \\$5  = 1'h1"),
+    "more bursts than are remembered": ("may_begin$not  = ~ tags_full", "may_begin$not  = 1'h1"),
+    "a beat too many": ("assign burst_ends = ~ ", "assign burst_ends = m_axi_wlast & ~ "),
+    "writes though stopped": ("beat_writes <= \\$beat_writes$not ", "beat_writes <= 1'h1"),
+    "begins though stopped": ("may_begin$not_2  = ~ stop", "may_begin$not_2  = 1'h1"),
 }
 
 

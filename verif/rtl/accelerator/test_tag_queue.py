@@ -46,7 +46,7 @@ endmodule
 WRONG = {
     "tags in another order": ("if (push) tag_2 <= tag_1", "if (push) tag_2 <= tag_0"),
     "half of the tags": ("oldest_at[1] ? oldest_tag_high : oldest_tag_low", "oldest_tag_low"),
-    "both at once": ("\\$1  - pop", "\\$1  - (pop & ~push)"),
+    "both at once": ("- { 2'h0, pop }", "- { 2'h0, pop & ~push }"),
     "full too early": ("assign full = tags_held[2]", "assign full = &tags_held[1:0]"),
 }
 

@@ -35,6 +35,7 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.readme": "takes a manifest that is being written",
     "mxsafe.verilog.narrow": "takes parts of a design that is being built",
     "mxsafe.verilog.unread": "takes parts of a design that is being built",
+    "mxsafe.verilog.nets": "takes parts of a design that is being built",
     "mxsafe.verilog.netlist": "takes parts of a design that is being built",
     "mxsafe.verilog.rtlil": "takes parts of a design that is being built",
     "mxsafe.verilog.yosys": "drives other people's tools and reads what they write",
