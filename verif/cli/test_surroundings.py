@@ -170,6 +170,32 @@ def test_the_input_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (["quantize", "x.npy", "new.npz"], "new.npz"),
+        (["dequantize", "q.npz", "new.npy"], "new.npy"),
+        (["run", "program.bin", "memory.bin", "--out", "new.bin"], "new.bin"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_file_that_exists_is_kept(
+    words: list[str], out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.ones((2, 64), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    mx.save(tmp_path / "q.npz", mx.quantize(x))
+    (tmp_path / "program.bin").write_bytes(b"")
+    (tmp_path / "memory.bin").write_bytes(bytes(32))
+    (tmp_path / out).write_bytes(b"kept")
+    assert run_in(tmp_path, *words) == 1
+    message = f"mxsafe: cannot write to {out}: it exists; --force overwrites it\n"
+    assert capsys.readouterr() == ("", message)
+    assert (tmp_path / out).read_bytes() == b"kept"
+    assert run_in(tmp_path, *words, "--force") == 0
+    assert (tmp_path / out).read_bytes() != b"kept"
+
+
 def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
     def mode(path: Path) -> int:
         return stat.S_IMODE(path.stat().st_mode)

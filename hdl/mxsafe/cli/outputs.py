@@ -4,6 +4,7 @@ import importlib.util
 import io
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 from mxsafe.cli.arguments import UsageError, UserError
 
 __all__ = [
+    "add_force",
     "require_folder",
     "require_matplotlib",
+    "require_new_file",
     "require_other_file",
     "standard_output",
     "write_file",
@@ -50,6 +53,21 @@ def standard_output() -> Iterator[None]:
         if isinstance(error, BrokenPipeError):
             raise
         raise UserError(f"cannot write to standard output: {error.strerror or error}") from None
+
+
+def add_force(parser: ArgumentParser) -> None:
+    """Add ``--force``, with which `require_new_file` lets a file be overwritten."""
+    parser.add_argument("--force", action="store_true", help="overwrite a file that exists")
+
+
+def require_new_file(path: Path, *, force: bool) -> None:
+    """Raise UserError if there is a file already, unless it may be overwritten."""
+    try:
+        exists = path.is_file()
+    except OSError:
+        return  # what writes it says why it cannot
+    if exists and not force:
+        raise UserError(f"cannot write to {path}: it exists; --force overwrites it")
 
 
 def require_other_file(path: Path, source: Path) -> None:

@@ -11,7 +11,7 @@ from mxsafe.atomic import write_atomically
 from mxsafe.cli.arguments import UsageError, UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
-from mxsafe.cli.outputs import write_file
+from mxsafe.cli.outputs import add_force, require_new_file, write_file
 from mxsafe.cli.progress import CycleLine
 from mxsafe.machine.configuration import MachineConfiguration
 
@@ -29,6 +29,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="memory after the run (default: MEMORY)"
     )
+    add_force(parser)
     parser.add_argument(
         "--base",
         type=int,
@@ -91,6 +92,8 @@ def _run(args: Namespace) -> None:
     from mxsafe.machine.program import Program
 
     _check_backend(args)
+    if args.out not in (None, args.memory):
+        require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
     data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()
