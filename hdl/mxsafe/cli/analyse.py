@@ -18,7 +18,7 @@ from mxsafe.analysis.errors import (
 )
 from mxsafe.cli.arguments import UsageError, UserError, choice, parse_format, read_array
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import require_matplotlib, writing_to
+from mxsafe.cli.outputs import FIGURES, require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
 from mxsafe.codec.blocks import settled_scale_mode
 from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, MXFormat
@@ -47,7 +47,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for errors.json, errors.md and pictures (needs matplotlib)",
+        help=f"folder for errors.json, errors.md and pictures, which need {FIGURES}",
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from mxsafe.cli.arguments import UsageError, UserError
 
 __all__ = [
+    "FIGURES",
     "add_force",
     "require_folder",
     "require_matplotlib",
@@ -21,6 +22,9 @@ __all__ = [
     "write_file",
     "writing_to",
 ]
+
+FIGURES = "matplotlib: pip install '.[figures]'"
+"""What pictures need, for helps and errors."""
 
 
 @contextmanager
@@ -89,7 +93,7 @@ def require_folder(path: Path) -> None:
 def require_matplotlib() -> None:
     """Raise UserError if matplotlib, which option ``--out`` needs, is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--out needs matplotlib: pip install '.[figures]'")
+        raise UserError(f"--out needs {FIGURES}")
 
 
 def write_file(path: Path, write: Callable[[], None]) -> None:

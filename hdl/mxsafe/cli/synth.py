@@ -12,7 +12,7 @@ from mxsafe.cli.hardware import (
     unit_errors,
     unit_options,
 )
-from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
+from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
 from mxsafe.synthesis import TECHNOLOGY_NAMES
 
 __all__ = ["COMMAND"]
@@ -75,7 +75,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for synthesis.json, synthesis.md and pictures (needs matplotlib)",
+        help=f"folder for synthesis.json, synthesis.md and pictures, which need {FIGURES}",
     )
 
 
