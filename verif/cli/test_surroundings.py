@@ -50,6 +50,29 @@ def test_nobody_reads_the_output() -> None:
     assert result.stderr == b""
 
 
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["verilog", "decoder"], "mxsf_decoder.v"),
+        (["analyse", "--format", "mxsf"], "errors.json"),
+        (["vectors", "--unit", "decoder"], "vectors.json"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_nobody_reads_the_names_of_files(words: list[str], file: str, tmp_path: Path) -> None:
+    """The files are written all the same."""
+    if words[0] == "analyse":
+        pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    result = _process(*words, "--out", "out", stdout=theirs, cwd=tmp_path, env=unbuffered)
+    os.close(theirs)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == b""
+    assert (tmp_path / "out" / file).is_file()
+
+
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> list[str]:
         raise KeyboardInterrupt

@@ -106,10 +106,6 @@ def _run(args: Namespace) -> None:
         require_matplotlib()
     tensors = _tensor_errors(args, formats)
     gaps = _gap_errors(args, formats) if args.out or not tensors else []
-    if tensors:
-        print(report.aligned(report.tensor_rows(tensors), labels=3))
-    else:
-        print(report.aligned(report.gap_rows(gaps), labels=0))
     if args.out is not None:
         usual = {format.name: settled_scale_mode(None, format) for format in formats}
         settings = {
@@ -119,6 +115,11 @@ def _run(args: Namespace) -> None:
         }
         with writing_to(args.out):
             names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
+    if tensors:
+        print(report.aligned(report.tensor_rows(tensors), labels=3))
+    else:
+        print(report.aligned(report.gap_rows(gaps), labels=0))
+    if args.out is not None:
         print(*(f"  {args.out / name}" for name in names), sep="\n")
 
 

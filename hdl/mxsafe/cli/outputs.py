@@ -114,13 +114,8 @@ def write_file(path: Path, write: Callable[[], None]) -> None:
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn an OSError while files of a folder are written into a UserError.
-
-    A broken pipe is one of the standard output and stays what it is.
-    """
+    """Turn an OSError while files of a folder are written into a UserError."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None

@@ -1,6 +1,5 @@
 """``mxsafe run``: a program of the machine over an image of memory."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from mxsafe.cli.arguments import UsageError, UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
-from mxsafe.cli.progress import CycleLine
+from mxsafe.cli.progress import CycleLine, note
 from mxsafe.machine.configuration import MachineConfiguration
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
         return serial.Serial(serial.open_port(args.port, args.baud or serial.BAUD))
     from mxsafe.host.simulated import Simulated
 
-    return Simulated(configuration, note=lambda line: print(line, file=sys.stderr, flush=True))
+    return Simulated(configuration, note=note)
 
 
 def _check_backend(args: Namespace) -> None:
