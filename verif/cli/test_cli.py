@@ -3,8 +3,10 @@
 import gc
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from argparse import Namespace
 from importlib import import_module
@@ -44,6 +46,27 @@ from verif.support.command import run, run_in
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*command, "--help") == 0
     assert "usage: mxsafe" in capsys.readouterr().out
+
+
+def test_the_help_says_what_its_examples_need(capsys: pytest.CaptureFixture[str]) -> None:
+    """An extra of the project stands beside each example that does not work without one."""
+    assert run("--help") == 0
+    examples = re.findall(r"^  mxsafe .*\n(?: {20}.*\n)*", capsys.readouterr().out, re.MULTILINE)
+    needed = {
+        re.split(r"  +|\n", example.strip())[0]: extra
+        for example in examples
+        for extra in re.findall(r"pip install '\.\[(\w+)\]'", example)
+    }
+    program = "mxsafe run program.bin memory.bin --backend"
+    assert needed == {
+        "mxsafe analyse x.npy --out errors": "figures",
+        "mxsafe synth safe_mac_exact --technology xilinx": "synth",
+        f"{program} verilog": "simulate",
+        f"{program} serial --port /dev/ttyUSB0": "serial",
+        "mxsafe bitstream": "synth",
+    }
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert set(needed.values()) <= project["project"]["optional-dependencies"].keys()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,30 @@ def test_disassemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        *(b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x7fELF\x02\x01\x01\x00", b"\x1f\x8b\x08"),
+        *(b"    0  load   signal=vector", b'{"results": 1}', b""),
+    ],
+)
+def test_a_file_that_is_no_program(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assembler = Assembler(MachineConfiguration())
+    good = assembler.assemble([assembler.load(buffer="vector", address=0x1000, count_0=12)])
+    (tmp_path / "file").write_bytes(content.ljust(32, b"\0") + good)
+    assert run_in(tmp_path, "disassemble", "file") == 1
+    message = "mxsafe: file: not a program: it does not begin with a descriptor\n"
+    assert capsys.readouterr() == ("", message)
+
+
+def test_an_empty_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert run_in(tmp_path, "disassemble", "file") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["short.bin"], 1, "short.bin: program must have a multiple of 32 bytes, not 5"),

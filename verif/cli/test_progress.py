@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from mxsafe.cli import progress
-from mxsafe.cli.progress import CycleLine
+from mxsafe.cli.progress import CycleLine, note
 
 
 class Terminal(io.StringIO):
@@ -30,6 +30,16 @@ def test_it_is_one_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "",
     ]
     assert len(set(map(len, shown[1:4]))) == 1
+
+
+class Unread(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_work_goes_on_where_nobody_reads_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Unread())
+    note("placing")
 
 
 def test_elsewhere_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:

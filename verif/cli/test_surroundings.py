@@ -50,6 +50,29 @@ def test_nobody_reads_the_output() -> None:
     assert result.stderr == b""
 
 
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["verilog", "decoder"], "mxsf_decoder.v"),
+        (["analyse", "--format", "mxsf"], "errors.json"),
+        (["vectors", "--unit", "decoder"], "vectors.json"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_nobody_reads_the_names_of_files(words: list[str], file: str, tmp_path: Path) -> None:
+    """The files are written all the same."""
+    if words[0] == "analyse":
+        pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    result = _process(*words, "--out", "out", stdout=theirs, cwd=tmp_path, env=unbuffered)
+    os.close(theirs)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == b""
+    assert (tmp_path / "out" / file).is_file()
+
+
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> list[str]:
         raise KeyboardInterrupt
@@ -168,6 +191,32 @@ def test_the_input_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run("dequantize", link, file) == 2
     assert run("quantize", file, link) == 2
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (["quantize", "x.npy", "new.npz"], "new.npz"),
+        (["dequantize", "q.npz", "new.npy"], "new.npy"),
+        (["run", "program.bin", "memory.bin", "--out", "new.bin"], "new.bin"),
+    ],
+    ids=lambda words: words[0] if isinstance(words, list) else "",
+)
+def test_a_file_that_exists_is_kept(
+    words: list[str], out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = np.ones((2, 64), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    mx.save(tmp_path / "q.npz", mx.quantize(x))
+    (tmp_path / "program.bin").write_bytes(b"")
+    (tmp_path / "memory.bin").write_bytes(bytes(32))
+    (tmp_path / out).write_bytes(b"kept")
+    assert run_in(tmp_path, *words) == 1
+    message = f"mxsafe: cannot write to {out}: it exists; --force overwrites it\n"
+    assert capsys.readouterr() == ("", message)
+    assert (tmp_path / out).read_bytes() == b"kept"
+    assert run_in(tmp_path, *words, "--force") == 0
+    assert (tmp_path / out).read_bytes() != b"kept"
 
 
 def test_a_file_keeps_its_mode(tmp_path: Path) -> None:

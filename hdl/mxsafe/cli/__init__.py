@@ -51,20 +51,23 @@ examples:
   mxsafe quantize x.npy q.npz           float array to MXSF, blocks of 64 along the last axis
   mxsafe quantize x.npy q.npz --block 8x8
   mxsafe dequantize q.npz y.npy         and back, to float32
-  mxsafe analyse x.npy --out errors     what each format makes of it, with pictures
+  mxsafe analyse x.npy                  what each format makes of it
+  mxsafe analyse x.npy --out errors     with pictures too (pip install '.[figures]')
   mxsafe diverge x.npy --profile quark_even
                                         where another library's result is not ours
   mxsafe verilog --out gen              all hardware units as Verilog, with manifest.json
   mxsafe synth safe_mac_exact --technology xilinx
-                                        its area and timing
+                                        its area and timing (pip install '.[synth]')
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
   mxsafe disassemble program.bin        a program of the machine as text
   mxsafe run program.bin memory.bin     what it makes of an image of memory
   mxsafe run program.bin memory.bin --backend verilog
                                         the same on the machine's simulated Verilog
+                                        (pip install '.[simulate]')
   mxsafe run program.bin memory.bin --backend serial --port /dev/ttyUSB0
-                                        the same on a board
+                                        the same on a board (pip install '.[serial]')
   mxsafe bitstream                      the machine as a bitstream for that board
+                                        (pip install '.[synth]')
 
 exit codes: 0 success, 1 the work failed, 2 the command line is wrong
 """

@@ -18,7 +18,7 @@ from mxsafe.analysis.errors import (
 )
 from mxsafe.cli.arguments import UsageError, UserError, choice, parse_format, read_array
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import require_matplotlib, writing_to
+from mxsafe.cli.outputs import FIGURES, require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
 from mxsafe.codec.blocks import settled_scale_mode
 from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, MXFormat
@@ -47,7 +47,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for errors.json, errors.md and pictures (needs matplotlib)",
+        help=f"folder for errors.json, errors.md and pictures, which need {FIGURES}",
     )
 
 
@@ -106,10 +106,6 @@ def _run(args: Namespace) -> None:
         require_matplotlib()
     tensors = _tensor_errors(args, formats)
     gaps = _gap_errors(args, formats) if args.out or not tensors else []
-    if tensors:
-        print(report.aligned(report.tensor_rows(tensors), labels=3))
-    else:
-        print(report.aligned(report.gap_rows(gaps), labels=0))
     if args.out is not None:
         usual = {format.name: settled_scale_mode(None, format) for format in formats}
         settings = {
@@ -119,6 +115,11 @@ def _run(args: Namespace) -> None:
         }
         with writing_to(args.out):
             names = report.write_report(args.out, gaps=gaps, tensors=tensors, settings=settings)
+    if tensors:
+        print(report.aligned(report.tensor_rows(tensors), labels=3))
+    else:
+        print(report.aligned(report.gap_rows(gaps), labels=0))
+    if args.out is not None:
         print(*(f"  {args.out / name}" for name in names), sep="\n")
 
 

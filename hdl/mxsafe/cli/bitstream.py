@@ -1,6 +1,5 @@
 """``mxsafe bitstream``: the machine as a bitstream for a board."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from mxsafe.cli.arguments import UsageError, UserError, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_values
 from mxsafe.cli.outputs import require_folder, writing_to
+from mxsafe.cli.progress import note
 from mxsafe.machine.configuration import BOARD_MACHINE, resized
 
 __all__ = ["COMMAND"]
@@ -64,7 +64,7 @@ def _run(args: Namespace) -> None:
                 configuration,
                 args.out,
                 seed=args.seed,
-                progress=lambda line: print(line, file=sys.stderr, flush=True),
+                progress=note,
             )
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None

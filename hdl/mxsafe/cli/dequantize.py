@@ -9,7 +9,7 @@ from mxsafe import codec
 from mxsafe.atomic import write_atomically
 from mxsafe.cli.arguments import UserError, parse_container
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import require_other_file, write_file
+from mxsafe.cli.outputs import add_force, require_new_file, require_other_file, write_file
 
 __all__ = ["COMMAND"]
 
@@ -17,6 +17,7 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", type=parse_container, metavar="IN.npz")
     parser.add_argument("output", type=Path, metavar="OUT.npy")
+    add_force(parser)
     parser.add_argument(
         "--name", metavar="NAME", help="which tensor, if the file holds more than one"
     )
@@ -24,6 +25,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(args: Namespace) -> None:
     require_other_file(args.output, args.input)
+    require_new_file(args.output, force=args.force)
     try:
         q = codec.load(args.input, args.name)
     except OSError as error:

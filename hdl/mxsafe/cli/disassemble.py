@@ -6,7 +6,8 @@ from pathlib import Path
 from mxsafe.cli.arguments import UserError, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
-from mxsafe.machine.assembler import disassemble
+from mxsafe.machine.assembler import Instruction, disassemble
+from mxsafe.machine.description import DESCRIPTOR_BYTES
 
 __all__ = ["COMMAND"]
 
@@ -16,12 +17,27 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_machine(parser)
 
 
+def _begins_with_a_descriptor(program: bytes) -> bool:
+    """Whether the first descriptor, if any, is of a known kind and has no bits but its fields'.
+
+    Text and files that begin with a mark of their own, as NumPy's, have none such.
+    """
+    first = program[:DESCRIPTOR_BYTES]
+    try:
+        return not first or Instruction.decoded(first).encoded() == first
+    except ValueError:
+        return False
+
+
 def _run(args: Namespace) -> None:
     configuration = machine_of(args)
+    program = read_bytes(args.program)
     try:
-        text = disassemble(read_bytes(args.program), configuration)
+        text = disassemble(program, configuration)
     except ValueError as error:
         raise UserError(f"{args.program}: {error}") from None
+    if not _begins_with_a_descriptor(program):
+        raise UserError(f"{args.program}: not a program: it does not begin with a descriptor")
     print(text, end="")
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import io
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,13 +12,19 @@ from pathlib import Path
 from mxsafe.cli.arguments import UsageError, UserError
 
 __all__ = [
+    "FIGURES",
+    "add_force",
     "require_folder",
     "require_matplotlib",
+    "require_new_file",
     "require_other_file",
     "standard_output",
     "write_file",
     "writing_to",
 ]
+
+FIGURES = "matplotlib: pip install '.[figures]'"
+"""What pictures need, for helps and errors."""
 
 
 @contextmanager
@@ -52,6 +59,21 @@ def standard_output() -> Iterator[None]:
         raise UserError(f"cannot write to standard output: {error.strerror or error}") from None
 
 
+def add_force(parser: ArgumentParser) -> None:
+    """Add ``--force``, with which `require_new_file` lets a file be overwritten."""
+    parser.add_argument("--force", action="store_true", help="overwrite a file that exists")
+
+
+def require_new_file(path: Path, *, force: bool) -> None:
+    """Raise UserError if there is a file already, unless it may be overwritten."""
+    try:
+        exists = path.is_file()
+    except OSError:
+        return  # what writes it says why it cannot
+    if exists and not force:
+        raise UserError(f"cannot write to {path}: it exists; --force overwrites it")
+
+
 def require_other_file(path: Path, source: Path) -> None:
     """Raise UsageError if what is to be written is what is read, by whatever name."""
     try:
@@ -71,7 +93,7 @@ def require_folder(path: Path) -> None:
 def require_matplotlib() -> None:
     """Raise UserError if matplotlib, which option ``--out`` needs, is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--out needs matplotlib: pip install '.[figures]'")
+        raise UserError(f"--out needs {FIGURES}")
 
 
 def write_file(path: Path, write: Callable[[], None]) -> None:
@@ -92,13 +114,8 @@ def write_file(path: Path, write: Callable[[], None]) -> None:
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn an OSError while files of a folder are written into a UserError.
-
-    A broken pipe is one of the standard output and stays what it is.
-    """
+    """Turn an OSError while files of a folder are written into a UserError."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None

@@ -1,12 +1,19 @@
-"""A line on the terminal that says how far a simulated machine is."""
+"""What is said on stderr of how far work is."""
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 
-__all__ = ["CycleLine"]
+__all__ = ["CycleLine", "note"]
 
 _WIDTH = 78
+
+
+def note(line: str) -> None:
+    """Say a line on stderr; work does not stop where nobody reads it."""
+    with suppress(BrokenPipeError):
+        print(line, file=sys.stderr, flush=True)
 
 
 class CycleLine:

@@ -6,7 +6,7 @@ from pathlib import Path
 from mxsafe import codec
 from mxsafe.cli.arguments import UserError, add_format, parse_container, read_array
 from mxsafe.cli.command import Command
-from mxsafe.cli.outputs import require_other_file, write_file
+from mxsafe.cli.outputs import add_force, require_new_file, require_other_file, write_file
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
 
 __all__ = ["COMMAND"]
@@ -16,12 +16,14 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser)
     parser.add_argument("input", type=Path, metavar="IN.npy")
     parser.add_argument("output", type=parse_container, metavar="OUT.npz")
+    add_force(parser)
     add_quantisation(parser, block=None, block_help="the format's, 64, 32 or 16")
 
 
 def _run(args: Namespace) -> None:
     check_quantisation(args)
     require_other_file(args.output, args.input)
+    require_new_file(args.output, force=args.force)
     array = read_array(args.input)
     try:
         q = codec.quantize(

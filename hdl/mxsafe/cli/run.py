@@ -1,6 +1,5 @@
 """``mxsafe run``: a program of the machine over an image of memory."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,8 @@ from mxsafe.atomic import write_atomically
 from mxsafe.cli.arguments import UsageError, UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
-from mxsafe.cli.outputs import write_file
-from mxsafe.cli.progress import CycleLine
+from mxsafe.cli.outputs import add_force, require_new_file, write_file
+from mxsafe.cli.progress import CycleLine, note
 from mxsafe.machine.configuration import MachineConfiguration
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="memory after the run (default: MEMORY)"
     )
+    add_force(parser)
     parser.add_argument(
         "--base",
         type=int,
@@ -68,7 +68,7 @@ def _backend(args: Namespace, configuration: MachineConfiguration) -> "Backend":
         return serial.Serial(serial.open_port(args.port, args.baud or serial.BAUD))
     from mxsafe.host.simulated import Simulated
 
-    return Simulated(configuration, note=lambda line: print(line, file=sys.stderr, flush=True))
+    return Simulated(configuration, note=note)
 
 
 def _check_backend(args: Namespace) -> None:
@@ -91,6 +91,8 @@ def _run(args: Namespace) -> None:
     from mxsafe.machine.program import Program
 
     _check_backend(args)
+    if args.out not in (None, args.memory):
+        require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
     data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()

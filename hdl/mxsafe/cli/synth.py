@@ -1,6 +1,5 @@
 """``mxsafe synth``: area and timing of hardware units."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from mxsafe.cli.hardware import (
     unit_errors,
     unit_options,
 )
-from mxsafe.cli.outputs import require_folder, require_matplotlib, writing_to
+from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
+from mxsafe.cli.progress import note
 from mxsafe.synthesis import TECHNOLOGY_NAMES
 
 __all__ = ["COMMAND"]
@@ -75,7 +75,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder for synthesis.json, synthesis.md and pictures (needs matplotlib)",
+        help=f"folder for synthesis.json, synthesis.md and pictures, which need {FIGURES}",
     )
 
 
@@ -112,16 +112,20 @@ def _run(args: Namespace) -> None:
                 jobs=args.jobs,
                 dask=args.dask,
                 stimuli=power.read_stimuli(args.activity) if args.activity else None,
-                progress=lambda line: print(line, file=sys.stderr, flush=True),
+                progress=note,
             )
             if earlier is not None:
                 found = completed(found, earlier)
     except (RuntimeError, ImportError, ConnectionError) as error:
         raise UserError(str(error)) from None
-    print(report.text(found))
-    if args.out is not None:
-        with writing_to(args.out):
-            names = report.write_report(args.out, found)
+    names = []
+    try:  # what took hours is both written and printed, should one of them fail
+        if args.out is not None:
+            with writing_to(args.out):
+                names = report.write_report(args.out, found)
+    finally:
+        print(report.text(found))
+    if names:
         print("", *(f"  {args.out / name}" for name in names), sep="\n")
 
 

@@ -1,7 +1,6 @@
 """``mxsafe verilog``: hardware units as Verilog."""
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from mxsafe.cli.hardware import (
     unit_options,
 )
 from mxsafe.cli.outputs import require_folder, writing_to
+from mxsafe.cli.progress import note
 from mxsafe.formats import MX_FORMATS
 from mxsafe.verilog.names import PREFIX
 from mxsafe.verilog.units import FPGA_UNITS, units_of
@@ -71,12 +71,12 @@ def _run(args: Namespace) -> None:
     for unit in units:
         if rate := presets.rate_of_blocks(unit):
             beats, cycles, enough = rate
-            print(
+            note(
                 f"mxsafe verilog: warning: {unit.module_name} takes {cycles} cycles for a block of "
                 f"{beats} beats, {beats / cycles:.0%} of its full rate, which it has with "
-                f"--accumulators {enough}",
-                file=sys.stderr,
+                f"--accumulators {enough}"
             )
+    written: list[str] = []
     try:
         with writing_to(args.out):
             generate(
@@ -87,10 +87,11 @@ def _run(args: Namespace) -> None:
                 beside={} if args.unit else {HEADER_FILE: c_header()},
                 commands={} if args.unit else commands,
                 workers=1 if args.unit else os.cpu_count() or 1,
-                progress=lambda line: print(f"  {args.out / line}"),
+                progress=written.append,
             )
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
+    print(*(f"  {args.out / name}" for name in written), sep="\n")
 
 
 COMMAND = Command(
