@@ -11,17 +11,17 @@ import pytest
 
 from studies.pages.trust import DATA
 from studies.proofs import all_proofs
-from verif.support import proof
-from verif.support.manifest import Module, generated
-from verif.support.pipelines import PIPELINES, prove_pipeline
-from verif.support.stream_claims import claims_for
-from verif.support.stream_rules import (
+from verif.rtl.pipelines import PIPELINES, prove_pipeline
+from verif.rtl.stream_claims import claims_for
+from verif.rtl.stream_rules import (
     Claims,
     clocks_until_taken,
     enable_lemma,
     prove_rules,
     streams,
 )
+from verif.support import proof
+from verif.support.manifest import Module, generated
 from verif.support.tests import Tally, some
 
 Modules = dict[str, Module]

@@ -9,9 +9,9 @@ import pytest
 
 from studies.pages import DOCS
 from studies.proofs import stream_units
+from verif.rtl.stream_claims import claims_for
+from verif.rtl.stream_rules import cut, prove_rules
 from verif.support.manifest import Module, generated
-from verif.support.stream_claims import claims_for
-from verif.support.stream_rules import cut, prove_rules
 
 _AND = re.compile(r"^(  assign \S+ += \S+) +& \S+ *;$", re.MULTILINE)
 _ENABLED = re.compile(r"^    ((?:else )?)if \((?!rst\)).+\) (\S+ <= .+;)$", re.MULTILINE)

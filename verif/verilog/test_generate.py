@@ -20,7 +20,7 @@ from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.manifest import MANIFEST, SCHEMA
 from mxsafe.verilog.sources import SOURCES, record
 from mxsafe.verilog.units import units_of
-from verif.support.command import run
+from verif.cli.command import run
 from verif.support.manifest import GEN, Module
 
 MXSF = MX_FORMATS["mxsf"]

@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.rtl.stream.converter import Converter
-from verif.support.converter_checks import (
+from verif.rtl.stream.converter_checks import (
     Beats,
     Block,
     against_block_exponents,
