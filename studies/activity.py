@@ -9,7 +9,7 @@ Vector units get what enters the functions of the same layer (`studies.vector_ac
 Operands are the MiniLM slice of `verif.support.data.minilm`, quantised in the format of the unit,
 at full rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what
 it has as the only one of an array, whose Verilog is simulated for that: after a short tile four
-tokens by four features and so on, as many clocks as a tile takes.
+tokens by four features and so on, as many cycles as a tile takes.
 """
 
 import os
@@ -80,7 +80,7 @@ def _codes(operand: Operand) -> NDArray[np.integer]:
 
 
 def stimulus(configuration: Case) -> Stimulus | None:
-    """What a MAC, a sub-matrix unit or a vector unit is simulated with; None for other units."""
+    """Return the stimulus of a MAC, sub-matrix unit or vector unit; None for other units."""
     unit = configuration.build()
     if isinstance(unit, vector_activity.VECTOR_UNITS):
         return vector_activity.stimulus(unit)
@@ -123,7 +123,7 @@ def _packed(lanes: NDArray[np.integer], width: int) -> Words:
 
 
 def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
-    """What the only sub-matrix unit of an array gets, from a simulation of the array."""
+    """Return the stimulus of an array's only sub-matrix unit, from a simulation of the array."""
     sizes = {name: getattr(unit.config.shape, name) for name in ("rows", "columns", "lanes")}
     array = presets.build(
         configuration.unit.replace("pu", "sta", 1),
@@ -132,7 +132,7 @@ def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
         **{**configuration.options, **sizes, "pu_rows": 1, "pu_columns": 1},
     )
     assert isinstance(array, SystolicArray)
-    # A unit that shares less, so as to take a block every two clocks, gets such blocks.
+    # A unit that shares less, so as to take a block every two cycles, gets such blocks.
     block: int | tuple[int, int] = (8, 8) if unit.config.block_cycles == 2 else 64
     first, tiles = (
         Schedule(
@@ -160,7 +160,7 @@ def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
             _streams(module, beats, tiles.beats_per_tile + skipped - RESET),
         )
     ready = np.concatenate([log["ready_a"], log["ready_w"]])
-    assert ready.all(), f"{array.module_name} did not take a beat every clock"
+    assert ready.all(), f"{array.module_name} did not take a beat every cycle"
     inputs = [port for port, member, _ in unit.port_signals() if member.flow == In]
     rows = {port: log[f"{port}_inside"] for port in inputs}
     reset = {port: np.repeat(words[:1], RESET, axis=0) for port, words in rows.items()}
@@ -171,7 +171,7 @@ def _of_unit_in_array(configuration: Case, unit: SubMatrixUnit) -> Stimulus:
 
 
 def _streams(module: Module, tiles: Sequence[Beats], beats: int) -> dict[str, Words]:
-    """Words on the pins of an array for the first beats of tiles, a beat a clock."""
+    """Words on the pins of an array for the first beats of tiles, a beat a cycle."""
     chosen = tiles[: beats // min(map(len, tiles)) + 1]
     ports = module.ports
 

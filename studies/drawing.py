@@ -1,4 +1,4 @@
-"""What pictures of several pages share."""
+"""Shared parts of the pictures of several pages."""
 
 from collections.abc import Sequence
 from typing import Any

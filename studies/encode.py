@@ -3,7 +3,7 @@
 The machine's Verilog, compiled by Verilator, runs the programs: sums of embeddings of a sentence go
 into memory, hidden states come out, and nothing else computes in between. Looking up embeddings and
 the mean over tokens are done here. All of memory must be what the interpreter makes of the same
-bytes, and the words moved those that the compiler foretells.
+bytes, and the words moved those that the compiler predicts.
 
 On the Verilog, and without sentences of one's own, the study writes ``docs/encode.json`` and
 ``docs/encode.md``.
@@ -154,7 +154,7 @@ def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Enc
     Raises
     ------
     EncodeError
-        If its memory is not the interpreter's, or its counters are not those foretold.
+        If its memory is not the interpreter's, or its counters are not those predicted.
     """
     summed = inputs(ids, model)
     shape = EncoderShape(
@@ -206,12 +206,12 @@ def _run(
 
 
 def _check_counters(ended: Ended, prediction: Prediction) -> None:
-    """Words, and of a machine with clocks beats of the array, must be those foretold."""
+    """Words, and of a machine with cycle counts beats of the array, must be those predicted."""
     names = ["words_read", "words_written"] + ["array_busy"] * bool(ended.counters["cycles"])
     for name in names:
-        found, foretold = ended.counters[name], getattr(prediction, name)
-        if found != foretold:
-            raise EncodeError(f"{name} must be {foretold}, as the compiler says, not {found}")
+        found, predicted = ended.counters[name], getattr(prediction, name)
+        if found != predicted:
+            raise EncodeError(f"{name} must be {predicted}, as the compiler says, not {found}")
 
 
 def _described(sentence: str, ids: list[int], own: Encoded, cosine: float) -> dict[str, Any]:

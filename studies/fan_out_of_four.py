@@ -16,7 +16,7 @@ from mxsafe.synthesis.technologies import Nangate45, SynthesisError
 __all__ = ["FO4_PS", "chain", "measure"]
 
 FO4_PS = 25.8
-"""What `measure` finds in NanGate 45 nm, typical corner, for pages."""
+"""Result of `measure` in NanGate 45 nm, typical corner, for pages."""
 _CELL = "INV_X1"
 _LENGTH = 16
 _SCRIPT = """\

@@ -30,7 +30,7 @@ TECHNOLOGIES = ("ecp5", "xilinx")
 _MULTIPLIER = DspMultiplierConfiguration(signed=True, reset=False)
 
 _INT8_MAC = """\
-// A yardstick, not part of the product: four int8 products a clock into an int32 sum.
+// A yardstick, not part of the product: four int8 products a cycle into an int32 sum.
 module int8_mac (
   input clk, input rst, input en, input first,
   input [31:0] a, input [31:0] w, output reg [31:0] sum
@@ -60,7 +60,7 @@ module int8_mac (
 endmodule
 """
 _INT8_ARRAY = """\
-// A yardstick: 4x4 such MACs, to which operands come through their neighbours, a clock later each.
+// A yardstick: 4x4 such MACs, to which operands come through their neighbours, a cycle later each.
 module int8_array (
   input clk, input rst, input en, input first,
   input [127:0] a, input [127:0] w, output [511:0] sums

@@ -19,7 +19,7 @@ __all__ = ["merged"]
 def merged(
     synthesis: Mapping[str, Any], peers: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What ``docs/fpga.json`` shall hold: others that were not measured again stay."""
+    """Return the new ``docs/fpga.json``: peers that were not measured again stay."""
     measured = {peer["name"] for peer in peers}
     kept = [peer for peer in earlier.get("peers", []) if peer["name"] not in measured]
     return {**synthesis, "peers": [*peers, *kept]}

@@ -1,8 +1,8 @@
 """``python -m studies.machine_figures``: how well programs keep the machine busy.
 
 Writes ``docs/machine_figures.json``, from which the page `accelerator` has a table: what the
-compiler foretells of programs for the usual machine, and what counters of the simulated Verilog
-say. Compiling that Verilog takes minutes, and so does running it; with ``--foretold`` nothing is
+compiler predicts of programs for the default machine, and what counters of the simulated Verilog
+say. Compiling that Verilog takes minutes, and so does running it; with ``--predicted`` nothing is
 simulated, and what was measured before is kept; names of programs simulate these alone.
 """
 
@@ -35,11 +35,11 @@ from studies.pages import DOCS
 from verif.codec.encoder_reference import encoder_memory, random_encoder
 from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 
-__all__ = ["FIGURES", "foretold", "measured", "rows"]
+__all__ = ["FIGURES", "measured", "predicted", "rows"]
 
 FIGURES = DOCS / "machine_figures.json"
 LATENCY = 100
-"""Clocks from a request to the first word of memory."""
+"""Cycles from a request to the first word of memory."""
 _SIZES = MachineConfiguration()
 _TOKENS, _FEATURES = 128, 384
 _PRODUCT = 512, 512, 2048
@@ -64,7 +64,7 @@ _ROWS = (
     ("cycles of a block of DeiT-Tiny", "", ""),
     ("cycles of a block of a decoder", "", ""),
 )
-"""What the table shows, what is to be reached, and what it aims at."""
+"""Quantities in the table, their requirements and their aims."""
 
 
 @dataclass(frozen=True)
@@ -147,21 +147,21 @@ def cases() -> dict[str, Case]:
     }
 
 
-def foretold(case: Case) -> dict[str, int]:
-    """What the compiler says of a program."""
+def predicted(case: Case) -> dict[str, int]:
+    """Return the compiler's prediction of a program."""
     found = predict(case.emitter, times_of(_SIZES, LATENCY))
     return {name: getattr(found, name) for name in _COUNTED} | {"tensors": case.tensors}
 
 
 def idle(first: Case, second: Case) -> dict[str, int]:
-    """Clocks without a beat in what the second program does more, by what is waited for."""
+    """Cycles without a beat in what the second program does more, by what is waited for."""
     before, after = (predict(c.emitter, times_of(_SIZES, LATENCY)).idle() for c in (first, second))
     more = {name: clocks - before.get(name, 0) for name, clocks in after.items()}
     return {name: clocks for name, clocks in more.items() if clocks}
 
 
 def measured(case: Case, host: Host) -> dict[str, int]:
-    """What the machine's counters say of it; memory after it must be the interpreter's."""
+    """Return the machine's counters of a program; memory after it must be the interpreter's."""
     program = Program.assembled(case.emitter.program(), _SIZES)
     image = case.memory()
     before = np.zeros(-(-len(image) // _SIZES.word_bytes) * _SIZES.word_bytes, np.uint8)
@@ -176,15 +176,15 @@ def measured(case: Case, host: Host) -> dict[str, int]:
 
 
 def rows(numbers: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The table, head first: what is to be reached, what it aims at, foretold, measured."""
+    """The table, head first: what is to be reached, what it aims at, predicted, measured."""
     tensors = {name: found["tensors"] for name, found in numbers["foretold"].items()}
     columns = [_column(numbers[kind], tensors) for kind in ("foretold", "measured")]
     body = [(*row, *found) for row, found in zip(_ROWS, zip(*columns, strict=True), strict=True)]
-    return [("what", "reach", "aim", "foretold", "measured"), *body]
+    return [("what", "reach", "aim", "predicted", "measured"), *body]
 
 
 def _column(found: Mapping[str, _Numbers], tensors: Mapping[str, int]) -> list[str]:
-    """What was found of each row; empty of programs that have not been simulated."""
+    """Return a column of the table; empty for programs that have not been simulated."""
 
     def of(name: str, show: Callable[[_Numbers], str]) -> str:
         return show(found[name]) if name in found else ""
@@ -217,18 +217,18 @@ def _cycles(numbers: _Numbers) -> str:
 def main(argv: Sequence[str]) -> int:
     """Write the numbers."""
     parser = argparse.ArgumentParser(description="Write docs/machine_figures.json.")
-    parser.add_argument("--foretold", action="store_true", help="simulate nothing")
+    parser.add_argument("--predicted", action="store_true", help="simulate nothing")
     parser.add_argument("cases", nargs="*", help="simulate these programs alone")
     arguments = parser.parse_args(argv)
     programs = cases()
     earlier = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     numbers: dict[str, Any] = {
         "latency": LATENCY,
-        "foretold": {name: foretold(case) for name, case in programs.items()},
+        "foretold": {name: predicted(case) for name, case in programs.items()},
         "idle": idle(programs["one block"], programs["two blocks"]),
         "measured": earlier.get("measured", {}),
     }
-    if not arguments.foretold:
+    if not arguments.predicted:
         host = Host(Simulated(_SIZES, timing=MemoryTiming(latency=LATENCY), note=print))
         for name in arguments.cases or programs:
             numbers["measured"][name] = measured(programs[name], host)

@@ -5,7 +5,7 @@ way, or with ``--all`` every one; or those that are named, with ``*`` if need be
 rest on is proved too: modules inside that they look at from outside only. Results go to
 ``docs/trust.json`` and ``docs/trust.md`` proof by proof; what was interrupted goes on where it was,
 and what is proved is proved again only when its Verilog or the proof has changed, or when it is
-proved for some clocks alone and the module is named.
+proved for some cycles alone and the module is named.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _SUPPORT = Path(manifest.__file__).parent
 _PROVERS = tuple(
     _SUPPORT / f"{name}.py" for name in ("pipelines", "proof", "stream_claims", "stream_rules")
 )
-"""What says what is proved of a module, and how: a proof holds for these, too."""
+"""Files that decide what is proved of a module, and how: a proof holds for these, too."""
 
 PROOFS = ("streams", "enables", "pipelines")
 """Kinds of proofs."""
@@ -78,7 +78,7 @@ def stream_units(modules: Mapping[str, Module]) -> dict[str, list[Module]]:
 
 
 def _timed(proof: Callable[[], Any]) -> dict[str, Any]:
-    """What a proof gives, and the CPU seconds of all that ran."""
+    """Return the result of a proof, and the CPU seconds of all that ran."""
 
     def used() -> float:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -22,7 +22,7 @@ __all__ = [
 
 Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]
-"""What `mxsafe.synthesis.run.synthesise` returns."""
+"""Result of `mxsafe.synthesis.run.synthesise`."""
 
 _PAPER_MACS = 256
 PAPER_NS = 2.0

@@ -54,14 +54,14 @@ STEP_NUMBERS = IMAGES * SIZES[-1] + 3 * sum(m * n + n for m, n in pairwise(SIZES
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRun:
-    """What the hardware took for a layer.
+    """Cost of a layer on the hardware.
 
     Attributes
     ----------
     cycles : mapping of str to int
-        Clocks of the array for each product: ``y``, ``dx`` and ``dw``.
+        Cycles of the array for each product: ``y``, ``dx`` and ``dw``.
     transposer_cycles : int
-        Clocks of the transposer for W and X.
+        Cycles of the transposer for W and X.
     """
 
     cycles: Mapping[str, int]
@@ -70,12 +70,12 @@ class LayerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRun:
-    """What the hardware took for a step of a network.
+    """Cost of a step of a network on the hardware.
 
     Attributes
     ----------
     cycles, transposer_cycles : int
-        Clocks of the array and of the transposer.
+        Cycles of the array and of the transposer.
     """
 
     cycles: int

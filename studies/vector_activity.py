@@ -1,7 +1,7 @@
-"""What real numbers put on the pins of vector units: an addition to `studies.activity`.
+"""Stimuli of vector units from real numbers: an addition to `studies.activity`.
 
 The numbers are those that enter the functions of the first layer of MiniLM
-(`verif.support.data.minilm.load_vectors`). A unit between streams is simulated for the clocks in
+(`verif.support.data.minilm.load_vectors`). A unit between streams is simulated for the cycles in
 which it takes beats; there is always one on offer, and every result is taken.
 """
 
@@ -42,11 +42,11 @@ _ROWS = 8
 _COUNTED = 4
 """Rows that count at least, if there are as many."""
 _LEAST = 64
-"""Clocks that count at least, of whole rows."""
+"""Cycles that count at least, of whole rows."""
 
 
 def _clocks(width: int) -> int:
-    """Clocks that count, of so many lanes without rows."""
+    """Cycles that count, of so many lanes without rows."""
     return max(96, 256 // width)
 
 
@@ -199,14 +199,14 @@ def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
             ),
             "s_axis_operand_tdata": _words(others, config.lanes),
         },
-        # A unit takes an addend a few clocks after the beat that it is added to.
+        # A unit takes an addend a few cycles after the beat that it is added to.
         apart=("s_axis_operand",),
         numbers=config.lanes,
     )
 
 
 def _gelu(unit: VectorFunction, module: Module) -> Rows:
-    """What enters the GELU of the layer."""
+    """Return the inputs of the layer's GELU."""
     config = unit.config.lanes
     values = minilm.load_vectors().preactivations.reshape(-1, config.width)
     values = values[: _ROWS * _LEAST // 2]
@@ -249,7 +249,7 @@ VECTOR_UNITS: tuple[type[Unit[Any]], ...] = (Activation, Float32Multiplier, *_ST
 
 
 def stimulus(unit: Unit[Any]) -> Stimulus | None:
-    """What one of `VECTOR_UNITS` is simulated with; None without registers."""
+    """Return the stimulus of one of `VECTOR_UNITS`; None without registers."""
     if not unit.config.clocked:
         return None
     if isinstance(unit, Activation):
@@ -279,7 +279,7 @@ def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
         name: streamed.taken_apart.get(name.rsplit("_", 1)[0], streamed.taken) for name in rows.job
     }
     first = int(ends[0])
-    # Only clocks in which there is a beat on offer everywhere, and whole rows of results.
+    # Only cycles in which there is a beat on offer everywhere, and whole rows of results.
     offered = min(int(clocks[-1]) for clocks in taken.values())
     later = ends[(ends > first) & (ends <= offered)]
     counted = min(max(_COUNTED, 1 + int(np.searchsorted(later, first + _LEAST))), len(later))
@@ -304,7 +304,7 @@ def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
 
 
 def _of_activation(unit: Activation) -> Stimulus:
-    """What enters the GELU of the layer, every clock."""
+    """Return the inputs of the layer's GELU, a beat every cycle."""
     config = unit.config
     width = config.width
     skipped = RESET + unit.latency + 1

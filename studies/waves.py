@@ -19,13 +19,13 @@ VIEW = ROOT / "examples" / "stream.gtkw"
 PICTURE = ROOT / "docs" / "waves.svg"
 _OUT = ROOT / "build" / "waves"
 _PERIOD = 2000  # ps
-_PIXELS = 16  # of a clock
+_PIXELS = 16  # of a cycle
 _ROW, _HIGH, _LEFT, _CHARACTER = 22, 14, 130, 6.2
 
 
 @dataclass
 class Signal:
-    """What a signal was: times in ps, and the value from each on, in binary digits."""
+    """Values of a signal: times in ps, and the value from each on, in binary digits."""
 
     width: int
     times: list[int] = field(default_factory=list)

@@ -97,12 +97,12 @@ def modules() -> dict[str, manifest.Module]:
 def volume(pytestconfig: pytest.Config) -> Volume:
     """How many random cases, as :class:`Volume` says."""
 
-    def count(usual: int, full: int, variants: int | None = None) -> int:
+    def count(default: int, full: int, variants: int | None = None) -> int:
         if pytestconfig.getoption("--full"):
             return full
         if pytestconfig.getoption("--variants") and variants is not None:
             return variants
-        return usual
+        return default
 
     return count
 

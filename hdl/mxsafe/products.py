@@ -30,9 +30,9 @@ from mxsafe.validation import (
 )
 
 __all__ = [
+    "DEFAULT_INNER",
+    "DEFAULT_WINDOW",
     "LEAST_WINDOW",
-    "USUAL_INNER",
-    "USUAL_WINDOW",
     "WIDEST_ELEMENT",
     "WIDEST_SUM",
     "WIDEST_WINDOW",
@@ -48,7 +48,7 @@ WIDEST_SUM = 80
 LEAST_WINDOW, WIDEST_WINDOW = 16, 53
 """Bits that the outputs of arithmetic ``window`` may have; float64 holds the largest."""
 
-USUAL_WINDOW, USUAL_INNER = 32, 4096
+DEFAULT_WINDOW, DEFAULT_INNER = 32, 4096
 """Bits of an output of arithmetic ``window``, and most products that it holds, by default."""
 
 WIDEST_ELEMENT = 52
@@ -107,7 +107,7 @@ def require_scale(name: str, fmt: MXFormat | FormatSet) -> None:
 
 @dataclass(frozen=True)
 class OperandFormats:
-    """What the two operands of a product are: the one place that says so.
+    """Formats of the two operands of a product: the one place that says so.
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ def require_one_of(name: str, value: object, known: Collection[str], where: str 
 def one_of(
     known: Iterable[object], value: object, where: str = "", meant: Sequence[str] = ()
 ) -> str:
-    """What an error says of a value that must be one of some others.
+    """Return the message about a value that must be one of some others.
 
     Parameters
     ----------
@@ -298,9 +298,9 @@ def _magnitude(most: int) -> Rule:
 
 
 Long = Annotated[int, _magnitude(1 << 32)]
-"""Annotation of a parameter that counts bytes, clocks or products: `bounded` leaves it alone."""
+"""Annotation of a parameter that counts bytes, cycles or products: `bounded` leaves it alone."""
 Wide = Annotated[int, within(-(1 << 64), 1 << 64)]
-"""Annotation of an integer of 64 bits and a sign, such as an address or a count of clocks."""
+"""Annotation of an integer of 64 bits and a sign, such as an address or a count of cycles."""
 PositiveInteger = Annotated[int, require_positive_integer]
 """Annotation of a parameter that must be a positive integer."""
 Count = Annotated[int, require_count]
@@ -386,7 +386,7 @@ def settled(name: str, annotation: Any, value: Any) -> Any:
 
 
 def checked(target: F) -> F:
-    """Hold the arguments of a function to their annotations; of a class, those of its constructor.
+    """Check the arguments of a function, or of a class's constructor, against annotations.
 
     Raises
     ------
@@ -414,14 +414,14 @@ def checked(target: F) -> F:
 
 
 class Form(NamedTuple):
-    """What a parameter must be, and what holds values to it: made once, where there are many.
+    """Requirement of a parameter, and the check of values: made once, where there are many.
 
     Attributes
     ----------
     annotation : type
         What it must be.
     settle : callable
-        What holds a value to it, by the name of the parameter.
+        Check of a value against it, by the name of the parameter.
     """
 
     annotation: Any
@@ -468,7 +468,7 @@ class _MismatchError(Exception):
 
 
 def _settler(annotation: Any) -> Rule:
-    """What settles values of an annotation; what a rule refuses is an error of the rule's own."""
+    """Return the rule of an annotation; what a rule refuses is an error of the rule's own."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _all_of(annotation.__metadata__)
@@ -501,7 +501,7 @@ def _all_of(rules: Sequence[Rule]) -> Rule:
 
 
 def _any_of(settlers: Sequence[Rule]) -> Rule:
-    """What the first one makes of a value that takes it; else the first rule's error."""
+    """Return a rule that tries rules in order; if none takes the value, the first error stands."""
 
     def settle(name: str, value: Any) -> Any:
         refused: Exception = _MismatchError()
@@ -579,7 +579,7 @@ def _member_test(kind: type) -> Callable[[Any], bool]:
 
 
 def _parts_settler(kind: type, annotations: tuple[Any, ...]) -> Rule | None:
-    """What settles what is inside a value of a class; None where annotations say nothing of it."""
+    """Return the rule for the parts of a class's values; None where annotations have none."""
     if kind.__name__ == "ndarray":
         return _array(annotations)
     if not annotations:
@@ -684,7 +684,7 @@ _WORDS: Mapping[Any, str] = {
 
 
 def _in_words(annotation: Any) -> str:
-    """What an annotation says."""
+    """Return the description of an annotation."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _in_words(parts[0])

@@ -74,7 +74,7 @@ def mxsafe_row(x: Array, title: str, name: str, engine: Any, options: dict[str, 
 
 
 def ml_dtypes_row(x: Array) -> Contender:
-    """What one would write with NumPy and ml_dtypes."""
+    """Return the code that one would write with NumPy and ml_dtypes."""
     import ml_dtypes
 
     def quantize() -> tuple[Array, Array]:

@@ -1,1 +1,1 @@
-"""What the tests reach, of the library and of the generated Verilog."""
+"""Coverage of the library and of the generated Verilog by the tests."""

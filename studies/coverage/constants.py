@@ -91,7 +91,7 @@ def _kept(
     inside: Mapping[str, Mapping[Bit, int]],
     end: float,
 ) -> dict[Bit, int]:
-    """What bits of a module always are, from an earlier proof of them and more if there is one."""
+    """Return the constant bits of a module, from an earlier proof and more if there is one."""
     names = sorted(set(_PART.findall(text)))
     parts = {name: sorted(inside.get(name, {}).items()) for name in names}
     digest = hashlib.sha256(json.dumps([text, parts]).encode()).hexdigest()[:16]
@@ -139,7 +139,7 @@ def _outputs(text: str) -> set[str]:
 
 
 def _values(text: str, bits: list[Bit], inside: Mapping[str, Mapping[Bit, int]]) -> dict[Bit, int]:
-    """What bits of a module always are, those that change left out."""
+    """Return the constant bits of a module, those that change left out."""
     lines, nets, outputs = text.splitlines(), _nets(text), _outputs(text)
     seen = []
     for line, bit in bits:
@@ -177,7 +177,7 @@ def _shell(name: str, values: Mapping[Bit, int]) -> str:
 
 
 def _always(folder: Path, top: str, bits: list[Bit], free: list[str]) -> dict[Bit, int]:
-    """What bits of the only output of a design always are."""
+    """Return the constant bits of the only output of a design."""
     gates = "opt -nodffe -nosdff"  # ABC takes no registers with an enable or a reset
     script = (
         f"read_verilog design.v; delete {' '.join(['t:$mem*', *free])}; hierarchy -top {top}; "

@@ -1,4 +1,4 @@
-"""What runs of the tests reached, summed up: numbers, and what is left."""
+"""Coverage of runs of the tests, summed up: numbers, and what is left."""
 
 import hashlib
 import json
@@ -159,7 +159,7 @@ _RISES, _FALLS = "0->1", "1->0"
 
 
 def _unit(module: str) -> tuple[str, str]:
-    """What a module of ``gen/`` is a configuration of: file of the sources, and what it is."""
+    """Return the source file of a module of ``gen/``, and the summary of its unit."""
     head = generated()[module].sources[0].read_text().partition("\nmodule ")[0]
     file = _FILE.search(head)
     summary = _SUMMARY.match(" ".join(line.removeprefix("// ") for line in head.splitlines()))
@@ -169,7 +169,7 @@ def _unit(module: str) -> tuple[str, str]:
 
 
 def _places(module: str) -> dict[int, str]:
-    """What is in the lines of a module, in words that do not change with widths and numbers.
+    """Return the content of a module's lines, in words that do not depend on widths and numbers.
 
     Of a line that declares a net it is its name, or, if that is a number, what is assigned to it.
     """
@@ -199,7 +199,7 @@ def _places(module: str) -> dict[int, str]:
 
 
 def _same(point: Point, places: Mapping[int, str]) -> tuple[str, str, int, str]:
-    """What is the same point in another configuration of a unit."""
+    """Return the key of a point, which is the same in another configuration of a unit."""
     _, kind, line, _, what = point
     if kind == "toggle":
         return kind, places[line], _bit(what), what[-len(_FALLS) :]

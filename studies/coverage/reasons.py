@@ -5,10 +5,13 @@ from collections.abc import Iterable
 
 __all__ = ["REASONS", "UNKNOWN", "reason", "rule", "unused"]
 
-_BUS = "axi_*|burst_splitter*|memory_walk*|fetch*|load_engine*|store_engine*|mxsf_accelerator*"
+_BUS = (
+    "axi_*|burst_splitter*|memory_address_generator*|fetch*|load_engine*|store_engine*"
+    "|mxsf_accelerator*"
+)
 _QUEUES = "fetch*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
 _WALKS = (
-    "address_walk*|beat_reader*|beat_splitter*|buffer_walk*|operand_feed*|row_replay*|result_rows*"
+    "address_generator*|beat_reader*|beat_splitter*|buffer_address_generator*|operand_feed*|row_replay*|result_rows*"
     "|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*|normalise_row*|summed_rows*"
     "|mxsf_sta_*"
 )

@@ -1,4 +1,4 @@
-"""What the tests reach, in ``docs/coverage.json``, from which the page `trust` is made."""
+"""Coverage in ``docs/coverage.json``, from which the page `trust` is made."""
 
 import json
 import re

@@ -17,7 +17,7 @@ __all__ = ["LIBRARY", "ROOT", "VERILOG", "groups", "run", "summary"]
 
 ROOT = Path(__file__).parents[2]
 LIBRARY, VERILOG = ".coverage", "verilog"
-"""What a run leaves in its folder: data of coverage.py, and places in Verilog."""
+"""Files of a run in its folder: data of coverage.py, and places in Verilog."""
 _TESTS = ROOT / "verif"
 _OF_VERILOG = "verif/rtl"
 """Where tests are that simulate modules of `gen/`."""

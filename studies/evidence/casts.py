@@ -66,7 +66,7 @@ STATEMENTS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """What is measured of a model.
+    """Kind of measurement of a model.
 
     Attributes
     ----------
@@ -267,7 +267,7 @@ def _columns(block: str) -> list[Configuration]:
 
 
 def task_rows(casts: Casts, block: str) -> Table:
-    """What each model makes of its task, head first."""
+    """Return the score of each model on its task, head first."""
     columns = _columns(block)
     rows: Table = [("model", "measure", *(NAMES[one.format] for one in columns))]
     for model in casts.models:
@@ -309,7 +309,7 @@ def order_rows(casts: Casts, block: str) -> Table:
 
 
 def loss_rows(casts: Casts) -> Table:
-    """What MXSF loses to other formats, in blocks of 64: with intervals."""
+    """Return the loss of MXSF against other formats, in blocks of 64: with intervals."""
     one = Configuration("mxsf", "1x64")
     others = (*map(Configuration, FLOATS), Configuration("mxfp8_e2m5", "1x64"))
     rows: Table = [("model", "measure", *(f"MXSF less {NAMES[other.format]}" for other in others))]
@@ -342,7 +342,7 @@ class Tally:
 
     @property
     def verdict(self) -> str:
-        """What the models say together."""
+        """Return the verdict of the models together."""
         if self.yes and self.no:
             return "by model"
         return "confirmed" if self.yes else "refuted" if self.no else "open"

@@ -12,7 +12,7 @@ __all__ = ["MODELS", "Model", "runs"]
 
 @dataclass(frozen=True)
 class Model:
-    """What is cast.
+    """Model that is cast.
 
     Attributes
     ----------

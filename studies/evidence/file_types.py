@@ -56,7 +56,7 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
     ".ttf": ("ttf",),
     ".xml": ("xml",),
 }
-"""What counts as right by the end of a file's name, in Magika's words."""
+"""Labels that count as right by the end of a file's name, in Magika's words."""
 
 _MODEL = "models/standard_v3_3"
 _ENDS, _WINDOW, _PADDING = 1024, 4096, 256
@@ -144,7 +144,7 @@ _model = cache(load)
 
 @cache
 def _types() -> tuple[str, ...]:
-    """What each logit stands for."""
+    """Return the label of each logit."""
     described = json.loads((folder_of("magika") / _MODEL / "config.min.json").read_text())
     return tuple(described["target_labels_space"])
 

@@ -16,7 +16,7 @@ MX = (
     "mxfp4_e2m1",
 )
 BLOCKS = ("1x64", "8x8", "1x32")
-"""What the paper has for inference, what it has for training, and what OCP's formats have."""
+"""Blocks of the paper for inference, of the paper for training, and of OCP's formats."""
 
 NAMES = {
     "float32": "float32",
@@ -29,7 +29,7 @@ NAMES = {
     "mxfp6_e3m2": "MXFP6 E3M2",
     "mxfp4_e2m1": "MXFP4",
 }
-"""What pages call them."""
+"""Names of blocks on pages."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class InvertedResidual(nn.Module):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """What the layers make of `x`, with `x` added if they keep its shape."""
+        """Return the layers' result for `x`, with `x` added if they keep its shape."""
         y = self.layers(x)
         return x + y if self.residual else y
 

@@ -26,7 +26,7 @@ from mxsafe.executors import Workers
 __all__ = ["Result", "Run", "RunError", "execute", "kept", "load"]
 
 Result = dict[str, Any]
-"""What is kept of a run: `name`, `function`, `parameters`, `versions`, `seconds`, `numbers`."""
+"""Record of a run: `name`, `function`, `parameters`, `versions`, `seconds`, `numbers`."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.,-]*(/[a-z0-9][a-z0-9_.,-]*)*")
 _VERSIONS = ("numpy", "numba", "torch")

@@ -227,7 +227,7 @@ class GradientProbe(mxt.Quantiser):
 
 
 def probed(model: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[Summary, Summary]:
-    """What formats would make of gradients of a loss: by each layer's result, and by its weights.
+    """Summarise a loss's gradients in formats: by each layer's result, and by its weights.
 
     The model is left as it was.
 

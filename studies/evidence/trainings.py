@@ -73,7 +73,7 @@ class Difference(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What the interval allows to say of something that should lie above zero."""
+        """Return the verdict of the interval on something that should lie above zero."""
         if self.low > 0:
             return "confirmed"
         return "refuted" if self.high < 0 else "open"

@@ -106,7 +106,7 @@ class Sweep:
                 for name, field in tasks:
                     known = self._worst[name]
                     running[pool.submit(examine, name, field, known)] = name, field
-                    # Few are under way, so that each knows the largest error before it.
+                    # Few are in flight, so that each knows the largest error before it.
                     while len(running) > processes:
                         self._collect(running)
                 while running:
@@ -126,7 +126,7 @@ class Sweep:
                     yield name, field
 
     def _collect(self, running: dict[Future[Found], _Task]) -> None:
-        """Take what is done from what is under way."""
+        """Take what is done from what is in flight."""
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             name, field = running.pop(future)
             try:

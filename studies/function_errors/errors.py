@@ -127,7 +127,7 @@ def check(name: str, words: Words) -> Worst:
 
 
 def _bend(name: str, ends: Floats, exact: Floats) -> tuple[Floats, Floats]:
-    """What the bound is relative to in a block, at least; and how far it is off its chord."""
+    """Return the least unit of the bound in a block, and how far the bound is off its chord."""
     sizes = np.abs(exact)
     unit, largest_unit = sizes.min(axis=0), sizes.max(axis=0)
     near, far = np.abs(ends)
@@ -164,7 +164,7 @@ def ranges(name: str, ends: Floats, exact: Floats, known: float) -> Floats:
 
 
 def limits(name: str, ends: Floats, exact: Floats, got: Results) -> Floats:
-    """What no error of a block exceeds, in units of the bound, by block; NaN where that fails.
+    """Return a limit that no error of a block exceeds, in units of the bound; NaN where that fails.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What functions promise besides errors: special values, signs, ranges, order and symmetry."""
+"""Promises of functions besides errors: special values, signs, ranges, order and symmetry."""
 
 from collections.abc import Mapping
 

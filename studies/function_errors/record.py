@@ -1,4 +1,4 @@
-"""What has been proved, and of which tables: a state to go on from, and the published results."""
+"""Record of the proofs and their tables: a state to go on from, and the published results."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ _SAMPLES = 1 << 16
 
 
 def _parameters(name: str) -> list[Any]:
-    """What the tables of a function are."""
+    """Return the parameters of a function's tables."""
     if name in activation.FUNCTIONS:
         table = tables.load("activation")
         own = [number for number, place in enumerate(table.places) if place.function == name]
@@ -78,7 +78,7 @@ class State:
 
     @classmethod
     def load(cls, path: Path, names: Iterable[str]) -> "State":
-        """What the file says of these functions as they are now; nothing where there is no file.
+        """Return the file's state of these functions as they are now; empty where there is no file.
 
         Raises
         ------
@@ -136,7 +136,7 @@ def _found(each: Mapping[str, Any]) -> Found:
 
 
 def entry(name: str, found: Found, of: str) -> dict[str, Any]:
-    """What is published of a function.
+    """Return the published entry of a function.
 
     Parameters
     ----------

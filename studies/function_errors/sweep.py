@@ -42,7 +42,7 @@ _SIGN = np.uint32(1 << 31)
 
 @dataclass(frozen=True)
 class Found:
-    """What came of an exponent field, or of more.
+    """Result of an exponent field, or of more.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the tests simulate: designs, and what their input pins carried."""
+"""Designs that the tests simulate, and the recorded values of their input pins."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ _OF_FULL_RUN = {
     "test_gemm_engine.py": ("test_published_ones",),
     "test_layer.py": ("test_full_layer",),
     "test_load_engine.py": ("test_long_loops", "test_far_steps"),
-    "test_memory_walk.py": ("test_random_descriptors",),
+    "test_memory_address_generator.py": ("test_random_descriptors",),
     "test_normalise.py": ("test_many_rows_of_published_ones",),
     "test_normalise_backward.py": ("test_many_rows_of_published_ones",),
     "test_normalise_row.py": ("test_many_rows_of_published_ones",),
@@ -68,7 +68,7 @@ class Run:
     test : str
         That of pytest.
     in_lockstep : bool
-        Its bench compares outputs in every clock.
+        Its bench compares outputs in every cycle.
     in_beats : bool
         Its bench drives streams alone, and looks at the beats that come.
     watched : tuple of str
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def memory(self) -> Path:
-        """What the machine's memory holds before programs."""
+        """File of the initial content of the machine's memory."""
         return self.pins.with_suffix(".memory")
 
 
@@ -192,7 +192,7 @@ def _record(folder: Path, file: Path) -> None:
 
 
 def needs_full_run(test: str) -> bool:
-    """Whether a test is run with all of its cases, of which the usual run may not have this one."""
+    """Whether a test runs with all of its cases, of which the default run may lack this one."""
     file, _, name = test.partition("::")
     return name.partition("[")[0] in _OF_FULL_RUN.get(Path(file).name, ())
 
@@ -265,7 +265,7 @@ def designs_with(designs: Sequence[Design], source: Path) -> list[Design]:
 
 
 def rows(run: Run, pins: Pins, most: int) -> NDArray[np.uint32]:
-    """What inputs carried, as words of 32 bits, each input from a word of its own on.
+    """Return the recorded inputs as words of 32 bits, each input from a word of its own on.
 
     At most `most` rows.
     """

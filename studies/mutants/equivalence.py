@@ -1,4 +1,4 @@
-"""Whether a mutant has the outputs of its module, for all inputs in all clocks.
+"""Whether a mutant has the outputs of its module, for all inputs in all cycles.
 
 That is proved, or seen in the netlist: nothing reads the bit.
 """

@@ -160,7 +160,7 @@ def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
 
 
 class _Bits:
-    """What stands at the ports of cells of a netlist: constants, or numbers of nets.
+    """Connections of the cells of a netlist: constants, or numbers of nets.
 
     Parameters
     ----------

@@ -2,12 +2,12 @@
 // that a test would find wrong. What the bench of the machine does is done here in short.
 //
 // Arguments: numbers of mutants as a list; then the folder of each job, with memory_in.hex and
-// job.txt: fewest clocks of memory's latency and how many more, pauses, seed, where memory begins,
-// number of runs; and for each run program, length, base, 1 if it is started twice, clocks to a reset
-// and to another one, or 0, 1 if it waits for a burst of writes, clocks of a reset by the pin, or 0 for
+// job.txt: fewest cycles of memory's latency and how many more, pauses, seed, where memory begins,
+// number of runs; and for each run program, length, base, 1 if it is started twice, cycles to a reset
+// and to another one, or 0, 1 if it waits for a burst of writes, cycles of a reset by the pin, or 0 for
 // a soft reset, and from where to where memory answers errors. A line is printed for a mutant that a
 // job kills: "mutant job clock 0"; and "mutant job clock 1" for one that takes as long as without it
-// and counts other clocks of waiting, of which tests know how many there are at least.
+// and counts other cycles of waiting, of which tests know how many there are at least.
 #include "design.h"
 #include "machine.h"
 
@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <vector>
 
-static const uint64_t PATIENCE = 4096;  // clocks without an answer after which none comes
+static const uint64_t PATIENCE = 4096;  // cycles without an answer after which none comes
 
 struct Run {
     uint64_t program, length, base, again, reset_after, reset_again, in_burst, pin_clocks, errors_from,
@@ -37,7 +37,7 @@ struct Job {
 struct Result {
     bool stuck = false, failed = false;
     uint64_t clocks = 0;
-    std::vector<uint64_t> took;    // clocks of each run
+    std::vector<uint64_t> took;    // cycles of each run
     std::vector<uint64_t> values;  // what tests look at
     std::vector<uint32_t> waits;   // as the machine counts them
     std::string memory;
@@ -137,7 +137,7 @@ public:
         return value;
     }
 
-    // Whether a program ends within so many clocks; one that breaks a rule of the bus does not.
+    // Whether a program ends within so many cycles; one that breaks a rule of the bus does not.
     bool ends(uint64_t within) {
         for (; within && !top->irq && !top->broken; --within) clock();
         return top->irq;
@@ -278,7 +278,7 @@ int main(int count, char** arguments) {
         for (int mutant : mutants) {
             chosen = mutant;
             const Result found = run_job(job, &right);
-            // What a program with an error leaves in memory may depend on clocks.
+            // What a program with an error leaves in memory may depend on cycles.
             const bool differs = !right.failed && found.memory != right.memory;
             const bool killed = found.stuck || differs;
             const bool counts = found.took == right.took && found.waits != right.waits;

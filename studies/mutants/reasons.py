@@ -5,7 +5,7 @@ from typing import Any
 
 __all__ = ["REASONS", "reason"]
 
-_WALK = "address_walk_10x10x8_20x20x20_start_bits28_address_bits33"
+_WALK = "address_generator_10x10x8_20x20x20_start_bits28_address_bits33"
 _REPLAY = "row_replay_beat_bits256_depth128_passes3_summary_bits64_may_skip"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
 _CORE = "softmax_core_lanes1_beats_fpga"
@@ -20,17 +20,17 @@ _BESIDE = "significands are multiplied beside the MACs, which read signs and shi
 _ENGINE = "mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512"
 _ROWS = "result_rows_rows8_beats512_under_way5_fpga"
 _UNIT = "mxsf_pu_exact_4x4x2_fpga"
-_NEVER_WAITS = "units of an engine for FPGAs take a step in every clock"
+_NEVER_WAITS = "units of an engine for FPGAs take a step in every cycle"
 _LOAD = "load_engine_rows8_a_beats256_w_beats512_vector_beats512"
 _FEED = "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256"
 _OWN_QUEUE = (
     "a descriptor neither waits for its own queue nor signals to it, and this queue is that"
 )
 _PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
-_OUTSIDE = "with the bit that decides the address is outside already, and the walk ends in a fault"
+_OUTSIDE = "with the bit that decides the address is outside already, and the loops end in a fault"
 _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
 _NO_SIGN = "ReLU leaves no number with a sign"
-_TWO_TILES = "no more than two tiles are under way, and only of three it would make a difference"
+_TWO_TILES = "no more than two tiles are in flight, and only of three it would make a difference"
 _LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
 _BEHIND_ERROR = "behind an error a queue runs nothing, and it is emptied before the next program"
 _SAME_BUS = "the pin has this value in every burst"
@@ -44,9 +44,11 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("beat_reader_beat_bits256_depth512", "cnot1", "$procmux$54.A[8] by bit 10"): (
         "a row of 1024 beats or more leaves the memory before it ends"
     ),
-    ("buffer_walk", "cnot1", "$ternary$buffer_walk.v:42$5.A[6] by bit 0"): (
-        "the outermost loop takes its count as the walk begins, and once more after its end"
-    ),
+    (
+        "buffer_address_generator",
+        "cnot1",
+        "$ternary$buffer_address_generator.v:42$5.A[6] by bit 0",
+    ): ("the outermost loop takes its count as the loops begin, and once more after its end"),
     ("descriptor_queue", "const1", "$not$descriptor_queue.v:143$7.A[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const0", "oldest[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const1", "\\$7[2]"): _OWN_QUEUE,
@@ -65,7 +67,7 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_FEED, "cnot1", "\\$procmux$49_Y[8] by bit 9"): _OUTSIDE,
     (f"{_FEED}_fpga_paced", "cnot1", f"$add${_FEED}_fpga_paced.v:236$49.A[12] by bit 8"): _OUTSIDE,
     (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
-        "on its way to an address with this bit a walk comes to others that are outside"
+        "on their way to an address with this bit the loops come to others that are outside"
     ),
     (_ENGINE, "const1", f"$and${_ENGINE}.v:154$14.A[0]"): (
         "the engine gives both operands the same ends of tiles, and reads no `out_of_step`"
@@ -85,7 +87,7 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_UNIT, "cnot0", "$procmux$51.A[4] by bit 1"): _NEVER_WAITS,
     (_UNIT, "const1", "$procmux$45.A[1]"): _NEVER_WAITS,
     (_ROWS, "const0", "\\$33[0]"): (
-        "in the clock that is left out, the place is that where a descriptor before has written"
+        "in the cycle that is left out, the place is that where a descriptor before has written"
     ),
     (_ROWS, "const0", "$procmux$87.S[0]"): (
         "no row comes so soon after a reset that it could still be held up"
@@ -150,7 +152,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "behind an error, or in a reset, this changes nothing but buffers, which hold anything then"
     ),
     ("mxsf_accelerator_core_fpga", "const1", "fetch_run_ready[0]"): (
-        "the slice is free when a run is offered: the second of a program comes two clocks after "
+        "the slice is free when a run is offered: the second of a program comes two cycles after "
         "the first, and a later one when all descriptors of one before have left"
     ),
     ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",

@@ -1,4 +1,4 @@
-"""What became of mutants, in ``docs/mutation.json``, from which the page `mutation` is made."""
+"""Results of mutants in ``docs/mutation.json``, from which the page `mutation` is made."""
 
 import json
 from collections.abc import Mapping

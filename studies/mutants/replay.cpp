@@ -29,7 +29,7 @@ struct Stream {
     std::vector<int> payload;
 };
 static const std::vector<Stream> SOURCES SOURCES_TABLE, SINKS SINKS_TABLE;
-static const int PATIENCE = 4096;  // clocks without a beat after which none comes
+static const int PATIENCE = 4096;  // cycles without a beat after which none comes
 
 static std::vector<uint32_t> read_rows(const char* name) {
     FILE* file = std::fopen(name, "rb");
@@ -94,7 +94,7 @@ public:
         usable = passes();
     }
 
-    // The recorded clocks say when a source pauses and when a sink is ready; a source shows a beat
+    // The recorded cycles say when a source pauses and when a sink is ready; a source shows a beat
     // until it is taken. All beats must come, no others, and none may change while it waits.
     bool passes() const {
         VerilatedContext context;

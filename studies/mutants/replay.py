@@ -66,7 +66,7 @@ _IGNORED, _RESULT, _CONTROL, _PAYLOAD = -1, 0, 1, 2
 
 @dataclass(frozen=True)
 class Program:
-    """What replays a design with mutants of its modules.
+    """Program that replays a design with mutants of its modules.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of mutants in a design.
+    """Results of mutants in a design.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def replay(
     other: dict[int, list[str]] = {}
     for line in output.splitlines():
         mutant, at, clock, kind = map(int, line.split())
-        assert mutant, f"{design.top} differs from itself in clock {clock} of {runs[at].test}"
+        assert mutant, f"{design.top} differs from itself in cycle {clock} of {runs[at].test}"
         if kind:
             other.setdefault(known[mutant], []).append(runs[at].test)
         else:
@@ -200,7 +200,7 @@ def _offsets(ports: Sequence[tuple[str, int]]) -> dict[str, tuple[int, int]]:
 
 
 def _kinds(pins: Pins, run: Run, words: dict[str, tuple[int, int]]) -> str:
-    """What a difference of each output means, and where the word is that makes it count."""
+    """Return the meaning of a difference of each output, and the word that makes it count."""
     widths = dict(pins.of("output"))
     valids = [
         (name.removesuffix("valid"), name)

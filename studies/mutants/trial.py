@@ -35,13 +35,13 @@ __all__ = [
 ]
 
 KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
-"""What becomes of a mutant; `LATER` of one that still has to go to the benches themselves."""
+"""Outcomes of a mutant; `LATER` if it still has to go to the benches themselves."""
 LARGEST = 6_000_000
 """Characters of Verilog that are compiled for a design that is built, see `Design.size`."""
 _FIRST_ROWS = 4096
 """Rows of a run that are replayed before proofs."""
 _REPLAY_SECONDS, _PROGRAMS_SECONDS = 900.0, 1800.0
-"""What replays of a design may take, and those of a machine that runs programs to their end."""
+"""Time limits of replays of a design, and of a machine that runs programs to their end."""
 _DESIGNS, _OWN, _SMALL = 3, 2, 5
 """Designs that a module is tried in, at most, so many more of the tests of its unit, and so many
 more that are soon built."""
@@ -52,18 +52,18 @@ _MOST_TESTS = 6
 SECONDS = 300.0
 """Time of a processor after which a simulation has not ended, and so has failed."""
 _PROOF_SECONDS, _SHORT_SECONDS, _ENDLESS = 30.0, 5.0, 2
-"""What a proof may take, what it may take after some that took more, and after how many."""
+"""Time limit of a proof, the limit after some that took more, and how many these are."""
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _REFUTED = "proof did fail"
-"""What a proof says that has ended, with a counterexample or without success."""
+"""Status of a proof that has ended, with a counterexample or without success."""
 _UNREAD_SECONDS = 120.0
-"""What the search for bits that nothing reads may take."""
+"""Time limit of the search for bits that nothing reads."""
 _LARGER, _FEW = 20, 8
 """How much larger a design may be than the first one, unless so few mutants are left."""
 
 
 def digest(module: Module) -> str:
-    """What says whether a module, or one inside it, has changed since its trial."""
+    """Return a digest that changes with a module, or one inside it."""
     texts = hashlib.sha256()
     for source in module.sources:
         texts.update(source.read_bytes())
@@ -127,7 +127,7 @@ def put_to_trial(
     most_rows: int = 1 << 18,
     thorough: bool = False,
 ) -> dict[str, Any] | None:
-    """What becomes of the mutants of a module; None if no test that was recorded simulates it.
+    """Return the outcomes of a module's mutants; None if no recorded test simulates it.
 
     Parameters
     ----------
@@ -383,9 +383,9 @@ def _fail(chosen: str, tests: Sequence[str], place: Path, simulator: str) -> boo
         "MXSAFE_ARGUMENTS": chosen,
         "MXSAFE_SIMULATOR": simulator,
     }
-    usual = [test for test in tests if not needs_full_run(test)]
+    default = [test for test in tests if not needs_full_run(test)]
     longer = [test for test in tests if needs_full_run(test)]
-    return (bool(usual) and _one_fails(["--variants", *usual], variables)) or (
+    return (bool(default) and _one_fails(["--variants", *default], variables)) or (
         bool(longer) and _one_fails(["--full", *longer], variables)
     )
 

@@ -41,7 +41,7 @@ _PAPER_TOTAL = 2_030_345
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     sizes = MachineConfiguration()
     core = AcceleratorCoreConfiguration(machine=sizes)
     figures = json.loads(machine_figures.FIGURES.read_text())

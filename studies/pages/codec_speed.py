@@ -9,6 +9,6 @@ __all__ = ["values"]
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     numbers: dict[str, Any] = json.loads((DOCS / "codec_speed.json").read_text())
     return numbers

@@ -131,11 +131,11 @@ _RATES: Mapping[str, tuple[str, ...]] = {
     "array, `exact`, full rate for 1x64 and 8x8": (f"{_ARRAY}, 8 accumulators",),
     "sub-matrix unit, `fp12`": ("pu",),
 }
-"""Configurations that do the same in a clock."""
+"""Configurations that do the same in a cycle."""
 
 
 def margins(synthesis: Synthesis) -> list[dict[str, Any]]:
-    """What is left of a clock of 500 MHz, with the library's cells and with slower ones."""
+    """Return the margin left at 500 MHz, with the library's cells and with slower ones."""
     table = []
     for what, names in _RATES.items():
         found = [
@@ -173,7 +173,7 @@ class LayerError:
 
 
 def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> LayerError:
-    """What a format and an arithmetic make of the MiniLM slice.
+    """Return the error of a format and an arithmetic on the MiniLM slice.
 
     Parameters
     ----------
@@ -242,12 +242,12 @@ class Point:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         return "bf16" if self.arithmetic == "bf16" else f"{self.format}, {self.arithmetic}"
 
     @property
     def label(self) -> str:
-        """What it is called where its arithmetic is told otherwise."""
+        """Name where its arithmetic is told otherwise."""
         return "bf16" if self.arithmetic == "bf16" else self.format
 
 
@@ -371,7 +371,7 @@ def draw(found: Sequence[Point]) -> "Figure":
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     synthesis = load()
     found = points(synthesis)
     exact = {point.format: point for point in found if point.arithmetic == "exact"}
@@ -393,7 +393,7 @@ def values() -> dict[str, Any]:
             if point.arithmetic == "fp12" and point.format in exact
         ],
         "front": pareto(found),
-        "usual": usual_numbers,
+        "default": usual_numbers,
         "fastest": _fastest,
         "around": lambda name: find(synthesis, name)["numbers"],
         "tried": experiments.highlights(experiments.load()),

@@ -14,11 +14,11 @@ __all__ = ["MEGAHERTZ", "Numbers", "as_text", "costs", "load", "similarities", "
 MEGAHERTZ = 500
 
 Numbers = Mapping[str, Any]
-"""What ``docs/encode.json`` holds."""
+"""Content of ``docs/encode.json``."""
 
 
 def costs(numbers: Numbers) -> list[tuple[str, ...]]:
-    """What programs cost, head first: a row a sentence."""
+    """Return the costs of programs, head first: a row a sentence."""
     head = (
         *("", "tokens", "cosine", "cycles", "predicted", "array busy", "MB moved"),
         *(f"ms at {MEGAHERTZ} MHz", "s simulated", "cycles/s"),
@@ -58,7 +58,7 @@ def similarities(numbers: Numbers) -> list[tuple[str, ...]]:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     sizes, numbers = MachineConfiguration(), load()
     machine, exact = (np.array(numbers[name]) for name in ("machine", "float32"))
     least = min(one["words_read"] for one in numbers["sentences"])

@@ -15,7 +15,7 @@ _PARTS = {"direct-cast": casts, "training": trainings, "tuning": tunings}
 
 
 def values(results: Results | None = None) -> dict[str, Any]:
-    """What the page is made of.
+    """Return the values of the page's template.
 
     Parameters
     ----------

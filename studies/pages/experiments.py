@@ -1,4 +1,4 @@
-"""What was tried in the hardware, and what it gave, from ``docs/experiments.json``.
+"""Experiments with the hardware and their results, from ``docs/experiments.json``.
 
 To record a step, add it to the table of its component in that file, or a new table, and write the
 pages `experiments` and `comparison`.
@@ -19,7 +19,7 @@ OUTCOMES: Mapping[str, str] = {
     "option": "kept as an option",
     "not kept": "not kept",
 }
-"""What became of a step, and what a table calls it."""
+"""Outcomes of a step, and their names in tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,5 +146,5 @@ def highlights(experiments: Sequence[Experiment]) -> list[tuple[str, ...]]:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     return {"experiments": load(), "outcomes": OUTCOMES, "cells": cells}

@@ -1,4 +1,4 @@
-"""What real weights and activations lose in each format."""
+"""Errors of real weights and activations in each format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ Errors = Mapping[str, Sequence[TensorError]]
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """What the page and the pictures are made from.
+    """Results that the page and the pictures are made from.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ def _four_bit_rows(errors: Errors) -> list[tuple[str, ...]]:
 
 
 def values(results: Results | None = None) -> dict[str, Any]:
-    """What the page is made of: by default, what is measured now."""
+    """Return the values of the page's template, by default those measured now."""
     results = measure() if results is None else results
     paper = paper_columns()
     return {

@@ -16,7 +16,7 @@ PLANS = {"pu_exact": "fpga_floor_plan.svg", "sta_exact": "fpga_array_floor_plan.
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     figures = load("fpga")
     ecp5, xilinx = _on("ecp5"), {one["configuration"]: one["numbers"] for one in _on("xilinx")}
     ours = [

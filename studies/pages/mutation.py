@@ -11,7 +11,7 @@ __all__ = ["values"]
 
 
 def values(results: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What the page is made of: by default of the results that are kept."""
+    """Return the values of the page's template, by default of the results that are kept."""
     results = record.read() if results is None else results
     found = sorted(results["modules"].items())
     unseen = [name for name in results["unseen"] if name not in results["modules"]]

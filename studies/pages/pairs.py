@@ -72,7 +72,7 @@ class Pair:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Name in tables."""
         return self.a if self.a == self.w else f"{self.a} x {self.w}"
 
     @property
@@ -118,7 +118,7 @@ def front(found: Sequence[Pair], cost: str) -> list[Pair]:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     found, synthesis = pairs(), load()
     synthesised = [pair for pair in found if pair.ge is not None]
     wide = 2 * (16 * 4 * 8 + 16 * 8) // 8
@@ -127,7 +127,7 @@ def values() -> dict[str, Any]:
         "formats": FORMATS,
         "by_pair": {(pair.a, pair.w): pair for pair in found},
         "synthesised": sorted(synthesised, key=lambda pair: pair.ge or 0.0),
-        "usual": usual_numbers,
+        "default": usual_numbers,
         "front": front(synthesised, "ge"),
         "members": FORMAT_SETS["multi"].members,
         "sets": [

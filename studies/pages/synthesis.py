@@ -44,7 +44,7 @@ _MULTIPLIER = (r"/[aw]_next to .*/mac.*_sums", "a multiplier, its shifter and tw
 LIMITS: Mapping[str, tuple[str, str]] = {
     "sta_exact 4x4x4x4": (
         r"starts to .*\.sum_",
-        "a chain of carries through 31 bits in each clock of a block",
+        "a chain of carries through 31 bits in each cycle of a block",
     ),
     "sta_exact 4x4x4x4, formats at run time": (
         r"add\.total_added to .*add\.negative_normalised",
@@ -81,7 +81,7 @@ bits, are like if its clock is still limited by this, and by what."""
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     synthesis = load()
     return {
         "tools": synthesis_report.tools_line(synthesis),

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 Record = Mapping[str, Any]
-"""What `studies.training.comparison.record` returns."""
+"""Result of `studies.training.comparison.record`."""
 Kind = tuple[str, str]
 """Format and arithmetic."""
 
@@ -207,7 +207,7 @@ def draw_weights(experiments: Sequence[Record]) -> "Figure":
 
 
 def values(record: Record | None = None, *, standard: bool = True) -> dict[str, Any]:
-    """What the page is made of.
+    """Return the values of the page's template.
 
     Parameters
     ----------

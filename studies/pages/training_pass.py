@@ -57,7 +57,7 @@ def relative_errors(arithmetic: Arithmetic, block: int | tuple[int, int]) -> dic
 
 
 def layer_traffic() -> dict[str, PassTraffic]:
-    """What each of `CASES` costs for the layer."""
+    """Return the traffic of the layer in each of `CASES`."""
     return {
         title: model.pass_traffic(*_layer_shape(), block=block, at_once=at_once)
         for title, (block, at_once) in CASES.items()
@@ -71,7 +71,7 @@ def _layer_shape() -> tuple[int, int, int]:
 
 
 def _products() -> list[dict[str, Any]]:
-    """What the three products took with each arithmetic."""
+    """Return the cost of the three products with each arithmetic."""
     batch, inputs, outputs = _layer_shape()
     shapes = {
         "y": (batch, outputs, inputs),
@@ -98,7 +98,7 @@ def _products() -> list[dict[str, Any]]:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     batch, inputs, outputs = _layer_shape()
     return {
         "batch": batch,

@@ -1,4 +1,4 @@
-"""What is known of how right all of this is, from ``docs/trust.json`` and others' numbers."""
+"""Evidence of correctness, from ``docs/trust.json`` and others' numbers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def _all_time(found: Sequence[Mapping[str, Any]], what: str) -> str:
         return "-"
     always = sum(what in entry and entry[what] is None for entry in found)
     clocks = sorted({entry[what] for entry in found if entry.get(what)})
-    some = f", {clocks[0]} clocks" if clocks else ""
+    some = f", {clocks[0]} cycles" if clocks else ""
     return f"{always} of {len(found)}{some}"
 
 
@@ -45,7 +45,7 @@ def _clocks(numbers: Sequence[int]) -> str:
 
 
 def kinds(proofs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is proved of streams, by kinds of units."""
+    """Return the proofs about streams, by kinds of units."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for one in proofs["streams"].values():
         found.setdefault(one["kind"], []).append(one)
@@ -62,7 +62,7 @@ def kinds(proofs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def values(reached: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What the page is made of: by default of the coverage that is kept."""
+    """Return the values of the page's template, by default of the coverage that is kept."""
     reached = coverage.read() if reached is None else reached
     numbers, mutation = json.loads(DATA.read_text()), mutants.read()
     proofs = numbers["proofs"]

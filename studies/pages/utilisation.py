@@ -16,7 +16,7 @@ __all__ = ["draw", "pictures", "values"]
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of: shapes, and their utilisation by case."""
+    """Return the values of the page's template: shapes, and their utilisation by case."""
     numbers: dict[str, Any] = json.loads((DOCS / "utilisation.json").read_text())
     return numbers
 

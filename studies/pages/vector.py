@@ -150,7 +150,7 @@ CURVES: Mapping[str, Curve] = {
         others={"bits and one Newton step (FINN)": _rsqrt_by_newton},
     ),
 }
-"""What is drawn, by the name of the function."""
+"""Curves to draw, by the name of the function."""
 
 
 @dataclass(frozen=True)
@@ -308,16 +308,16 @@ def _with_argument(each: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     synthesis = load()
     return {
         "proved": {name: _with_argument(each) for name, each in record.published().items()},
         "measured": measured(),
         "find": lambda name: find(synthesis, name),
         "numbers": lambda name, technology: find(synthesis, name, technology)["numbers"],
-        "usual": usual_numbers,
+        "default": usual_numbers,
         "published": PAPER_VECTOR,
-        # A netlist that is slower was simulated with a longer period, at the same energy a clock.
+        # A netlist that is slower was simulated with a longer period, at the same energy a cycle.
         "period": PERIOD,
         "norms": norms(synthesis),
         "norm_ge": PAPER_VECTOR["normalisation"][0] * 1000,

@@ -1,4 +1,4 @@
-"""What arithmetic ``window`` costs in accuracy, by its width.
+"""Loss of accuracy of arithmetic ``window``, by its width.
 
 Writes ``docs/window.md``. Takes about half a minute.
 """
@@ -139,7 +139,7 @@ def _is_real(name: str) -> bool:
 
 
 def values() -> dict[str, Any]:
-    """What the page is made of."""
+    """Return the values of the page's template."""
     found = measured()
     real = [one for name, one in found.items() if _is_real(name)]
     as_exact = (

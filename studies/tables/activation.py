@@ -66,7 +66,7 @@ def value(function: str, x: Any) -> Any:
 
 
 def piece(function: str, place: Place) -> Piece:
-    """What the polynomial of a segment has to be."""
+    """Return the requirements of the polynomial of a segment."""
     unit = mpmath.mpf(2) ** place.exponent
     step = mpmath.mpf(2) ** -place.depth
     exact = _VALUES[function]

@@ -58,7 +58,7 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Specification:
-    """What a table is to be; see `mxsafe.tables.Table` for the widths.
+    """Specification of a table; see `mxsafe.tables.Table` for the widths.
 
     Attributes
     ----------

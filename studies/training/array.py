@@ -107,7 +107,7 @@ class StoredLayer:
 
 @dataclass(frozen=True)
 class Hardware:
-    """What training passes run on.
+    """Hardware that training passes run on.
 
     Attributes
     ----------
@@ -131,13 +131,13 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Transposed:
-    """What left the transposer.
+    """Output of the transposer.
 
     Attributes
     ----------
     tensors : list of StoredTensor
     cycles : int
-        Clocks from the first row of the first tile to the last column of the last.
+        Cycles from the first row of the first tile to the last column of the last.
     """
 
     tensors: list[StoredTensor]
@@ -223,7 +223,7 @@ def pass_products(
     -------
     products : list of PassProducts
     cycles : int
-        Clocks of the transposer.
+        Cycles of the transposer.
 
     Raises
     ------
@@ -245,16 +245,16 @@ def pass_products(
 
 @dataclass(frozen=True, eq=False)
 class PassRun:
-    """What the hardware made of training passes.
+    """Results of training passes on the hardware.
 
     Attributes
     ----------
     passes : list of TrainingPass
         One a layer.
     array_cycles : int
-        Clocks of the array for all products, one after the other without a pause.
+        Cycles of the array for all products, one after the other without a pause.
     transposer_cycles : int
-        Clocks of the transposer for W and X of all layers.
+        Cycles of the transposer for W and X of all layers.
     """
 
     passes: list[TrainingPass]
@@ -265,7 +265,7 @@ class PassRun:
 def multiply(
     hardware: Hardware, products: Sequence[Product]
 ) -> tuple[list[NDArray[np.float32]], int]:
-    """Products on the simulated array, and its clocks.
+    """Products on the simulated array, and its cycles.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class ArrayNumbers:
     stored : list of StoredTensor
         Everything that was stored, in order.
     array_cycles, transposer_cycles : int
-        Clocks so far, of the products and of the transposed operands.
+        Cycles so far, of the products and of the transposed operands.
     """
 
     hardware: Hardware

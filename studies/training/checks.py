@@ -1,4 +1,4 @@
-"""What training on hardware is held to: layers of every kind, and the model's answers."""
+"""Checks of training on hardware: layers of every kind, and the model's answers."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -96,7 +96,7 @@ def check_step(
     Returns
     -------
     numbers : ArrayNumbers
-        What was stored, and the clocks that it took.
+        What was stored, and the cycles that it took.
     compared : int
         Numbers compared: outputs, gradients, weights and what the optimiser keeps.
     """

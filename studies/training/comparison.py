@@ -60,7 +60,7 @@ LANES = 4
 FEW_BITS = ("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")
 WEIGHTS = tuple(2.0**-exponent for exponent in (0, 4, 6, 8, 10, 12, 14))
 """Weights of the second digit's loss."""
-_USUAL = Optimiser(rate=0.05)
+_DEFAULT = Optimiser(rate=0.05)
 _SINGLE_THREAD = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
@@ -69,7 +69,7 @@ _SINGLE_THREAD = dict.fromkeys(
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is learnt, and how.
+    """Task of a training, and its method.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Setting:
     block: int | tuple[int, int] = (8, 8)
     epochs: int = 20
     batch: int = 64
-    optimiser: Optimiser | Adam = _USUAL
+    optimiser: Optimiser | Adam = _DEFAULT
     weights: tuple[float, ...] = (1.0,)
 
 
@@ -154,7 +154,7 @@ STANDARD: tuple[Experiment, ...] = (
 )
 
 
-"""What the page in ``docs`` compares."""
+"""Experiments that the page in ``docs`` compares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """What a training gave, one number an epoch.
+    """Curves of a training, one number an epoch.
 
     Attributes
     ----------

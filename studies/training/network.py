@@ -64,12 +64,12 @@ class Stored(Protocol):
 
     @property
     def underflow(self) -> "Underflow":
-        """What became zero."""
+        """Numbers that became zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Underflow:
-    """What becomes zero when a matrix is stored; twice the numbers if it is stored along both axes.
+    """Underflow of a stored matrix; twice the numbers if it is stored along both axes.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is learnt, in float32: the master weights, and what the optimiser keeps.
+    """Training state in float32: the master weights, and what the optimiser keeps.
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Step:
-    """What a training step gives.
+    """Result of a training step.
 
     Attributes
     ----------

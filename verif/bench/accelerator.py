@@ -24,7 +24,7 @@ _OKAY = 0
 _PERIOD = 2  # ns
 _RESET_CLOCKS = 4
 _PATIENCE = 200
-"""Clocks after which no answer comes."""
+"""Cycles after which no answer comes."""
 
 
 class Driver:
@@ -160,7 +160,7 @@ async def _write_parts(driver: Driver) -> None:
 async def _run(
     dut: cocotb.handle.HierarchyObject, driver: Driver, job: dict[str, int]
 ) -> dict[str, int]:
-    """One program, until it ends; or so many clocks, perhaps up to a burst, and then a reset."""
+    """One program, until it ends; or so many cycles, perhaps up to a burst, and then a reset."""
     for name in ("errors_from", "errors_to"):
         getattr(dut, name).value = job.get(name, 0)
     held = {"program_length": job["length"], "interrupt_enable": 3}

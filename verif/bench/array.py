@@ -30,10 +30,10 @@ PERIOD_NS = 2
 _SHY = (True, False, False, False)
 """Whether a sink that pauses is not ready before it sees a result, in turn."""
 _SHY_BURST = 16
-"""Clocks of each turn."""
+"""Cycles of each turn."""
 
 
-def shy(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
+def ready_after_valid(paused: Iterator[bool], valid: LogicObject) -> Iterator[bool]:
     """Pauses of a sink that at times waits for a result first, since an array must not for it."""
     for waits in itertools.cycle(_SHY):
         for _ in range(_SHY_BURST):
@@ -99,7 +99,7 @@ class Array:
             if stall:
                 paused = pauses(options["seed"] + index, stall)
                 if kind is AxiStreamSink:
-                    paused = shy(paused, self._pins["m_axis_c_tvalid"])
+                    paused = ready_after_valid(paused, self._pins["m_axis_c_tvalid"])
                 stream.set_pause_generator(paused)
             streams.append(stream)
         self._source_a, self._source_w, self._sink = streams
@@ -159,14 +159,14 @@ class Array:
             offered = [str(pin.value) for pin in pins] if stalled else None
 
     async def _first_beat(self) -> int:
-        """Time of the first clock at which both operands are there."""
+        """Time of the first cycle at which both operands are there."""
         valids = [self._pins[f"{name}_tvalid"] for name in ("s_axis_a", "s_axis_w")]
         while not all(pin.value == 1 for pin in valids):
             await RisingEdge(self._dut.clk)
         return get_sim_time("step")
 
     async def run(self) -> tuple[rows.Rows, list[int], float]:
-        """Send the job; returns the rows that come out, their flags and the clocks it took."""
+        """Send the job; returns the rows that come out, their flags and the cycles it took."""
         options = self._options
         cocotb.start_soon(self._stays_while_stalled())
         begun = cocotb.start_soon(self._first_beat())

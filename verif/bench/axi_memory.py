@@ -1,4 +1,4 @@
-"""The bench of the memory beside the machine: drives its pins clock by clock and logs them."""
+"""The bench of the memory beside the machine: drives its pins cycle by cycle and logs them."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def _set(dut: cocotb.handle.HierarchyObject, name: str, value: int | str) -> Non
 
 @cocotb.test()
 async def run(dut: cocotb.handle.HierarchyObject) -> None:
-    """Each job is a list of clocks, each of them the pins that change."""
+    """Each job is a list of cycles, each of them the pins that change."""
     jobs = json.loads(Path(os.environ["MXSAFE_JOB"]).read_text())["jobs"]
     logs = []
     for clocks in jobs:

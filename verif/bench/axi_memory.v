@@ -14,15 +14,15 @@ module axi_memory #(
   input rst,
   input load,
   input dump,
-  input [15:0] latency,     // fewest clocks from a request to its answer
-  input [15:0] spread,      // at most so many clocks more, another number for each request
-  input [7:0] pause,        // of 256 clocks, how many each channel pauses
+  input [15:0] latency,     // fewest cycles from a request to its answer
+  input [15:0] spread,      // at most so many cycles more, another number for each request
+  input [7:0] pause,        // of 256 cycles, how many each channel pauses
   input [31:0] seed,
   input [63:0] start,       // address of the first beat, a multiple of those of a beat
   input [63:0] errors_from, // addresses from here on, and below errors_to, are answered with errors
   input [63:0] errors_to,
   input [15:0] most_reads,      // bursts of reads, beats of them and bursts of writes that may be
-  input [15:0] most_read_beats, // under way; 0 is any number
+  input [15:0] most_read_beats, // in flight; 0 is any number
   input [15:0] most_writes,
   output reg [13:0] broken,  // a bit for each rule, in the order of RULES of the bench
   output reg [31:0] outside, // beats that would have been written outside the memory

@@ -1,4 +1,4 @@
-"""What benches that step a design clock by clock have in common."""
+"""Shared parts of benches that step a design cycle by cycle."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Stepper:
         self.clocks = 0
 
     def watch(self, pin: Any, seen: list[int]) -> None:
-        """Note from now on in which clocks a pin is set; None ends it."""
+        """Note from now on in which cycles a pin is set; None ends it."""
         self._watched, self._seen = pin, seen
 
     async def settle(self) -> None:
@@ -46,7 +46,7 @@ class Stepper:
         self.clocks += 1
 
     async def reset(self, clocks: int = 1) -> None:
-        """Reset for some clocks."""
+        """Reset for some cycles."""
         self._rst.value = 1
         for _ in range(clocks):
             await self.settle()

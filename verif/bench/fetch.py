@@ -7,7 +7,7 @@ from typing import Any
 import cocotb
 
 from verif.bench.clocked import Stepper, job, write_log
-from verif.bench.pacing import Shyness
+from verif.bench.pacing import ReadyAfterValid
 
 _STALL = 0.5
 """How often the memory takes no run."""
@@ -39,14 +39,14 @@ class Memory:
         self._errors = set(program["errors"])
         self._latency = self._random.choice([0, 5, 60])
         self._density = self._random.choice([0.3, 1.0])
-        self._shyness = Shyness(self._random.getrandbits(32), _STALL)
+        self._ready_after_valid = ReadyAfterValid(self._random.getrandbits(32), _STALL)
         self._coming: deque[tuple[int, int]] = deque()
         self.asked: list[int] = []
 
     def drive(self, clock: int) -> None:
         """Offer to take a run, and give a word."""
         rng, dut = self._random, self._dut
-        self._ready = rng.random() >= _STALL and self._shyness.may_take
+        self._ready = rng.random() >= _STALL and self._ready_after_valid.may_take
         dut.run_ready.value = int(self._ready)
         came = bool(self._coming) and self._coming[0][0] <= clock
         came = came and rng.random() < self._density
@@ -60,7 +60,7 @@ class Memory:
     def settle(self, clock: int) -> None:
         """See what is asked for."""
         valid = self._dut.run_valid.value == 1
-        self._shyness.see(valid=valid, ready=self._ready)
+        self._ready_after_valid.see(valid=valid, ready=self._ready)
         if not valid or not self._ready:
             return
         run = int(self._dut.run_payload.value)
@@ -99,18 +99,18 @@ class Bench:
         dut.address.value = rng.getrandbits(64)
         dut.length.value = rng.getrandbits(32)
         density = rng.choice([0.02, 0.5, 1.0]) if len(program["words"]) < 60 else 1.0
-        shyness = Shyness(rng.getrandbits(32), 1 - density)
+        ready_after_valid = ReadyAfterValid(rng.getrandbits(32), 1 - density)
         descriptors, offered, last_word, shown = [], None, 0, 0
         for _ in range(self._options["limit"]):
             self._memory.drive(step.clocks)
-            ready = rng.random() < density and shyness.may_take
+            ready = rng.random() < density and ready_after_valid.may_take
             dut.descriptor_ready.value = int(ready)
             await step.settle()
             self._memory.settle(step.clocks)
             if dut.word_valid.value == 1:
                 last_word = step.clocks
             valid = dut.descriptor_valid.value == 1
-            shyness.see(valid=valid, ready=ready)
+            ready_after_valid.see(valid=valid, ready=ready)
             now = (int(dut.number.value), int(dut.descriptor.value)) if valid else None
             assert offered in (None, now), "a descriptor changed while it waited"
             shown = shown or (step.clocks if valid else 0)

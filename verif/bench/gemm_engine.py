@@ -9,11 +9,11 @@ from typing import Any
 import cocotb
 
 from verif.bench.clocked import Stepper, job, write_log
-from verif.bench.pacing import Shyness
+from verif.bench.pacing import ReadyAfterValid
 
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 _IDLE = 80
-"""Clocks after the last descriptor in which nothing may be written."""
+"""Cycles after the last descriptor in which nothing may be written."""
 
 
 class Bench:
@@ -22,7 +22,7 @@ class Bench:
     def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict[str, Any]) -> None:
         self._dut, self._options = dut, options
         self._random = random.Random(options["seed"])
-        self._shyness = Shyness(options["seed"] + 1, options["stall"])
+        self._ready_after_valid = ReadyAfterValid(options["seed"] + 1, options["stall"])
         self._step = Stepper(dut)
         self._ports = {
             name: tuple(getattr(dut, f"{name}_{pin}") for pin in ("en", "address", "data"))
@@ -42,18 +42,18 @@ class Bench:
         await self._step.reset()
 
     async def clock(self, descriptor: int | None, *, stop: bool = False) -> bool:
-        """A clock with a descriptor on offer, or none; whether it is taken."""
+        """A cycle with a descriptor on offer, or none; whether it is taken."""
         dut, rng, log = self._dut, self._random, self.log
         dut.engine_valid.value = int(descriptor is not None)
         noise = rng.getrandbits(len(dut.engine_descriptor))
         dut.engine_descriptor.value = noise if descriptor is None else descriptor
         dut.engine_stop.value = int(stop)
-        ready = rng.random() >= self._options["stall"] and self._shyness.may_take
+        ready = rng.random() >= self._options["stall"] and self._ready_after_valid.may_take
         dut.result_ready.value = int(ready)
         await self._step.settle()
         clock = self._step.clocks
         valid = dut.result_valid.value == 1
-        self._shyness.see(valid=valid, ready=ready)
+        self._ready_after_valid.see(valid=valid, ready=ready)
         if valid:
             assert not stop, "something is written after the stop"
             assert dut.result_halves.value == 0b11, "half a beat is written"
@@ -86,7 +86,7 @@ class Bench:
         count, offered = len(waiting), None
         for _ in range(options["limit"]):
             idle = self._step.clocks - self._last_move
-            assert idle <= options["patience"], f"nothing is written or done for {idle} clocks"
+            assert idle <= options["patience"], f"nothing is written or done for {idle} cycles"
             if offered is None and waiting and self._random.random() >= options["pause"]:
                 offered = waiting.pop(0)
             if await self.clock(offered):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from verif.bench.clocked import Stepper
-from verif.bench.pacing import Shyness, pauses
+from verif.bench.pacing import ReadyAfterValid, pauses
 
 __all__ = ["LiteTraffic"]
 
@@ -20,7 +20,7 @@ _BURST = 16
 _STALL = 0.3
 _QUIET = 20
 _MOST = 200
-"""Clocks in which a channel has to move on."""
+"""Cycles in which a channel has to move on."""
 
 
 class _Sender:
@@ -50,7 +50,7 @@ class _Sender:
         """Whether what is offered is taken."""
         takes = bool(self.offered) and self._ready.value == 1
         self._waits = 0 if takes or not self.offered else self._waits + 1
-        assert self._waits < _MOST, f"{self.name} is not taken in {_MOST} clocks"
+        assert self._waits < _MOST, f"{self.name} is not taken in {_MOST} cycles"
         if takes:
             self.left.popleft()
             self.taken += 1
@@ -67,19 +67,19 @@ class _Answers:
         self._ready = getattr(dut, f"s_axi_{name}ready")
         self._pins = [getattr(dut, f"s_axi_{pin}") for pin in pins]
         self._gaps = pauses(rng.getrandbits(32), _STALL, _BURST)
-        self._shyness = Shyness(rng.getrandbits(32), _STALL)
+        self._ready_after_valid = ReadyAfterValid(rng.getrandbits(32), _STALL)
         self._waiting: list[int] | None = None
         self.valid = False
         self.seen = self.taken = 0
 
     def show(self) -> None:
-        self._takes = not next(self._gaps) and self._shyness.may_take
+        self._takes = not next(self._gaps) and self._ready_after_valid.may_take
         self._ready.value = int(self._takes)
 
     def settle(self, asked: int) -> list[int] | None:
-        """What is taken; so much has been asked for in the clocks before."""
+        """Return the answer taken, if any; `asked` counts the requests of the cycles before."""
         valid = self.valid = self._valid.value == 1
-        self._shyness.see(valid=valid, ready=self._takes)
+        self._ready_after_valid.see(valid=valid, ready=self._takes)
         where = f"answer {self.taken} of {self.name}"
         assert valid or self._waiting is None, f"{where} was withdrawn, beside other channels"
         if not valid:
@@ -127,7 +127,7 @@ class LiteTraffic:
         self._b = _Answers(dut, "b", ("bresp",), rng)
         self._r = _Answers(dut, "r", ("rdata", "rresp"), rng)
         self._history = [dict(values)]
-        """What registers hold after so many writes."""
+        """Content of the registers after each number of writes."""
         self._reads: list[int] = []
         self._earliest: list[int] = []
         """Of each read that was taken, writes that were answered before."""
@@ -159,7 +159,7 @@ class LiteTraffic:
         ----------
         count : int
         beside : callable
-            Called in every clock, before the outputs settle.
+            Called in every cycle, before the outputs settle.
         """
         self._draw(count)
         senders, answers = (self._aw, self._w, self._ar), (self._b, self._r)
@@ -174,7 +174,7 @@ class LiteTraffic:
             moves = moves or self._b.taken < count or self._r.taken < count
             idle = 0 if moves else idle + 1
             quiet = 0 if self._moved() else quiet + 1
-            assert quiet < _MOST, f"nothing has moved for {_MOST} clocks: {self._state()}"
+            assert quiet < _MOST, f"nothing has moved for {_MOST} cycles: {self._state()}"
             await self._step.edge()
         for channel in answers:
             assert channel.taken == count, f"{channel.taken} answers of {channel.name} for {count}"
@@ -192,7 +192,7 @@ class LiteTraffic:
         return ", ".join(f"{channel.taken} of {channel.name} taken" for channel in channels)
 
     def _look(self) -> None:
-        """One clock."""
+        """One cycle."""
         writes = min(self._aw.taken, self._w.taken)
         reads = self._ar.taken
         answered = self._b.seen

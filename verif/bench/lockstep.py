@@ -82,7 +82,7 @@ async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
     clocked = "clk" in dir(dut)
     half = Timer(1, "ns")
     if clocked:
-        # Two clocks of reset, unlogged: before them every register is unknown.
+        # Two cycles of reset, unlogged: before them every register is unknown.
         driver.apply(driver.rows[0])
         dut.rst.value = HIGH
         for level in (LOW, HIGH) * 2:

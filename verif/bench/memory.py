@@ -1,9 +1,9 @@
-"""What benches of units at memory are made of: AXI4 memories, streams, and a clock at a time.
+"""Parts of benches for units at memory: AXI4 memories, streams, and a cycle at a time.
 
-A memory answers with latency and pauses of its own on each channel, and holds the master to the
-rules of AXI4 in every clock: payloads stay while they are not taken, bursts have whole beats, go
-up, do not cross 4 KiB, and `wlast` ends them. Everything is driven before the clocks rise and read
-just before they do.
+A memory answers with latency and pauses of its own on each channel, and checks the master
+against the rules of AXI4 in every cycle: payloads stay while they are not taken, bursts have whole
+beats, go up, do not cross 4 KiB, and `wlast` ends them. Everything is driven before the clocks rise
+and read just before they do.
 """
 
 import random
@@ -14,12 +14,12 @@ from typing import Any
 import cocotb
 from cocotb.triggers import Timer
 
-from verif.bench.pacing import Shyness, pauses
+from verif.bench.pacing import ReadyAfterValid, pauses
 from verif.bench.pins import Input, number
 
 Handle = cocotb.handle.HierarchyObject
 _BURST = 16
-"""Clocks in which a channel pauses equally often; few, so that it does in short jobs too."""
+"""Cycles in which a channel pauses equally often; few, so that it does in short jobs too."""
 _PAGE = 4096
 OKAY, SLVERR, DECERR = 0, 2, 3
 
@@ -35,7 +35,7 @@ class Stable:
     payload : list of str
         The others.
     seed, stall
-        As of the `Shyness` of the one who takes it.
+        As of the `ReadyAfterValid` of its sink.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Stable:
         stall: float,
     ) -> None:
         self.name = name
-        self._shyness = Shyness(seed, stall)
+        self._ready_after_valid = ReadyAfterValid(seed, stall)
         self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
         self._payload = {pin: getattr(dut, pin) for pin in payload if hasattr(dut, pin)}
         self._waiting: dict[str, int] | None = None
@@ -59,23 +59,23 @@ class Stable:
     def forget(self) -> None:
         """Nothing waits any more, as after a reset."""
         self._waiting = None
-        self._shyness.forget()
+        self._ready_after_valid.forget()
 
     @property
     def waits(self) -> bool:
-        """Whether something was offered in the clock before and not taken."""
+        """Whether something was offered in the cycle before and not taken."""
         return self._waiting is not None
 
     @property
     def may_take(self) -> bool:
-        """Whether it may be taken in this clock, as far as the shyness of the one who does goes."""
-        return self._shyness.may_take
+        """Whether it may be taken in this cycle: its sink may wait for valid."""
+        return self._ready_after_valid.may_take
 
     def settle(self) -> dict[str, int] | None:
-        """The payload, if it is taken in this clock."""
+        """The payload, if it is taken in this cycle."""
         self.offered = bool(number(self._valid))
         taken = bool(number(self._ready))
-        self._shyness.see(valid=self.offered, ready=taken)
+        self._ready_after_valid.see(valid=self.offered, ready=taken)
         if not self.offered:
             assert self._waiting is None, f"{self.name} was withdrawn"
             return None
@@ -100,7 +100,7 @@ class Sink:
         self._ready.value = int(not next(self._gaps) and self.stable.may_take)
 
     def settle(self) -> dict[str, int] | None:
-        """What was taken."""
+        """Return the values taken."""
         return self.stable.settle()
 
 
@@ -343,7 +343,7 @@ class WritePort:
 
 
 class Clock:
-    """Runs a unit clock by clock: what has `show` and `settle` takes part in each."""
+    """Runs a unit cycle by cycle: what has `show` and `settle` takes part in each."""
 
     def __init__(self, dut: Handle) -> None:
         self.dut = dut
@@ -361,7 +361,7 @@ class Clock:
     async def pulse(
         self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
     ) -> None:
-        """One clock."""
+        """One cycle."""
         self._clk.write(0)
         if show is not None:
             show()

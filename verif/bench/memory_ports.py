@@ -15,11 +15,11 @@ from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, Wr
 from verif.bench.pins import number
 
 _QUIET = 8
-"""Clocks in which nothing may move after a unit has been stopped."""
+"""Cycles in which nothing may move after a unit has been stopped."""
 
 
 class Bench:
-    """A unit, its memory, and a clock at a time."""
+    """A unit, its memory, and a cycle at a time."""
 
     def __init__(self, dut: Handle, options: dict[str, Any], memory: Memory) -> None:
         self.dut, self.options, self.memory = dut, options, memory
@@ -58,11 +58,11 @@ class Bench:
             source.settle()
 
     async def step(self) -> None:
-        """One clock."""
+        """One cycle."""
         await self.clock.pulse(self.show, self.settle)
 
     async def stop(self, after: int) -> None:
-        """Start the job, stop it after so many clocks, and wait until the unit is idle.
+        """Start the job, stop it after so many cycles, and wait until the unit is idle.
 
         After an odd number nothing comes any more but what is offered.
         """
@@ -191,7 +191,7 @@ class Writing(Bench):
 
     def settle(self) -> None:
         super().settle()
-        # What is told in a clock is what came in the clock before.
+        # What is told in a cycle is what came in the cycle before.
         if number(self.dut.done):
             self.done.append(self.answered)
         if number(self.dut.error):

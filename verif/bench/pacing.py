@@ -1,4 +1,4 @@
-"""How long benches hold the reset, and in which clocks their sources and sinks pause."""
+"""How long benches hold the reset, and in which cycles their sources and sinks pause."""
 
 import random
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 RESET_CLOCKS = (4, 1)
 """Lengths of resets, in turn; before the first one every register is unknown."""
 
-SHY = 0.25
+READY_AFTER_VALID = 0.25
 """How often what a sink takes has to show itself first."""
 
 
@@ -19,7 +19,7 @@ def pauses(seed: int, probability: float, burst: int = 64) -> Iterator[bool]:
             yield generator.random() < density
 
 
-class Shyness:
+class ReadyAfterValid:
     """Whether a sink that pauses waits, now and then, until it has seen what is offered.
 
     A unit may not wait for its sink to be ready before it offers something: with such a sink it
@@ -29,12 +29,12 @@ class Shyness:
     ----------
     seed : int
     stall : float
-        How often the sink pauses; one that never does is never shy.
+        How often the sink pauses; one that never does never waits for valid.
     """
 
     def __init__(self, seed: int, stall: float) -> None:
         self._random = random.Random(seed)
-        self._chance = SHY if stall else 0.0
+        self._chance = READY_AFTER_VALID if stall else 0.0
         self.forget()
 
     def forget(self) -> None:
@@ -44,11 +44,11 @@ class Shyness:
 
     @property
     def may_take(self) -> bool:
-        """Whether the sink may be ready in this clock."""
+        """Whether the sink may be ready in this cycle."""
         return self._seen or not self._waits
 
     def see(self, *, valid: bool, ready: bool) -> None:
-        """End a clock, in which something was offered or not, to a sink that was ready or not."""
+        """End a cycle, in which something was offered or not, to a sink that was ready or not."""
         if valid and ready:
             self.forget()
         else:

@@ -1,4 +1,4 @@
-"""What pins carry."""
+"""Values of pins."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _LEVELS = Logic(0), Logic(1)
 
 
 def number(pin: Any) -> int:
-    """What a pin carries; it must be known."""
+    """Return the value of a pin, which must be known."""
     value = pin.value
     try:
         return int(value)

@@ -2,7 +2,7 @@
 
 A descriptor is offered until it is taken. An engine is ready when it likes to be, now and then only
 when it has seen a descriptor, since a queue must not wait for that; each descriptor
-is done, or fails, some clocks later. Comparing is the business of the pytest process.
+is done, or fails, some cycles later. Comparing is the business of the pytest process.
 """
 
 import random
@@ -11,10 +11,10 @@ from typing import Any
 import cocotb
 
 from verif.bench.clocked import Stepper, job, write_log
-from verif.bench.pacing import Shyness
+from verif.bench.pacing import ReadyAfterValid
 
 _LATER = 6
-"""Clocks after an error in which there are others."""
+"""Cycles after an error in which there are others."""
 
 
 class Engine:
@@ -26,7 +26,7 @@ class Engine:
     name : str
         Of the queue.
     under_way : int
-        Most descriptors that it has under way.
+        Most descriptors that it has in flight.
     seed : int
         Of its pauses.
     """
@@ -43,7 +43,7 @@ class Engine:
     def begin(self, errors: dict[int, int], longest: int, readiness: float) -> None:
         """Begin a program: errors by what is in the descriptor, the longest time of a run."""
         self._errors, self._longest, self._readiness = errors, longest, readiness
-        self._shyness = Shyness(self._random.getrandbits(32), 1 - readiness)
+        self._ready_after_valid = ReadyAfterValid(self._random.getrandbits(32), 1 - readiness)
         self._flight: list[list[int]] = []
         self._shown: int | None = None
         self.started: list[tuple[int, int]] = []
@@ -56,14 +56,14 @@ class Engine:
         return len(self.started) + len(self.done)
 
     def drive(self) -> None:
-        """Say what it does in this clock."""
+        """Say what it does in this cycle."""
         free = len(self._flight) < self._under_way
         self._is_ready = free and self._random.random() < self._readiness
-        self._is_ready = self._is_ready and self._shyness.may_take
+        self._is_ready = self._is_ready and self._ready_after_valid.may_take
         oldest = self._flight[0] if self._flight else None
         self._is_done = oldest is not None and oldest[1] <= 0
         if oldest is None and self._shown is not None and self._is_ready:
-            # It takes the descriptor in this clock, and is done with it at once.
+            # It takes the descriptor in this cycle, and is done with it at once.
             self._is_done = self._random.random() < 0.2 and self._shown not in self._errors
         code = self._errors.get(oldest[0], 0) if oldest is not None and self._is_done else 0
         self._pins["ready"].value = int(self._is_ready)
@@ -77,9 +77,9 @@ class Engine:
         self._pins["error"].value = code
 
     def settle(self, clock: int) -> None:
-        """See what the queue shows in this clock."""
+        """See what the queue shows in this cycle."""
         valid = self._pins["valid"].value == 1
-        self._shyness.see(valid=valid, ready=self._is_ready)
+        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
         if valid:
             word = int(self._pins["descriptor"].value)
             assert self._shown in (None, word), f"{self.name} changed what it showed"
@@ -174,7 +174,7 @@ class Bench:
             "most": [engine.most for engine in self.engines],
             "lacks": lacks,
         }
-        # The clock in which it ended passes like all others.
+        # The cycle in which it ended passes like all others.
         await self.stepper.edge()
         if ended[1]:
             await self._fail_again()

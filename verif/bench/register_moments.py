@@ -1,6 +1,6 @@
-"""The bench of moments: what happens at the registers in the very clock of something else.
+"""The bench of moments: what happens at the registers in the very cycle of something else.
 
-Each access is offered alone and as soon as it can be, so that the clock in which it takes effect is
+Each access is offered alone and as soon as it can be, so that the cycle in which it takes effect is
 known: that in which its address is taken.
 """
 
@@ -15,7 +15,7 @@ _START, _RESET = 1, 2
 _DONE, _ERROR = 1, 2
 """Of ``interrupt``."""
 _MOST = 20
-"""Clocks in which anything has to be answered."""
+"""Cycles in which anything has to be answered."""
 
 
 class Moments:
@@ -41,7 +41,7 @@ class Moments:
         await self._step.edge()
 
     async def write(self, name: str, value: int, **beside: int) -> None:
-        """Write a register; in the clock in which it is written pins of the machine are set."""
+        """Write a register; in the cycle in which it is written pins of the machine are set."""
         dut = self._dut
         dut.s_axi_awaddr.value, dut.s_axi_wdata.value = self._addresses[name], value
         dut.s_axi_wstrb.value = 0xF
@@ -92,7 +92,7 @@ class Moments:
         await self.expect("status", 1)
 
     async def cleared_in_the_clock_of_the_event(self) -> None:
-        """An event is never lost: not to a clear of the same clock, not to one of another bit."""
+        """An event is never lost: not to a clear of the same cycle, not to one of another bit."""
         for event, pin in ((_DONE, "is_done"), (_ERROR, "stopped")):
             for cleared in (_DONE, _ERROR, _DONE | _ERROR):
                 await self.reset()
@@ -142,7 +142,7 @@ class Moments:
         await self.expect("interrupt", 0)
 
     async def failed_in_a_reset(self) -> None:
-        """Which raises no interrupt, in any of its clocks."""
+        """Which raises no interrupt, in any of its cycles."""
         for ahead in range(_MOST):
             await self.reset()
             await self.write("interrupt_enable", _DONE | _ERROR)
@@ -174,7 +174,7 @@ class Moments:
                 for _ in range(_MOST):
                     await self.clock()
                 self._step.watch(None, [])
-                assert len(starts) == 1, f"{len(starts)} starts, {ahead} clocks after a reset"
+                assert len(starts) == 1, f"{len(starts)} starts, {ahead} cycles after a reset"
                 assert int(dut.program_length.value) == ahead + 1
                 await self.expect("status", 1)
 

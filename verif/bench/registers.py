@@ -70,9 +70,9 @@ class Bus:
                 break
         assert not left, f"{left} are not taken"
         # Now and then the master takes no answer before it has seen one.
-        pause, is_shy, shown = rng.choice([0, 0, 2]), rng.random() < 0.25, False
+        pause, waits_for_valid, shown = rng.choice([0, 0, 2]), rng.random() < 0.25, False
         for clock in range(100):
-            ready = clock >= pause and (shown or not is_shy)
+            ready = clock >= pause and (shown or not waits_for_valid)
             getattr(dut, f"s_axi_{answer}ready").value = int(ready)
             await self._step.settle()
             valid = getattr(dut, f"s_axi_{answer}valid").value == 1
@@ -197,7 +197,7 @@ class Bench:
             await self.expect(mapped[address], value)
 
     async def _while_idle(self, clocks: int, **values: float) -> dict[str, int]:
-        """Let clocks pass in which ports are set with these probabilities; how often they were."""
+        """Let cycles pass in which ports are set with these probabilities; how often they were."""
         counts = dict.fromkeys(values, 0)
         starts = 0
         for _ in range(clocks):
@@ -228,7 +228,7 @@ class Bench:
         self.step.watch(self._dut.start, seen)
         await self.write("control", 1)
         self.step.watch(None, [])
-        assert len(seen) == 1, f"start was set for {len(seen)} clocks"
+        assert len(seen) == 1, f"start was set for {len(seen)} cycles"
         self._begun = seen[0] + 1
         for names in _PROGRAM.values():
             for name in names:
@@ -302,7 +302,7 @@ class Bench:
             await self.step.edge()
             await self.step.settle()
         for clock in range(1 + stages):
-            assert dut.clear.value == 1, f"not cleared in clock {clock} though memory is quiet"
+            assert dut.clear.value == 1, f"not cleared in cycle {clock} though memory is quiet"
             if clock < stages:
                 await self.step.edge()
                 await self.step.settle()

@@ -1,6 +1,6 @@
 """The bench of the bridge: bytes of a host, and the registers and memory of a machine.
 
-A job is a list of episodes: bytes with pauses between them, some of them broken, and clocks of
+A job is a list of episodes: bytes with pauses between them, some of them broken, and cycles of
 silence behind them. What is sent meanwhile is logged for each episode.
 """
 

@@ -17,14 +17,14 @@ from cocotb.triggers import Timer
 
 from verif.bench import rows
 from verif.bench.difference import changed_bits, difference
-from verif.bench.pacing import RESET_CLOCKS, SHY, pauses
+from verif.bench.pacing import READY_AFTER_VALID, RESET_CLOCKS, pauses
 from verif.bench.pins import Input, number
 
 OUTPUTS = ("tdata", "tlast", "tuser")
 Beat = tuple[int, ...]
 """A value for each pin of a source."""
 _BURST = 16
-"""Clocks in which a stream pauses equally often; few, so that it does in short jobs too."""
+"""Cycles in which a stream pauses equally often; few, so that it does in short jobs too."""
 
 
 class Source:
@@ -89,7 +89,7 @@ class Source:
         self._valid.write(self.offered)
 
     def settle(self) -> bool:
-        """Whether the beat is taken in this clock."""
+        """Whether the beat is taken in this cycle."""
         taken = self.offered and number(self._ready) == 1
         if taken:
             self.remaining -= 1
@@ -97,7 +97,7 @@ class Source:
         return taken
 
     def offer_in_reset(self, offers: bool) -> None:
-        """Offer a beat in a clock of reset, or none."""
+        """Offer a beat in a cycle of reset, or none."""
         self._valid.write(offers)
 
     def check_refused(self) -> None:
@@ -116,8 +116,8 @@ class Sink:
     seed : int
         Of pauses, and of readiness during reset.
     stall : float
-        How often it pauses. One that does waits for a beat now and then: it is ready in the clock
-        in which it sees one, or in the clock after that.
+        How often it pauses. One that does waits for a beat now and then: it is ready in the cycle
+        in which it sees one, or in the cycle after that.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Sink:
         self._last = list(self._pins).index(f"{name}_tlast")
         self._noise = random.Random(seed)
         self._stalls = pauses(seed + 1, stall, _BURST)
-        self._chance = SHY if stall else 0.0
+        self._chance = READY_AFTER_VALID if stall else 0.0
         self.forget()
 
     def forget(self) -> None:
@@ -144,18 +144,18 @@ class Sink:
         self.results: list[list[str]] = []
 
     def show_any(self) -> None:
-        """Be ready or not, in a clock of reset."""
+        """Be ready or not, in a cycle of reset."""
         self._ready.write(self._noise.getrandbits(1))
 
     def _choose(self) -> None:
-        """Whether the next beat has to show itself before this is ready, and a clock before."""
-        self._shy = self._noise.random() < self._chance
-        self._late = self._shy and self._noise.random() < 0.5
+        """Whether the next beat has to show itself before this is ready, and a cycle before."""
+        self._waits_for_valid = self._noise.random() < self._chance
+        self._late = self._waits_for_valid and self._noise.random() < 0.5
 
     def show(self) -> None:
         """Be ready, unless it pauses, waits for a beat, or is held."""
         self._takes = not (next(self._stalls) or self.held)
-        self.answers = self._takes and self._shy and self.stalled is None
+        self.answers = self._takes and self._waits_for_valid and self.stalled is None
         self._ready.write(self._takes and not self.answers)
 
     def answer(self) -> None:
@@ -165,7 +165,7 @@ class Sink:
             self._ready.write(self._takes)
 
     def settle(self, clock: int) -> None:
-        """Log what is taken in this clock."""
+        """Log what is taken in this cycle."""
         there = number(self._valid) == 1
         now = [str(pin.value) for pin in self._pins.values()] if there else None
         if self.stalled is not None:
@@ -179,7 +179,7 @@ class Sink:
 
     def _told(self, clock: int, before: list[str], now: list[str] | None) -> str:
         """Which pin of a beat that waits has changed, and how."""
-        beat = f"a stalled result changed in clock {clock}: beat {len(self.results)}"
+        beat = f"a stalled result changed in cycle {clock}: beat {len(self.results)}"
         if now is None:
             return f"{beat} of {self.name} was withdrawn"
         for name, was, value in zip(self._pins, before, now, strict=True):
@@ -206,7 +206,7 @@ class Sink:
 
 
 class Bench:
-    """Sources, sinks and clock, a clock at a time."""
+    """Sources, sinks and clock, a cycle at a time."""
 
     def __init__(
         self, dut: cocotb.handle.HierarchyObject, job: dict[str, list[int]], options: dict
@@ -243,7 +243,7 @@ class Bench:
 
     @property
     def results(self) -> list[list[str]]:
-        """What came out of the main stream, then of those beside it."""
+        """Return the results of the main stream, then of those beside it."""
         return [row for sink in self.sinks for row in sink.results]
 
     async def _rise(self) -> None:
@@ -252,7 +252,7 @@ class Bench:
         self.clocks += 1
 
     async def reset(self, clocks: int) -> None:
-        """So many clocks of reset, in which no beat may be taken or come out later."""
+        """So many cycles of reset, in which no beat may be taken or come out later."""
         self._rst.write(True)
         for _ in range(clocks):
             self._clk.write(False)
@@ -269,7 +269,7 @@ class Bench:
         self.forget()
 
     async def clock(self) -> None:
-        """One clock."""
+        """One cycle."""
         self._clk.write(False)
         for source in self.sources:
             source.show()
@@ -334,7 +334,7 @@ class Bench:
         return [row for sink in self.sinks for row in sink.first(packets)]
 
     def write_log(self, path: str) -> None:
-        """Write words of what came out, and the clocks in which beats went in and came out."""
+        """Write words of what came out, and the cycles in which beats went in and came out."""
         apart = {f"taken_{name}": clocks for name, clocks in self.taken_apart.items()}
         words = {name: each for sink in self.sinks for name, each in sink.log().items()}
         rows.write(path, words, taken=self.taken, left=self.sinks[0].left, **apart)

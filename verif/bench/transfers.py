@@ -1,6 +1,6 @@
 """The bench of the LOAD and STORE engines: a queue before them, buffers and memory around them.
 
-The queue shows descriptors as the machine's does, as many under way as the job says. Memory is what
+The queue shows descriptors as the machine's does, as many in flight as the job says. Memory is what
 `AxiReader` and `AxiWriter` make of it: runs that are asked for, and words in their order. Before
 the job it may be started and stopped, several times.
 """
@@ -23,7 +23,7 @@ Log = tuple[dict[str, rows.Rows], dict[str, Sequence[int]]]
 """Rows and numbers by name."""
 _BURST = 16
 _QUIET = 8
-"""Clocks after the job in which nothing may move."""
+"""Cycles after the job in which nothing may move."""
 
 
 class Queue:
@@ -106,7 +106,7 @@ class Runs:
 
 
 class Engine:
-    """What both benches have in common."""
+    """Shared base of both benches."""
 
     def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         self.dut, self.options = dut, options
@@ -120,7 +120,7 @@ class Engine:
         dut.base.value = self.base
 
     def latency(self) -> int:
-        """Clock in which an answer comes."""
+        """Cycle in which an answer comes."""
         low, high = self.options["latency"]
         return self.clock.now + self.random.randint(low, high)
 
@@ -141,7 +141,7 @@ class Engine:
         await self.clock.pulse(self.show, self.settle)
 
     async def run(self, clocks: int | None = None) -> None:
-        """The whole job, or its first clocks."""
+        """The whole job, or its first cycles."""
         start = self.clock.now
         while not self.queue.is_done if clocks is None else self.clock.now - start < clocks:
             await self.step()
@@ -256,7 +256,7 @@ class Held:
         self.reads = 0
 
     def show(self) -> None:
-        """What was read; others may read a shared buffer in between."""
+        """Drive the data that was read; others may read a shared buffer in between."""
         self._behind.append(self._now)
         self._pins["data"].value = self._behind.popleft()
         if self._shared:

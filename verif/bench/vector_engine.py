@@ -14,18 +14,18 @@ import cocotb
 from cocotb.triggers import Timer
 
 from verif.bench import rows
-from verif.bench.pacing import RESET_CLOCKS, Shyness, pauses
+from verif.bench.pacing import RESET_CLOCKS, ReadyAfterValid, pauses
 from verif.bench.pins import Input, number
 
 READS = ("x", "y")
 _BURST = 16
-"""Clocks in which a port pauses equally often."""
+"""Cycles in which a port pauses equally often."""
 _STOPPED_CLOCKS = 6
 Words = list[int]
 
 
 class ReadPort:
-    """A port that reads: what was read is there for one clock, and noise in all others.
+    """A port that reads: what was read is there for one cycle, and noise in all others.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ReadPort:
     stall : float
         How often it lets wait.
     latency : int
-        Clocks from a read until it is there.
+        Cycles from a read until it is there.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class ReadPort:
         self.name, self._buffer = name, buffer
         self._noise = random.Random(seed)
         self._stalls = pauses(seed, stall, _BURST)
-        self._shyness = Shyness(seed, stall)
+        self._ready_after_valid = ReadyAfterValid(seed, stall)
         self._found: deque[int | None] = deque([None] * latency)
         self._is_ready = False
         self.count = 0
 
     def show(self) -> None:
         """Inputs of a clock."""
-        self._is_ready = not next(self._stalls) and self._shyness.may_take
+        self._is_ready = not next(self._stalls) and self._ready_after_valid.may_take
         self._ready.write(self._is_ready)
         found = self._found.popleft()
         self._data.value = self._noise.getrandbits(len(self._data)) if found is None else found
@@ -76,7 +76,7 @@ class ReadPort:
         """Read, if that is wanted."""
         assert number(self._hold) == 0, f"{self.name} holds a bank"
         valid = number(self._valid) == 1
-        self._shyness.see(valid=valid, ready=self._is_ready)
+        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
         if not valid:
             return
         address = number(self._address)
@@ -110,20 +110,20 @@ class WritePort:
         self._ready = Input(getattr(dut, f"{name}_ready"))
         self.name, self._buffer = name, buffer
         self._stalls = pauses(seed, stall, _BURST)
-        self._shyness = Shyness(seed, stall)
+        self._ready_after_valid = ReadyAfterValid(seed, stall)
         self._is_ready = False
         self._stalled: tuple[int, int, int] | None = None
         self.count = 0
 
     def show(self) -> None:
         """Inputs of a clock."""
-        self._is_ready = not next(self._stalls) and self._shyness.may_take
+        self._is_ready = not next(self._stalls) and self._ready_after_valid.may_take
         self._ready.write(self._is_ready)
 
     def settle(self) -> None:
         """Write, if that is wanted; what had to wait must not have changed."""
         valid = number(self._valid) == 1
-        self._shyness.see(valid=valid, ready=self._is_ready)
+        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
         if not valid:
             assert self._stalled is None, f"{self.name} withdrew what it offered"
             return
@@ -147,7 +147,7 @@ class WritePort:
     def forget(self) -> None:
         """Expect nothing of what was offered, as after a reset."""
         self._stalled = None
-        self._shyness.forget()
+        self._ready_after_valid.forget()
 
 
 class Bench:
@@ -189,7 +189,7 @@ class Bench:
         pin.value = self._random.getrandbits(len(pin))
 
     async def clock(self, *, resets: bool = False) -> bool:
-        """One clock; whether the engine is done in it."""
+        """One cycle; whether the engine is done in it."""
         dut = self._dut
         self._clk.write(0)
         self._rst.write(resets)
@@ -208,7 +208,7 @@ class Bench:
         return done
 
     async def reset(self, clocks: int) -> None:
-        """So many clocks of reset, with anything at all on offer."""
+        """So many cycles of reset, with anything at all on offer."""
         for _ in range(clocks):
             self._dut.queue_valid.value = self._random.getrandbits(1)
             await self.clock(resets=True)
@@ -222,16 +222,16 @@ class Bench:
             self.buffers[name][:] = words
 
     def copy(self) -> dict[str, Words]:
-        """What all buffers hold."""
+        """Return the content of all buffers."""
         return {name: list(words) for name, words in self.buffers.items()}
 
     async def pause(self) -> None:
-        """Some clocks without a descriptor, or none."""
+        """Some cycles without a descriptor, or none."""
         for _ in range(self._random.choice((0, 0, 1, 3))):
             assert not await self.clock(), "a descriptor was done that was not there"
 
     async def interrupted(self, descriptor: int, clocks: int) -> None:
-        """Begin a descriptor, stop every other time, and reset after so many clocks."""
+        """Begin a descriptor, stop every other time, and reset after so many cycles."""
         kept = self.copy()
         self._offer(descriptor)
         for _ in range(clocks):
@@ -266,8 +266,8 @@ class Bench:
             if moves != self._moves():
                 moves, moved = self._moves(), self.clocks
             waits = self.clocks - moved < self._options["patience"]
-            assert waits, f"nothing is read or written for {self.clocks - moved} clocks"
-            assert self.clocks - start < limit, f"a descriptor was not done after {limit} clocks"
+            assert waits, f"nothing is read or written for {self.clocks - moved} cycles"
+            assert self.clocks - start < limit, f"a descriptor was not done after {limit} cycles"
         assert number(self._dut.queue_error) == 0, "an error came with done"
         self._idle()
         return 0

@@ -109,7 +109,7 @@ def test_errors_of_the_command(
 def test_results_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was measured is shown and written; of a file that is kept, only its case is new."""
+    """Results are shown and written; of a file that is kept, only the measured case is new."""
     committed = json.loads((DOCS / "synthesis.json").read_text())
     decoder = next(
         result

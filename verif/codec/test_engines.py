@@ -30,7 +30,7 @@ def same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> bool:
 def test_both_engines_give_the_same_bits(
     fmt: MXFormat, dtype: type, tally: Tally, volume: Volume
 ) -> None:
-    """Every rounding; in the usual run fewer, because code is compiled for each.
+    """Every rounding; in the default run fewer, because code is compiled for each.
 
     For floats two, another one by `test_formats_of_ones_own`; for integers one.
     """

@@ -324,7 +324,7 @@ def test_microxcaling_in_float32_is_wrong_just_below_a_power_of_two(
 
 @pytest.mark.parametrize("name", ["mxfp4_e2m1", "nvfp4"])
 def test_bytes_of_gguf(name: str, tally: Tally) -> None:
-    """What gguf-py reads out of our bytes, and we out of its; every scale, every code."""
+    """gguf-py decodes our bytes, and we decode its bytes; every scale, every code."""
     quants = library("gguf.quants", "gguf is not installed")
     kind = quants.GGMLQuantizationType[{"mxfp4_e2m1": "MXFP4", "nvfp4": "NVFP4"}[name]]
     elements, size = (32, 17) if name == "mxfp4_e2m1" else (64, 36)

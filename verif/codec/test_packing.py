@@ -70,7 +70,7 @@ def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, A
 
 @pytest.mark.parametrize("layout", get_args(Layout))
 def test_tensors_have_arrays_of_their_own(layout: Layout) -> None:
-    """Whatever becomes of the bytes that they come from."""
+    """Changing the bytes that tensors come from leaves the tensors unchanged."""
     q = mx.quantize(np.ones((4, 64)), "mxfp4_e2m1")
     data = np.frombuffer(to_bytes(q, layout), np.uint8).copy()
     back = from_bytes(data, "mxfp4_e2m1", (4, 64), layout=layout)

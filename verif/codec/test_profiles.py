@@ -277,7 +277,7 @@ def test_a_report_finds_the_planted_block_and_says_why(reason: str) -> None:
 
 
 def test_every_reason_is_planted() -> None:
-    """What a sweep over all profiles finds is what was planted above, no more and no less."""
+    """A sweep over all profiles finds exactly the reasons that were planted above."""
     found: set[str] = set()
     for profile in PROFILES.values():
         for name in profile.formats:

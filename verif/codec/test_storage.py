@@ -212,7 +212,7 @@ def test_names_that_would_lose_a_tensor(suffix: str, name: Any, shown: str, tmp_
 
 @suffixes
 def test_names_that_are_kept(suffix: str, tmp_path: Path) -> None:
-    """Whatever else a name is made of, each tensor comes back under its own."""
+    """Each tensor comes back under its own name, whatever else the name is made of."""
     names = ["w", "W", ".", "/", " ", " w", "w ", "a/b", "a\\b", "a\nb", "../up", "é", "e\u0301"]
     names += ["重み", "w.codes", "w.npy", "mxsafe", "file", "__metadata__", "x" * 1024, "é" * 512]
     x = np.arange(1, len(names) + 1, dtype=np.float32)

@@ -1,4 +1,4 @@
-// The PLL of an ECP5 for simulations: its output is its input, and it locks after some clocks.
+// The PLL of an ECP5 for simulations: its output is its input, and it locks after some cycles.
 module EHXPLLL #(
   parameter CLKI_DIV = 1, CLKFB_DIV = 1, CLKOP_DIV = 8, CLKOP_CPHASE = 0, CLKOP_FPHASE = 0,
   parameter CLKOP_ENABLE = "", FEEDBK_PATH = "", PLLRST_ENA = "", INTFB_WAKE = "",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
 
 __all__ = ["SMALL", "Product", "product"]
@@ -64,7 +64,7 @@ def product(seed: int = 1, depth: int = 64) -> Product:
     a = mx.quantize(rng.standard_normal((size, depth)).astype(np.float32))
     w = mx.quantize(rng.standard_normal((depth, size)).astype(np.float32), axis=0)
     operand = OperandLayout(configuration=SMALL, rows=size, columns=depth)
-    result = NumberLayout(configuration=SMALL, rows=size, columns=size)
+    result = Float32Layout(configuration=SMALL, rows=size, columns=size)
     exact = mx.matmul(a, w, arithmetic="exact")
     parts = [*operand.packed(a), *operand.packed(w.T), np.zeros(result.strip_bytes, np.uint8)]
     places = np.cumsum([0, *map(len, parts)]).tolist()

@@ -20,7 +20,7 @@ public:
 
     void send(const uint8_t* data, uint64_t size) { m_sent.insert(m_sent.end(), data, data + size); }
 
-    // Bytes that have come: so many, or fewer if none comes for some clocks with nothing to send.
+    // Bytes that have come: so many, or fewer if none comes for some cycles with nothing to send.
     uint64_t receive(uint8_t* data, uint64_t size, uint64_t patience) {
         uint64_t silent = 0;
         while (m_come.size() < size && silent < patience) {

@@ -29,7 +29,7 @@ class SimulatedBoard:
     Attributes
     ----------
     divisor, patience : int
-        Clocks of a bit, and clocks after which the board gives up a frame.
+        Cycles of a bit, and cycles after which the board gives up a frame.
     """
 
     def __init__(self, configuration: Ulx3sConfiguration, folder: Path) -> None:
@@ -62,7 +62,7 @@ class SimulatedBoard:
 
     def read(self, size: int) -> bytes:
         """Bytes of the board: what has not come after a while does not come."""
-        # Registers take some clocks a word, and bits of a byte the divisor each.
+        # Registers take some cycles a word, and bits of a byte the divisor each.
         patience = 2 * self.patience + 20 * MOST_WORDS + 20 * self.divisor
         buffer = ctypes.create_string_buffer(size)
         count = self._functions.board_receive(

@@ -20,7 +20,7 @@ from verif.host.host_programs import SMALL, product
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available
 
-USUAL = MachineConfiguration()
+DEFAULT = MachineConfiguration()
 WORD = SMALL.word_bytes
 
 
@@ -95,7 +95,7 @@ def test_the_same_program_takes_the_same_cycles(host: Host) -> None:
 
 
 def test_buffers_begin_as_a_seed_says() -> None:
-    """What nobody has written differs; a program that reads only what it wrote does the same."""
+    """Unwritten data differ by seed; a program that reads only what it wrote does the same."""
     unwritten = Program.assembled([Assembler(SMALL).store(buffer="vector", count_0=2)], SMALL)
     stored = []
     for seed in (1, 2, 1):
@@ -313,14 +313,16 @@ def test_an_error_that_nobody_knows() -> None:
 
 
 @pytest.mark.full
-def test_a_block_of_minilm_on_the_usual_machine() -> None:
-    """Of random weights, in about the cycles that the compiler foretells."""
+def test_a_block_of_minilm_on_the_default_machine() -> None:
+    """Of random weights, in about the cycles that the compiler predicts."""
     available("verilator")
-    encoder = Encoder(EncoderShape(tokens=20, features=384, heads=12, hidden=1536, blocks=1), USUAL)
+    encoder = Encoder(
+        EncoderShape(tokens=20, features=384, heads=12, hidden=1536, blocks=1), DEFAULT
+    )
     memory = encoder_memory(encoder, random_encoder(encoder, seed=1))
-    program = Program.assembled(encoder.emitter.program(), USUAL)
+    program = Program.assembled(encoder.emitter.program(), DEFAULT)
     ended, memories = [], []
-    for backend in (Interpreted(USUAL), Simulated(USUAL, folder=SCRATCH)):
+    for backend in (Interpreted(DEFAULT), Simulated(DEFAULT, folder=SCRATCH)):
         host = Host(backend)
         host.memory = memory.copy()
         ended.append(host.run(program))
@@ -328,8 +330,8 @@ def test_a_block_of_minilm_on_the_usual_machine() -> None:
     assert [one.error for one in ended] == ["none", "none"]
     assert np.array_equal(*memories)
     assert not np.array_equal(memories[0], memory)
-    foretold = predict(encoder.emitter)
+    predicted = predict(encoder.emitter)
     for name in ("words_read", "words_written"):
-        assert [one.counters[name] for one in ended] == [getattr(foretold, name)] * 2
-    assert ended[1].counters["array_busy"] == foretold.array_busy
-    assert ended[1].counters["cycles"] < 1.5 * foretold.cycles
+        assert [one.counters[name] for one in ended] == [getattr(predicted, name)] * 2
+    assert ended[1].counters["array_busy"] == predicted.array_busy
+    assert ended[1].counters["cycles"] < 1.5 * predicted.cycles

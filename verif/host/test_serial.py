@@ -24,7 +24,7 @@ _ADDRESSES = {register.name: register.address for register in REGISTERS}
 BOARD = Ulx3sConfiguration(
     machine=SMALL, memory_bytes=8192, clock_mhz=10, baud=2_500_000, patience_ms=1
 )
-"""Four clocks a bit."""
+"""Four cycles a bit."""
 CHECK = "Check that its bitstream is loaded and that --baud is its own"
 
 

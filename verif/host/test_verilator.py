@@ -66,7 +66,7 @@ def test_the_run_time_library_is_compiled_once(
     source.parent.mkdir(parents=True)
 
     def compiled(name: str, optimisation: str = "-O0", text: str = "") -> str:
-        """What is linked with a design: the object that its build found, or its own."""
+        """Return the object linked with a design: the one that its build found, or its own."""
         source.write_text(text)
         folder = tmp_path / name
         folder.mkdir()

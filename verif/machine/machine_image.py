@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import QuantizedTensor
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 
 __all__ = ["Image", "loaded_operand", "product_program"]
 
@@ -54,7 +54,7 @@ def loaded_operand(
 
 def product_program(
     image: Image, a: QuantizedTensor, w: QuantizedTensor
-) -> tuple[bytes, int, NumberLayout]:
+) -> tuple[bytes, int, Float32Layout]:
     """A program of ``A W``, where the result comes to stand and how."""
     configuration = image.configuration
     assembler = Assembler(configuration)
@@ -65,7 +65,7 @@ def product_program(
         )
         for q in (a, w.T)
     )
-    result = NumberLayout(configuration=configuration, rows=a.shape[0], columns=w.shape[1])
+    result = Float32Layout(configuration=configuration, rows=a.shape[0], columns=w.shape[1])
     loads = loaded_operand(image, "a", left, a) + loaded_operand(image, "w", right, w.T)
     size = result.strips * result.strip_bytes
     address = image.room(size)

@@ -17,9 +17,9 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, QUEUES, Descriptor
 from verif.machine.machine_sizes import machine_of
 
-USUAL = MachineConfiguration()
+DEFAULT = MachineConfiguration()
 SMALL = MachineConfiguration(rows=8, functions=("relu",), reductions=(), conversions=("tiles",))
-ASSEMBLER = Assembler(USUAL)
+ASSEMBLER = Assembler(DEFAULT)
 
 VALID = {
     "load": ASSEMBLER.load(buffer="a_codes"),
@@ -61,15 +61,15 @@ def test_bytes_there_and_back(name: str) -> None:
     rng = np.random.default_rng(3)
     taken = 0
     for _ in range(300):
-        made = random_instruction(DESCRIPTORS[name], USUAL, rng)
+        made = random_instruction(DESCRIPTORS[name], DEFAULT, rng)
         data = made.encoded()
         assert Instruction.decoded(data) == made
         word = int.from_bytes(data, "little")
         for field in made.descriptor.fields:
             at = made.descriptor.offsets[field.name]
             assert word >> at & ((1 << field.width) - 1) == made[field.name]
-        fault = made.fault(USUAL)
-        assert fault_of(data, USUAL) == fault
+        fault = made.fault(DEFAULT)
+        assert fault_of(data, DEFAULT) == fault
         if fault is None:
             program = given(made) + data
             assert assemble_text(disassemble(program)) == program
@@ -82,7 +82,7 @@ def test_bytes_there_and_back(name: str) -> None:
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_the_first_bit_is_the_lowest_of_the_first_byte(name: str) -> None:
     assert VALID[name].encoded()[0] & 15 == DESCRIPTORS[name].opcode
-    assert fault_of(VALID[name].encoded(), USUAL) is None
+    assert fault_of(VALID[name].encoded(), DEFAULT) is None
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
@@ -91,7 +91,7 @@ def test_every_reserved_bit_is_looked_at(name: str) -> None:
     bits = [bit for reserved in DESCRIPTORS[name].reserved for bit in reserved]
     assert bits
     for bit in bits:
-        fault = fault_of((word | 1 << bit).to_bytes(DESCRIPTOR_BYTES, "little"), USUAL)
+        fault = fault_of((word | 1 << bit).to_bytes(DESCRIPTOR_BYTES, "little"), DEFAULT)
         assert fault is not None
         assert fault.error == "malformed"
         assert fault.reason.endswith("must be 0")
@@ -100,7 +100,7 @@ def test_every_reserved_bit_is_looked_at(name: str) -> None:
 @pytest.mark.parametrize("name", DESCRIPTORS)
 def test_every_value_that_a_field_must_not_have(name: str) -> None:
     refused = 0
-    for configuration in (USUAL, SMALL):
+    for configuration in (DEFAULT, SMALL):
         base = Assembler(configuration).instruction(
             name, **({"to_vector": 1} if name == "vector" else {})
         )
@@ -124,7 +124,7 @@ def test_every_value_that_a_field_must_not_have(name: str) -> None:
 
 @pytest.mark.parametrize("opcode", [0, *range(5, 16)])
 def test_unknown_opcodes(opcode: int) -> None:
-    fault = fault_of(bytes([opcode]) + bytes(31), USUAL)
+    fault = fault_of(bytes([opcode]) + bytes(31), DEFAULT)
     assert fault is not None
     assert (fault.error, fault.reason) == (
         "opcode",
@@ -341,7 +341,7 @@ def test_text_that_is_none(line: str, message: str) -> None:
 
 
 def test_bytes_of_another_length() -> None:
-    for call in (Instruction.decoded, lambda data: fault_of(data, USUAL)):
+    for call in (Instruction.decoded, lambda data: fault_of(data, DEFAULT)):
         with pytest.raises(ValueError, match="data must have 32 bytes, not 31"):
             call(bytes(31))
     with pytest.raises(ValueError, match="kind must be one of load, gemm, vector, store, not 'x'"):

@@ -18,13 +18,13 @@ def test_functions_are_those_of_the_hardware() -> None:
     assert activation.FUNCTIONS == FUNCTIONS
 
 
-def test_the_usual_sizes() -> None:
-    usual = MachineConfiguration()
-    assert (usual.word_bytes, usual.beat_bytes, usual.entry_bytes) == (32, 64, 16)
-    assert (usual.tile_beats, usual.block_beats) == (2, 16)
-    assert (usual.a_entries, usual.w_entries, usual.out_entries) == (1024, 2048, 256)
-    assert (usual.vector_beats, usual.vector_lanes) == (4096, 16)
-    assert usual.conversion_format == MX_FORMATS["mxsf"]
+def test_the_default_sizes() -> None:
+    default = MachineConfiguration()
+    assert (default.word_bytes, default.beat_bytes, default.entry_bytes) == (32, 64, 16)
+    assert (default.tile_beats, default.block_beats) == (2, 16)
+    assert (default.a_entries, default.w_entries, default.out_entries) == (1024, 2048, 256)
+    assert (default.vector_beats, default.vector_lanes) == (4096, 16)
+    assert default.conversion_format == MX_FORMATS["mxsf"]
 
 
 def test_formats_and_parts_are_settled() -> None:

@@ -17,7 +17,7 @@ from mxsafe.machine.description import (
 )
 from verif.machine.machine_sizes import ROWS, machine_of
 
-USUAL = MachineConfiguration()
+DEFAULT = MachineConfiguration()
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
@@ -120,7 +120,7 @@ def test_a_driver_can_read_what_it_has() -> None:
 @pytest.mark.parametrize(
     "machine",
     [
-        USUAL,
+        DEFAULT,
         MachineConfiguration(
             rows=8,
             arithmetic="fp12",
@@ -156,5 +156,5 @@ def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> Non
 )
 def test_registers_of_no_machine_are_refused(register: str, value: int, message: str) -> None:
     with pytest.raises(ValueError) as error:
-        configuration_of({**constant_registers(USUAL), register: value})
+        configuration_of({**constant_registers(DEFAULT), register: value})
     assert str(error.value) == message

@@ -9,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.machine import layout
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 
 SIZES = (MachineConfiguration(), MachineConfiguration(rows=8))
 SHAPES = ((16, 8), (37, 70), (1, 1), (5, 130))
@@ -63,9 +63,9 @@ def test_numbers_go_there_and_back(
     configuration: MachineConfiguration, shape: tuple[int, int]
 ) -> None:
     x = numbers(*shape)
-    wide = NumberLayout(configuration=configuration, rows=shape[0], columns=shape[1])
+    wide = Float32Layout(configuration=configuration, rows=shape[0], columns=shape[1])
     assert np.array_equal(wide.unpacked(wide.packed(x)), x)
-    half = NumberLayout(
+    half = Float32Layout(
         configuration=configuration, rows=shape[0], columns=shape[1], number="bfloat16"
     )
     brief = x.astype(ml_dtypes.bfloat16)
@@ -119,14 +119,14 @@ def test_transposed_scales() -> None:
 
 
 def test_errors() -> None:
-    usual = SIZES[0]
+    default = SIZES[0]
     with pytest.raises(ValueError, match="rows must be a positive integer, not 0"):
-        OperandLayout(configuration=usual, rows=0, columns=1)
+        OperandLayout(configuration=default, rows=0, columns=1)
     with pytest.raises(ValueError, match=r"block must be a length or \(8, 8\), not \(8, 16\)"):
-        OperandLayout(configuration=usual, rows=1, columns=1, block=(8, 16))
+        OperandLayout(configuration=default, rows=1, columns=1, block=(8, 16))
     with pytest.raises(ValueError, match="block must be a multiple of 4 up to 64, not 128"):
-        OperandLayout(configuration=usual, rows=1, columns=1, block=128)
-    made = OperandLayout(configuration=usual, rows=4, columns=8)
+        OperandLayout(configuration=default, rows=1, columns=1, block=128)
+    made = OperandLayout(configuration=default, rows=4, columns=8)
     with pytest.raises(TypeError, match="q must be a QuantizedTensor, not 1"):
         made.packed(1)
     with pytest.raises(ValueError, match=r"q must have shape \(4, 8\), not \(8, 4\)"):
@@ -135,10 +135,10 @@ def test_errors() -> None:
         made.packed(mx.quantize(numbers(4, 8), axis=0))
     with pytest.raises(ValueError, match="codes must be 128 bytes, not uint8 of shape"):
         made.unpacked(np.zeros(5, np.uint8), np.zeros(32, np.uint8), "mxsf")
-    sheet = NumberLayout(configuration=usual, rows=4, columns=8)
+    sheet = Float32Layout(configuration=default, rows=4, columns=8)
     with pytest.raises(TypeError, match="x must have dtype float32, float16, bfloat16, not fl"):
         sheet.packed(np.zeros((4, 8)))
     with pytest.raises(ValueError, match=r"x must have shape \(4, 8\), not \(8, 4\)"):
         sheet.packed(numbers(8, 4))
     with pytest.raises(ValueError, match="number must be one of float32, bfloat16, not 'f8'"):
-        NumberLayout(configuration=usual, rows=4, columns=8, number="f8")
+        Float32Layout(configuration=default, rows=4, columns=8, number="f8")

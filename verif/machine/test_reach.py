@@ -1,4 +1,4 @@
-"""What is foretold of addresses is what the interpreter finds."""
+"""The predicted addresses are those that the interpreter finds."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def random_fields(kind: str, rng: np.random.Generator) -> dict[str, Any]:
 
 @pytest.mark.parametrize("configuration", SIZES, ids=map(str, ROWS))
 @pytest.mark.parametrize("kind", DESCRIPTORS)
-def test_what_is_foretold_is_so(kind: str, configuration: MachineConfiguration) -> None:
+def test_what_is_predicted_is_so(kind: str, configuration: MachineConfiguration) -> None:
     rng = np.random.default_rng(11)
     assembler, machine = Assembler(configuration), Machine(configuration)
     memory = np.zeros(4096, np.uint8)

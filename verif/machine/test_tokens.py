@@ -1,4 +1,4 @@
-"""What never starts, against the processes that the hardware of the queues is checked with."""
+"""Programs that never start, against the processes that check the hardware of the queues."""
 
 from itertools import permutations
 

@@ -13,8 +13,8 @@ from mxsafe.machine.description import ERRORS, QUEUES
 from mxsafe.model.machine import STEPS, Machine
 from verif.machine.machine_image import Image, product_program
 
-USUAL = MachineConfiguration()
-ASSEMBLER = Assembler(USUAL)
+DEFAULT = MachineConfiguration()
+ASSEMBLER = Assembler(DEFAULT)
 
 
 def numbers(*shape: int, seed: int = 5) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -62,7 +62,7 @@ def test_formats_of_few_bits() -> None:
 
 def test_addresses_count_from_the_base() -> None:
     a, w = mx.quantize(numbers(16, 64)), mx.quantize(numbers(64, 16), axis=0)
-    image = Image(USUAL)
+    image = Image(DEFAULT)
     program, address, _ = product_program(image, a, w)
     memory, moved = image.memory, np.concatenate([np.zeros(96, np.uint8), image.memory])
     Machine().run(program, memory)
@@ -97,7 +97,7 @@ def test_tokens_order_what_queues_do() -> None:
 
 
 def in_all_orders(program: list[Instruction], size: int) -> set[bytes]:
-    """What memory holds after a program, whichever queues go ahead."""
+    """Return the contents of memory after a program, over all orders of the queues."""
     found = set()
     for order in itertools.permutations(QUEUES):
         memory = np.random.default_rng(3).normal(size=size // 4).astype("<f4").view(np.uint8)
@@ -386,7 +386,7 @@ def test_a_base_within_a_word(base: int) -> None:
 
 @pytest.mark.parametrize("base", [64, 96, 1 << 40, (1 << 64) - 32])
 def test_a_base_beyond_memory(base: int) -> None:
-    """What descriptors name is there, too."""
+    """The memory that descriptors address must be there, too."""
     make = Assembler(MachineConfiguration())
     for wrong, error in (
         (make.load(buffer="vector"), "read"),

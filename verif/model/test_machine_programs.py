@@ -10,7 +10,7 @@ from mxsafe import model
 from mxsafe.codec import QuantizedTensor
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
 from verif.machine.machine_image import Image
@@ -77,7 +77,7 @@ def test_attention(arithmetic: Any) -> None:
         *put_operand(image, "w", mx.quantize(x), 0, 0),
         *put_operand(image, "w", mx.quantize(weights["values"]), 16, 4),
     ]
-    result = NumberLayout(configuration=configuration, rows=HEAD, columns=TOKENS)
+    result = Float32Layout(configuration=configuration, rows=HEAD, columns=TOKENS)
     address = image.room(result.strips * result.strip_bytes)
     last = {name: value for name, value in loads.pop().values.items() if name != "opcode"}
     head: dict[str, Any] = {"beats": 8, "block": 16, "signal": "vector"}
@@ -147,7 +147,7 @@ def test_a_training_pass_from_tiles_that_are_stored_once(arithmetic: Any) -> Non
         ("dx", (batch, inputs)),
         ("dw", (inputs, outputs)),
     ):
-        results[name] = NumberLayout(configuration=configuration, rows=shape[0], columns=shape[1])
+        results[name] = Float32Layout(configuration=configuration, rows=shape[0], columns=shape[1])
         memory_of[name] = image.room(results[name].strips * results[name].strip_bytes)
     memory = image.memory
     sides = {"y": ("x", "w^T"), "dx": ("dy", "w"), "dw": ("x^T", "dy^T")}

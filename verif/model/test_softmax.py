@@ -201,7 +201,7 @@ def _every_size(rng: np.random.Generator) -> Floats:
 
 
 def test_a_row_of_one_value_is_1() -> None:
-    """Whatever the value and the factor, and where it is the only one that counts."""
+    """The result is 1 for every value and factor, and where it is the only one that counts."""
     factors = _largest_exponents()
     assert sorted(factors) == list(range(-15, -3))
     values = _every_size(np.random.default_rng(11))
@@ -262,7 +262,7 @@ def test_special_values() -> None:
 
 
 def test_masks() -> None:
-    """What does not count is as -Inf, NaN included; a row of nothing else is +0."""
+    """A masked value counts as -Inf, NaN included; a row of nothing else is +0."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(5, 7, 40)).astype(np.float32)
     mask = rng.random((7, 40)) < 0.5

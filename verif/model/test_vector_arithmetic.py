@@ -1,6 +1,6 @@
 """The model of vector arithmetic: order of roundings, broadcasting, NaN, dtypes.
 
-What NumPy's own operations do is held to exact integers in `verif.rtl.arithmetic`.
+What NumPy's own operations do is checked against exact integers in `verif.rtl.arithmetic`.
 """
 
 import ml_dtypes

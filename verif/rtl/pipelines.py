@@ -39,9 +39,9 @@ def prove_pipeline(
     *,
     change: tuple[str, str] | None = None,
 ) -> None:
-    """Prove that a pipeline gives, `latency` clocks later, what its combinational form does.
+    """Prove that a pipeline gives, `latency` cycles later, what its combinational form does.
 
-    Two proofs make one for all time. With its enables high it gives so many clocks after any
+    Two proofs make one for all time. With its enables high it gives so many cycles after any
     operands what the model makes of these, whatever its registers held and whatever comes after:
     in a pipeline nothing else reaches the result. And while its enables are low none of its
     registers changes.

@@ -1,4 +1,4 @@
-"""Paths within a clock from inputs to outputs of a module, through everything inside it."""
+"""Paths within a cycle from inputs to outputs of a module, through everything inside it."""
 
 import json
 from collections import defaultdict

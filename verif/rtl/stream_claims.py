@@ -1,4 +1,4 @@
-"""What is claimed of the beats of each kind of stream unit: none is lost, none is made."""
+"""Claims about the beats of each kind of stream unit: none is lost, none is made."""
 
 from collections.abc import Callable, Mapping
 
@@ -43,7 +43,7 @@ def _queue(module: Module) -> Claims:
   end
 """
     return Claims(
-        summary="beats leave as they came, in their order, two clocks later at most",
+        summary="beats leave as they came, in their order, two cycles later at most",
         declarations=declarations,
         never={
             "more_than_two": "held > 2",
@@ -347,6 +347,6 @@ def kind_of(module: Module) -> str:
 
 
 def claims_for(module: Module) -> Claims | None:
-    """What is claimed of a module, or None if it is no more than the rules."""
+    """Return the claims about a module, or None if it has no more than the rules."""
     made = next((made for start, made in CLAIMS.items() if module.unit.startswith(start)), None)
     return made(module) if made else None

@@ -60,7 +60,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Claims:
-    """What is claimed of a module beside the rules.
+    """Claims about a module beside the rules.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ def _monitor(module: Module, claims: Claims, *, taken: bool = False) -> str:
     ]
     lines += [f"  wire [{bits - 1}:0] inside_{name};" for name, bits in claims.nets.items()]
     clocked = ["started <= 1", f"was_reset <= {reset}", "broken <= broken | ~obeys"]
-    # The first clock is one of reset; registers may hold anything before it.
+    # The first cycle is one of reset; registers may hold anything before it.
     rules = [f"(started | {reset})", *claims.assumed]
     never_one = dict(claims.never)
     for stream in found:
@@ -273,13 +273,13 @@ def prove_rules(
     claims : Claims, optional
     change : tuple of str, optional
         A text of the Verilog and what takes its place: the proof has to fail.
-    seconds, clocks : int
+    seconds, cycles : int
         See `verif.support.proof.never`.
 
     Returns
     -------
     tuple
-        Clocks for which it is proved or None, and names of the modules that are only looked at.
+        Cycles for which it is proved or None, and names of the modules that are only looked at.
     """
     text, looked_at = cut(module, modules)
     if change is not None:
@@ -300,7 +300,7 @@ def clocks_until_taken(
     *,
     seconds: int = 60,
 ) -> int:
-    """Clocks, the first reset among them, after which each result may have waited and been taken.
+    """Cycles, the first reset among them, after which each result may have waited and been taken.
 
     A solver finds inputs that keep all that the proofs about the module expect: where there were
     none, whatever is claimed would be proved.
@@ -341,5 +341,5 @@ def enable_lemma(module: Module, modules: Mapping[str, Module], folder: Path) ->
         f"  assign changes = was_still & was != {value};\n"
         f"  {module.name} unit ({connections});\nendmodule\n"
     )
-    # Whatever registers hold in a clock: so it is true of all clocks.
+    # Whatever registers hold in a cycle: so it is true of all cycles.
     never_at(folder, text, "monitor", clock=1)

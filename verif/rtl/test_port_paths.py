@@ -1,4 +1,4 @@
-"""Paths within a clock between pins: AXI4 and AXI4-Lite have none, streams none that they forbid.
+"""Paths within a cycle between pins: AXI4 and AXI4-Lite have none, streams none that they forbid.
 
 AXI (Arm IHI 0022, "Handshake process") allows no path from inputs of an interface to its outputs.
 AXI4-Stream (Arm IHI 0051) asks less: TVALID must not depend on its TREADY.
@@ -39,7 +39,7 @@ def _require_no_path(design: Design, module: Module) -> int:
     for one in names:
         for other in names:
             path = design.path(module.name, _of(one), _of(other))
-            assert not path, f"{module.name} has a path within a clock: {' -> '.join(path)}"
+            assert not path, f"{module.name} has a path within a cycle: {' -> '.join(path)}"
     return len(names)
 
 
@@ -48,7 +48,7 @@ def test_published_axi(modules: dict[str, Module], tmp_path: Path, tally: Tally)
     design = Design.of(chosen, tmp_path)
     found = sum(_require_no_path(design, module) for module in chosen)
     assert found > 10
-    tally("yosys", "interfaces of AXI without a path within a clock", found)
+    tally("yosys", "interfaces of AXI without a path within a cycle", found)
 
 
 def test_axi_of_boards(tmp_path: Path, tally: Tally) -> None:
@@ -57,7 +57,7 @@ def test_axi_of_boards(tmp_path: Path, tally: Tally) -> None:
     for number, module in enumerate((memory, bridge)):
         design = Design.of([module], tmp_path / f"design_{number}")
         assert _require_no_path(design, module) == 1
-        tally("yosys", "interfaces of AXI without a path within a clock", 1)
+        tally("yosys", "interfaces of AXI without a path within a cycle", 1)
 
 
 def test_streams(modules: dict[str, Module], tmp_path: Path, tally: Tally) -> None:

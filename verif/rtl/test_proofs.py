@@ -94,7 +94,7 @@ def test_all_of_the_page_is_proved(kind: str, name: str, tmp_path: Path, tally: 
     found = proof(tmp_path) or {}
     reached = {part: clocks for part, clocks in found.items() if part in ("rules", "beats")}
     assert bool(reached) == (kind == "streams")
-    assert not any(reached.values()), f"{name} is proved for some clocks alone: {reached}"
+    assert not any(reached.values()), f"{name} is proved for some cycles alone: {reached}"
     tally("abc", kind, 1)
 
 
@@ -105,7 +105,7 @@ def test_the_page_counts_what_is_proved() -> None:
     for found in counted.values():
         for name, one in found.items():
             assert one["proved"], name
-            assert not one.get("rules"), f"{name} is proved for some clocks alone"
+            assert not one.get("rules"), f"{name} is proved for some cycles alone"
 
 
 @pytest.mark.yosys
@@ -164,7 +164,7 @@ def test_a_broken_claim_is_named_with_what_it_is_about(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as error:
         proof.prove_text(tmp_path, _COUNTER, "counter", after_reset={"count": 0})
     assert str(error.value) == (
-        "proof did fail: counter: assert (count <= 1) is broken in clock 3 from the start, where "
+        "proof did fail: counter: assert (count <= 1) is broken in cycle 3 from the start, where "
         "count = 0x2"
     )
     right = _COUNTER.replace("count + step", "step")

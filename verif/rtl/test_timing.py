@@ -46,7 +46,7 @@ def test_a_value_is_held_for_as_many_clocks(registers: int) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_as_many_registers_stand_as_are_asked_for(unit: str, target: Target) -> None:
     stages = STAGES[unit][target]
-    assert stages.least <= stages.usual <= stages.most
+    assert stages.least <= stages.default <= stages.most
     for count in range(stages.least, stages.most + 1):
         assert len(set(stages.standing(count))) == count
     with pytest.raises(ValueError, match=f"from {stages.least} to {stages.most}, not"):

@@ -21,7 +21,7 @@ def exact_value(name: str, x: Any) -> Any:
 
 
 def unit(name: str, x: Any, exact: Any) -> Any:
-    """What errors are relative to."""
+    """Return the unit of the errors."""
     if name.endswith("derivative"):
         return mpmath.mpf(1)
     return abs(x) if name in ("gelu", "silu") and x < 0 else abs(exact)

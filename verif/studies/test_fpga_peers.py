@@ -55,7 +55,7 @@ def test_yardsticks_add_products_of_int8(place: int, tmp_path: Path) -> None:
 
 
 def _run(design: Design, operands: NDArray[np.int8], folder: Path) -> NDArray[np.int64]:
-    """Sums in every clock; 0 where there is none yet."""
+    """Sums in every cycle; 0 where there is none yet."""
     ((name, width),) = design.outputs.items()
     words = operands.reshape(2 * len(operands), -1)
     (folder / "given").write_text("\n".join(row[::-1].tobytes().hex() for row in words))

@@ -1,31 +1,31 @@
-"""Figures of the machine: what is written down is what the compiler foretells."""
+"""Figures of the machine: what is written down is what the compiler predicts."""
 
 import json
 
 from studies import machine_figures
 
 
-def test_foretold_figures_are_up_to_date() -> None:
+def test_predicted_figures_are_up_to_date() -> None:
     numbers = json.loads(machine_figures.FIGURES.read_text())
     programs = machine_figures.cases()
-    found = {name: machine_figures.foretold(case) for name, case in programs.items()}
-    assert numbers["foretold"] == found, "run `python -m studies.machine_figures --foretold`"
+    found = {name: machine_figures.predicted(case) for name, case in programs.items()}
+    assert numbers["foretold"] == found, "run `python -m studies.machine_figures --predicted`"
     compared = 0
     for name, counters in numbers["measured"].items():
-        foretold = numbers["foretold"][name]
-        assert 0.9 < foretold["cycles"] / counters["cycles"] < 1.1
+        predicted = numbers["foretold"][name]
+        assert 0.9 < predicted["cycles"] / counters["cycles"] < 1.1
         for exact in ("array_busy", "words_read", "words_written"):
-            assert foretold[exact] == counters[exact]
+            assert predicted[exact] == counters[exact]
             compared += 1
     assert compared >= 12
 
 
 def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
     """And each tensor is moved once, where all that is between them has room on chip."""
-    foretold = json.loads(machine_figures.FIGURES.read_text())["foretold"]
+    predicted = json.loads(machine_figures.FIGURES.read_text())["foretold"]
     for name in ("vision", "decoder"):
-        assert foretold[name]["array_busy"] > 0.8 * foretold[name]["cycles"], name
-    vision = foretold["vision"]
+        assert predicted[name]["array_busy"] > 0.8 * predicted[name]["cycles"], name
+    vision = predicted["vision"]
     assert vision["words_read"] + vision["words_written"] == vision["tensors"]
 
 

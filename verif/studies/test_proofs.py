@@ -30,7 +30,7 @@ BY_HAND = {
         32,
     ),
 }
-"""Kinds that the rule's changes do not break, with one that does, and clocks until it is seen."""
+"""Kinds that the rule's changes do not break, with one that does, and cycles until it is seen."""
 KINDS = sorted(stream_units(generated()).keys() - set(BY_HAND))
 
 

@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 
 
 def played(case: Case | Unit[Any], folder: Path) -> tuple[Stimulus, dict[str, Words]]:
-    """The stimulus, and what the pins carried in the clocks that count and those before."""
+    """The stimulus, and what the pins carried in the cycles that count and those before."""
     unit = case.build() if isinstance(case, Case) else case
     found = stimulus(unit)
     assert found is not None

@@ -1,1 +1,1 @@
-"""What tests and studies stand on: simulators, jobs, checks, corner cases, real data."""
+"""Support of tests and studies: simulators, jobs, checks, corner cases, real data."""

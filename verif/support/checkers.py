@@ -86,9 +86,9 @@ def check_mac(
     output: str,
     model: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[Any]],
 ) -> int:
-    """Hold a clocked unit with inputs `a`, `w`, `en`, `rst` to its model on every cycle.
+    """Check a clocked unit with inputs `a`, `w`, `en`, `rst` against its model on every cycle.
 
-    A result is expected `latency` enabled clocks after its operands, stays while `en` is low, and
+    A result is expected `latency` enabled cycles after its operands, stays while `en` is low, and
     a reset makes the pipeline hold the result of zeros.
 
     Returns
@@ -102,7 +102,7 @@ def check_mac(
     got = module.ports[output].numbers(log[output])
 
     accepted = en & ~rst
-    # Enabled clocks before each cycle, in total and up to the last reset.
+    # Enabled cycles before each cycle, in total and up to the last reset.
     count = np.concatenate([[0], np.cumsum(accepted)])[:-1]
     last_reset = np.maximum.accumulate(np.where(rst, np.arange(len(rst)) + 1, 0))
     last_reset = np.concatenate([[0], last_reset])[:-1]

@@ -1,4 +1,4 @@
-"""What simulations reach in the generated Verilog, where a run of pytest asks for that.
+"""Coverage of simulations in the generated Verilog, where a run of pytest asks for that.
 
 The variable ``MXSAFE_COVERAGE`` of the environment names a folder. Designs on Verilator made of
 modules as they stand in ``gen/`` are then built with its counters of lines and toggles, and each of

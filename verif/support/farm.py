@@ -35,7 +35,7 @@ def farm_of(folder: Path, name: str, units: Mapping[str, Unit[Any]]) -> Farm:
 
 
 def copies_of(module: Module, count: int) -> Farm:
-    """Copies of a unit: as many rows of a stimulus take one clock together."""
+    """Copies of a unit: as many rows of a stimulus take one cycle together."""
     modules = {f"copy{number}": module for number in range(count)}
     return Farm(beside(SCRATCH, f"{module.name}_{count}_copies", modules), modules)
 
@@ -49,7 +49,7 @@ def run_farm(
     *,
     unsettled: int = 0,
 ) -> dict[str, dict[str, Words]]:
-    """What every pin of every unit carried, by unit and port.
+    """Return the values of every pin of every unit, by unit and port.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def run_farm(
         By ``<key>.<port>`` the words of every input but clock, reset and enable; short ones begin
         again.
     en, rst : ndarray of int64
-        Clock enable and reset of all units, a row each clock.
+        Clock enable and reset of all units, a row each cycle.
     unsettled : int
         See `run_lockstep`.
     """

@@ -140,7 +140,7 @@ class Module:
 
 
 def _format(described: Mapping[str, Any]) -> MXFormat | FormatSet | None:
-    """What a manifest describes, a set by the names of its members."""
+    """Return the format that a manifest describes, a set by the names of its members."""
     if "members" not in described:
         return MX_FORMATS.get(described["name"])
     members = tuple(MX_FORMATS[member["name"]] for member in described["members"])

@@ -214,7 +214,7 @@ def _closed(text: str, start: int) -> int:
 
 
 def _broken(output: str, claims: Mapping[str, str]) -> str:
-    """What a trace of Yosys shows in its last clock: a claim that is 0, and what it is about."""
+    """Return the claim that is 0 in the last cycle of a Yosys trace, and what it is about."""
     rows = re.findall(r"^ +(\d+) \\(\S+) +(?:\d+|--) +([0-9a-f]+) +[01]+ *$", output, re.MULTILINE)
     if not rows:
         return "no trace: " + " ".join(output[-300:].split())
@@ -229,7 +229,7 @@ def _broken(output: str, claims: Mapping[str, str]) -> str:
     names += [name for name in own if name not in about and values[name]][: _SHOWN - len(names)]
     is_start = "model found for base case" in output
     when = (
-        f"in clock {last} from the start" if is_start else f"after {last - 1} clocks of any state"
+        f"in cycle {last} from the start" if is_start else f"after {last - 1} cycles of any state"
     )
     shown = ", ".join(f"{name} = {values[name]:#x}" for name in names)
     return f"assert ({broken}) is broken {when}, where {shown}"
@@ -244,7 +244,7 @@ def never(
     clocks: int = 0,
     first: str = REACHABILITY,
 ) -> int | None:
-    """Prove that no output of a module is 1 in any clock, whatever it gets.
+    """Prove that no output of a module is 1 in any cycle, whatever it gets.
 
     Registers may hold anything at first, unless they are initialised. Memories are not looked at:
     what is read from them may be anything. ABC within Yosys joins registers that are always equal,
@@ -261,15 +261,15 @@ def never(
         Its name.
     seconds : int
         That each method may take.
-    clocks : int
-        Where all methods come to no end, so many clocks are enough.
+    cycles : int
+        Where all methods come to no end, so many cycles are enough.
     first : str
         The method that is tried first, since it ends soonest.
 
     Returns
     -------
     int or None
-        For how many clocks from the first on it is proved; None for all time.
+        For how many cycles from the first on it is proved; None for all time.
     """
     _write(folder, text, top)
     for method in sorted(_METHODS, key=lambda method: method != first):
@@ -310,7 +310,7 @@ def _is_inductive(folder: Path, seconds: int) -> bool:
 
 
 def _counterexample(folder: Path, seconds: int) -> str:
-    """Which output of a design can be 1, soonest if that is found, and its inputs in that clock."""
+    """Which output of a design can be 1, soonest if that is found, and its inputs in that cycle."""
     for method in ("bmc3,-F,200", "pdr"):
         status, *bits = _status(folder, f"scorr;{method},-T,{seconds}").splitlines()
         words = status.split()
@@ -328,11 +328,11 @@ def _counterexample(folder: Path, seconds: int) -> str:
         values[name] = values.get(name, 0) | (given[place] == "1") << bit
     shown = ", ".join(f"{name} = {value:#x}" for name, value in values.items() if value)
     name = _outputs(folder).get(output, f"output {output}")
-    return f"{name} in clock {clock + 1}, where {shown or 'all inputs are 0'}"
+    return f"{name} in cycle {clock + 1}, where {shown or 'all inputs are 0'}"
 
 
 def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 200) -> int:
-    """In which clock the only output of a module can be 1 at first, counted from 1.
+    """In which cycle the only output of a module can be 1 at first, counted from 1.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
         Its name.
     seconds : int
         That the search may take.
-    clocks : int
+    cycles : int
         That are looked at.
     """
     _write(folder, text, top)
@@ -354,7 +354,7 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
 
 
 def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
-    """Prove that no output of a module is 1 in one clock, whatever registers held at first.
+    """Prove that no output of a module is 1 in one cycle, whatever registers held at first.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
     _write(folder, text, top)
     status = _status(folder, f"frames,-F,{clock + 1},-i;orpos;fraig;iprove")
     named = ", ".join(_outputs(folder).values())
-    assert status.startswith("snl_UNSAT"), f"proof did fail: {named} may be 1 in clock {clock}"
+    assert status.startswith("snl_UNSAT"), f"proof did fail: {named} may be 1 in cycle {clock}"
 
 
 def _write(folder: Path, text: str, top: str) -> None:
@@ -409,7 +409,7 @@ def run_abc(folder: Path, commands: str, made: str) -> Path:
 
 
 def _status(folder: Path, commands: str) -> str:
-    """What ABC says after some commands about a design that has been written."""
-    # Free registers become inputs of the first clock; ABC itself would let them begin with 0.
+    """Return ABC's status after some commands about a design that has been written."""
+    # Free registers become inputs of the first cycle; ABC itself would let them begin with 0.
     abc = f"read_aiger,design.aig;logic;undc;strash;{commands};write_status,status.txt"
     return run_abc(folder, abc, "status.txt").read_text()

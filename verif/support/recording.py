@@ -1,4 +1,4 @@
-"""What benches drive: pins of designs recorded while tests run, and mutants put in their place.
+"""Recording of the pins that benches drive, and mutants put in the place of designs.
 
 Variables of the environment turn this on for all simulations of a run of pytest.
 ``MXSAFE_RECORD`` is a folder that takes what the input pins of every simulated design carried;
@@ -35,7 +35,7 @@ PINS = "pins.txt"
 PROGRAMS = "verif.bench.accelerator"
 """The bench that runs programs on a machine with its memory."""
 _MOST_CHARACTERS = 24_000_000
-"""What is recorded of one simulation ends here."""
+"""Recording of a simulation ends at this size."""
 # A digit of which one bit is unknown would hide the others, such as a reset beside data that wait.
 # Most rows are known, and not looked at bit by bit.
 _KNOWN = """\
@@ -95,7 +95,7 @@ def top_ports(text: str, top: str) -> dict[str, tuple[str, int]] | None:
 
 
 def recorded(top: str, sources: Sequence[Path], folder: Path) -> list[Path]:
-    """Sources whose top module writes its inputs, in every clock or whenever they change."""
+    """Sources whose top module writes its inputs, in every cycle or whenever they change."""
     result = []
     for source in sources:
         text = source.read_text()

@@ -60,7 +60,7 @@ _RUNTIME = ("verilated", "verilated_dpi", "verilated_threads", "verilated_vpi")
 _INCLUDED = ("verilated", "verilated_dpi", "svdpi")
 _HEADER = "included.h"
 _FAST, _SLOW = "-O1", "-O0"
-"""Optimisation of what runs in every clock, and of the rest."""
+"""Optimisation of what runs in every cycle, and of the rest."""
 _DEFINED = (
     "-DVERILATOR=1",
     *(f"-DVM_{what}=0" for what in ("SC", "TIMING", "TRACE")),
@@ -134,7 +134,7 @@ def _tool_environment() -> dict[str, str]:
 
 
 def _verilator_root() -> dict[str, str]:
-    """What the Perl script in front of Verilator's program would tell it; we start without one."""
+    """Return the environment of the Perl script in front of Verilator; we start without one."""
     return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 
@@ -162,7 +162,7 @@ def _compile(folder: Path, source: Path, made: Path, level: str, *options: str |
 
 
 def _counting(covered: bool) -> str:
-    """What says in C++ whether the design counts what is reached."""
+    """Return the C++ option that says whether the design counts what is reached."""
     return f"-DVM_COVERAGE={int(covered)}"
 
 
@@ -325,7 +325,7 @@ def _build(simulator: str, top: str, sources: Sequence[Path], covered: bool) -> 
 
 
 def lint(module: Module, *, elsewhere: Sequence[str] = ()) -> str:
-    """What Verilator finds with all its warnings in a module and those inside it; or nothing.
+    """Return all warnings of Verilator in a module and those inside it; empty if none.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def _ports_alone(names: Sequence[str], sources: Sequence[Path], folder: Path) ->
 
 
 def _reason(results: Path, log: Path) -> str:
-    """What the first failure in the results of a bench says, or the end of the log without any."""
+    """Return the first failure in the results of a bench, or the end of the log without any."""
     found = None
     with contextlib.suppress(OSError, ElementTree.ParseError):
         found = ElementTree.parse(results).find(".//failure")

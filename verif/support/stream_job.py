@@ -19,21 +19,21 @@ __all__ = ["Job", "Streamed", "run_stream"]
 Job = dict[str, Words]
 """By port name what each pin of the streams in carries, `tlast` among them: a row for each beat."""
 _IDLE = 16
-"""Clocks without a beat, beyond the latency twice, after which nothing comes."""
+"""Cycles without a beat, beyond the latency twice, after which nothing comes."""
 
 
 @dataclass(frozen=True)
 class Streamed:
-    """What left a unit.
+    """Output of a unit.
 
     Attributes
     ----------
     words : dict
         By port name a row of little-endian bytes for each beat.
     taken, left : ndarray of int
-        Clocks in which beats went in and came out.
+        Cycles in which beats went in and came out.
     taken_apart : dict
-        By name the clocks in which beats of streams apart went in.
+        By name the cycles in which beats of streams apart went in.
     """
 
     words: dict[str, Words]
@@ -72,8 +72,8 @@ def run_stream(
     apart : sequence of str
         Streams in that the unit takes when it wants to, such as ``s_axis_bias``. All their beats
         must be taken in the end.
-    clocks : int, optional
-        Clocks that the unit may need for the job, without stalls; by default one a beat.
+    cycles : int, optional
+        Cycles that the unit may need for the job, without stalls; by default one a beat.
     probe : tuple of int, optional
         First beats of the job that are whole packets, and in how many they come out; by default up
         to the first end of a packet after the first beat, and as many as go in.
@@ -82,8 +82,8 @@ def run_stream(
     seed : int
         Of the pauses.
     resets_after : sequence of int
-        Before the job, start it and reset after so many clocks, once for each number; resets of
-        one clock and of four take turns. After each but the last, first beats of the job (`probe`)
+        Before the job, start it and reset after so many cycles, once for each number; resets of
+        one cycle and of four take turns. After each but the last, first beats of the job (`probe`)
         follow, every other two times at once and else after a while in which nothing may come out;
         what they give must be what they give in the job.
     steady : mapping, optional

@@ -1,4 +1,4 @@
-"""What tests have in common: simulators that are there, and the count of compared items."""
+"""Shared parts of tests: simulators that are there, and the count of compared items."""
 
 import os
 import zlib
@@ -17,12 +17,12 @@ Tally = Callable[[str, str, int], None]
 
 
 class Volume(Protocol):
-    """How many random cases: the first number in the usual run, the second in the full one.
+    """How many random cases: the first number in the default run, the second in the full one.
 
     A third one is taken with variants, so by the inputs that are recorded for mutants.
     """
 
-    def __call__(self, usual: int, full: int, variants: int | None = None) -> int: ...
+    def __call__(self, default: int, full: int, variants: int | None = None) -> int: ...
 
 
 def available(name: str) -> str:
@@ -38,7 +38,7 @@ def available(name: str) -> str:
 def some(cases: Iterable[object], every: int = 2, *, with_variants: bool = False) -> list[object]:
     """The first of every so many cases of a test; all of them in the full run.
 
-    With variants, the usual run has the very first alone; the others of these are variants.
+    With variants, the default run has the very first alone; the others of these are variants.
     """
     marked = _all_but_first(cases, every, pytest.mark.full)
     if with_variants:
@@ -51,7 +51,7 @@ def typical(cases: Iterable[object], every: int = 2) -> list[object]:
     """Cases of a test, of which all but the first of every so many are variants.
 
     Variants are much like the cases before them: another size, or a module of ``gen/`` of the same
-    unit. The usual run leaves them out; the full run has them, and so have the inputs that are
+    unit. The default run leaves them out; the full run has them, and so have the inputs that are
     recorded for mutants.
     """
     return _all_but_first(cases, every, pytest.mark.variant)

@@ -100,7 +100,7 @@ def _used(netlist: str, models: Mapping[str, str]) -> str:
 
 
 def prove_netlist(module: Module, netlist: Module, folder: Path) -> None:
-    """Prove that a netlist has its module's outputs, for all inputs in all clocks.
+    """Prove that a netlist has its module's outputs, for all inputs in all cycles.
 
     Registers are 0 at first, as a reset leaves them. ABC finds those of source and netlist that are
     always equal, by induction, and what it makes of the comparison is proved to be 0.

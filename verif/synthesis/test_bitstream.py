@@ -89,7 +89,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
 
 
 def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
-    """Every part of a name in the list is one of a module of the usual machine on its board."""
+    """Every part of a name in the list is one of a module of the default machine on its board."""
     sources = [path.name for path in modules["mxsf_accelerator_fpga"].sources]
     alone = mapped_alone([*sources, "serial_bridge.v"])
     assert [part for part in ALONE if not any(part in name for name in alone)] == []
@@ -246,7 +246,7 @@ def test_a_tool_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert lines == ["nextpnr-ecp5 begins"]
 
 
-def test_the_usual_board_of_the_command(
+def test_the_default_board_of_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[tuple[Ulx3sConfiguration, Path, int]] = []

@@ -114,7 +114,7 @@ def test_a_record_that_says_too_little_is_refused(
 
 
 def test_energies_by_hand() -> None:
-    """Two clocks of a NAND before a register behind a clock gate, energies from `LIBRARY`."""
+    """Two cycles of a NAND before a register behind a clock gate, energies from `LIBRARY`."""
     instances = read_instances(NETLIST)
     cells = read_cells(LIBRARY, ["NAND2_X1", "DFF_X1", "CLKGATE_X1"])
     found = Changes(
@@ -132,7 +132,7 @@ def test_energies_by_hand() -> None:
     assert logic.internal == pytest.approx([2 * (3.2 + 3.0) / 2 + 1 * (0.5 + 0.0) / 2, 0.0])
     assert logic.switching == pytest.approx([0.5 * 1.0 * 1.21 * 3, 0.0])
     assert logic.leakage == 10.0
-    # Q rises once: 5. CK falls once with D and Q high: 7. In the second clock the gate is shut.
+    # Q rises once: 5. CK falls once with D and Q high: 7. In the second cycle the gate is shut.
     assert registers.internal == pytest.approx([5.0 + 7.0, 0.0])
     # GCK drives 2 fF, Q nothing, the clock the 3 fF of the gate.
     assert registers.switching == pytest.approx([(0.5 * 2.0 * 2 + 3.0) * 1.21, 3.0 * 1.21])
@@ -174,7 +174,7 @@ def test_outputs_are_compared_after_the_clocks_skipped() -> None:
 def test_outputs_that_differ_are_an_error(verilog: str, netlist: str, message: str) -> None:
     with pytest.raises(PowerError) as error:
         compare_outputs(verilog, netlist, OUTPUTS, 1)
-    assert str(error.value) == message + "clock 1"
+    assert str(error.value) == message + "cycle 1"
     with pytest.raises(PowerError) as error:
         compare_outputs(verilog, "000\n", OUTPUTS, 1)
     assert str(error.value) == "the netlist put out 1 rows, the Verilog 2"
@@ -202,17 +202,17 @@ DESIGN = Design(top="unit", sources={}, clocked=True, inputs={"a": 9}, outputs={
     [
         ({"b": (8, 2)}, {}, "stimulus must be for ['a'], not ['b']"),
         ({"a": (8, 1)}, {}, "stimulus must have 2 bytes a row for a, not 1"),
-        ({"a": (8, 2)}, {"skipped": 1}, "skipped must be from 2 to fewer than the 8 clocks, not 1"),
-        ({"a": (8, 2)}, {"skipped": 7}, "skipped must be from 2 to fewer than the 8 clocks, not 7"),
+        ({"a": (8, 2)}, {"skipped": 1}, "skipped must be from 2 to fewer than the 8 cycles, not 1"),
+        ({"a": (8, 2)}, {"skipped": 7}, "skipped must be from 2 to fewer than the 8 cycles, not 7"),
         (
             {"a": (8, 2)},
             {"windows": 7},
-            "windows must be from 2 to the 6 clocks that are counted, not 7",
+            "windows must be from 2 to the 6 cycles that are counted, not 7",
         ),
         (
             {"a": (8, 2)},
             {"windows": 1},
-            "windows must be from 2 to the 6 clocks that are counted, not 1",
+            "windows must be from 2 to the 6 cycles that are counted, not 1",
         ),
     ],
 )
@@ -284,10 +284,10 @@ def test_the_report_is_read() -> None:
     for text, message in {
         "": "no energies of unit in: ''",
         "{}": "no energies of unit in: '{}'",
-        json.dumps({**FOUND, "changes_per_net": 0.0}): "no net of unit changed in the 96 clocks "
+        json.dumps({**FOUND, "changes_per_net": 0.0}): "no net of unit changed in the 96 cycles "
         "counted",
         json.dumps({**FOUND, "sums": {"sequential": dict.fromkeys(PART, 0.0)}}): "unit must take "
-        "some energy, not 0.0 pJ a clock",
+        "some energy, not 0.0 pJ a cycle",
     }.items():
         with pytest.raises(SynthesisError) as error:
             flow.read(DESIGN, {"power.json": text})
@@ -426,7 +426,7 @@ REPLAY = Case(
 @pytest.mark.full
 @pytest.mark.usefixtures("tools")
 def test_power_beside_a_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a memory takes is compared, what it gives is there, and neither is paid for."""
+    """Inputs of a memory are compared, its outputs are present, and neither costs power."""
     given = stimulus(REPLAY)
     assert given is not None
     name = REPLAY.build().module_name

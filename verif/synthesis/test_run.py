@@ -463,7 +463,7 @@ def test_results_are_kept_for_the_same_work_only() -> None:
 
 @pytest.mark.parametrize("case", [DECODER, ARRAY, PAIR], ids=lambda case: case.name)
 def test_designs_have_all_their_modules(case: Case) -> None:
-    """Whatever instances are called, each module is among the sources once."""
+    """Each module is among the sources once, whatever its instances are called."""
     (design,) = synthesis._designs([case.build()], None)
     defined = [
         name
@@ -812,7 +812,7 @@ def test_energies_are_columns_where_there_are_any() -> None:
     given = [bare[0], {**bare[1], "power": of_macs}, {**bare[2], "power": of_results}]
     table = synthesis_report.rows({"results": given}, "nangate45")
     assert [row[-5:] for row in table] == [
-        ("pJ per clock", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist"),
+        ("pJ per cycle", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist"),
         ("", "", "", "", ""),
         ("1,234.50", "8.34", "2.08", "", "timing"),
         ("1,234.50", "", "", "3.14", "timing"),

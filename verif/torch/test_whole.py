@@ -406,7 +406,7 @@ def quantised_layer() -> Any:
 
 
 def in_floating_point() -> dict[str, Callable[[], Any]]:
-    """What is computed as always, by the names that its warnings have."""
+    """Return the functions that stay in floating point, by the names that their warnings have."""
     a, b, c, v = drawn(3, 4), drawn(4, 5), drawn(3, 5), drawn(4)
     x, y = drawn(2, 3, 4), drawn(2, 4, 5)
     signal, taps, square = drawn(1, 2, 5), drawn(2, 3, 2), drawn(3, 3)

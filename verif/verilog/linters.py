@@ -1,4 +1,4 @@
-"""What linters say of Verilog: a line for each message, with its file."""
+"""Messages of linters about Verilog: a line for each message, with its file."""
 
 import os
 import re

@@ -21,7 +21,7 @@ BLOCKS = Path(__file__).parents[1] / "synthesis" / "ecp5_blocks.v"
 
 @pytest.mark.parametrize("unit", some(reversed(dsp_units()), every=2))
 def test_block_is_the_multiplier(unit: DspMultiplier, tmp_path: Path) -> None:
-    """With stalls, and resets where there are some, in every clock."""
+    """With stalls, and resets where there are some, in every cycle."""
     module = generated(unit, tmp_path)
     ((name, text),) = dsp_sources([source.name for source in module.sources]).items()
     block = tmp_path / "ecp5" / name

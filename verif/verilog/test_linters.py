@@ -32,7 +32,7 @@ def said(linter: str, files: list[Path], folder: Path) -> str:
 @pytest.mark.parametrize(
     "linter",
     [
-        # Verilators take ten seconds for all files; the usual run lets them read three tops.
+        # Verilators take ten seconds for all files; the default run lets them read three tops.
         pytest.param(name, marks=pytest.mark.yosys if "verilator" in name else ())
         for name in LINTERS
     ],

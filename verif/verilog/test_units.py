@@ -99,7 +99,7 @@ def test_arithmetics() -> None:
     }
 
 
-def test_gains_and_biases_of_a_normalisation_are_usual_and_its_mean_is_fixed() -> None:
+def test_gains_and_biases_of_a_normalisation_are_default_and_its_mean_is_fixed() -> None:
     mxsf = MX_FORMATS["mxsf"]
     assert presets.build("layer_norm", mxsf).module_name == "normalise_gain_bias"
     plain = presets.build("layer_norm", mxsf, gain=False, bias=False)

@@ -17,7 +17,7 @@ from mxsafe.codec import QuantizedTensor, dequantize, quantize
 from mxsafe.codec._inputs import Numbers, require_numbers, to_float64
 from mxsafe.codec._parts import block_lengths, parts
 from mxsafe.codec._scales import require_tensor_scale, scale_values
-from mxsafe.codec.blocks import Block, ScaleMode, usual_tensor_scale
+from mxsafe.codec.blocks import Block, ScaleMode, default_tensor_scale
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.validation import (
@@ -73,7 +73,7 @@ class GapError:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorError:
-    """What a tensor lost in a format.
+    """Errors of a tensor that is stored in a format.
 
     Blocks that hold a NaN or an Inf are counted and left out of everything else. Where they leave
     nothing, the errors are NaN.
@@ -507,7 +507,7 @@ def tensor_error(
         axis=axis,
         rounding=rounding,
         scale_mode=scale_mode,
-        tensor_scale=usual_tensor_scale(tensor, fmt) if tensor_scale is None else tensor_scale,
+        tensor_scale=default_tensor_scale(tensor, fmt) if tensor_scale is None else tensor_scale,
         random=random,
     )
 

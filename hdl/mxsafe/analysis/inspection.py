@@ -53,7 +53,7 @@ BEST_FOR: Mapping[str, str] = MappingProxyType(
         "nvfp4": "inference, training",
     }
 )
-"""What each format is best for, by name: as it is used in practice, MX formats after MX-SAFE."""
+"""Best use of each format, by name: as used in practice, MX formats after MX-SAFE."""
 
 
 def _table(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:

@@ -107,10 +107,10 @@ def _run(args: Namespace) -> None:
     tensors = _tensor_errors(args, formats)
     gaps = _gap_errors(args, formats) if args.out or not tensors else []
     if args.out is not None:
-        usual = {format.name: settled_scale_mode(None, format) for format in formats}
+        default = {format.name: settled_scale_mode(None, format) for format in formats}
         settings = {
             **rounding_of(args),
-            "scale_mode": args.scale_mode or usual,
+            "scale_mode": args.scale_mode or default,
             "axis": axis_of(args),
         }
         with writing_to(args.out):

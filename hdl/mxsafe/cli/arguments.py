@@ -1,4 +1,4 @@
-"""What command lines have in common: types of arguments, arrays in files, errors."""
+"""Shared parts of command lines: types of arguments, arrays in files, errors."""
 
 import argparse
 import io
@@ -139,7 +139,7 @@ def parse_mx_format(name: str) -> MXFormat:
 
 
 def parse_hardware_format(name: str) -> MXFormat | FormatSet:
-    """What an operand of hardware can have, a set of formats too, by name, for `argparse`.
+    """Return a hardware operand's format or set of formats by name, for `argparse`.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def refuse_device(path: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds.
+    """Return the content of a file.
 
     Raises
     ------

@@ -20,9 +20,9 @@ _BOARD = {
     "clock_mhz": (80, "the machine's clock in MHz, a multiple of 5"),
     "baud": (1_000_000, "bits a second on the serial line"),
 }
-"""Parameters of the board with their usual values, and what the help says of them."""
+"""Parameters of the board with their defaults, and what the help says of them."""
 _SEED = 1
-"""With it the usual machine reaches its clock; with others it may not."""
+"""With it the default machine reaches its clock; with others it may not."""
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -41,9 +41,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
         type=parse_seed,
         default=_SEED,
         metavar="N",
-        help=f"of the placement (default: {_SEED}, which reaches the usual clock)",
+        help=f"of the placement (default: {_SEED}, which reaches the default clock)",
     )
-    add_machine(parser, description="sizes of the machine", usual=BOARD_MACHINE)
+    add_machine(parser, description="sizes of the machine", default=BOARD_MACHINE)
 
 
 def _run(args: Namespace) -> None:
@@ -76,6 +76,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Make a bitstream of the machine for a ULX3S board with an LFE5U-85F, by Yosys, "
-    "nextpnr and ecppack (pip install '.[synth]'). The usual sizes take a quarter to half an hour; "
+    "nextpnr and ecppack (pip install '.[synth]'). The default sizes take 15 to 30 minutes; "
     "larger ones may find no way for all wires. No bitstream is written if a clock is too slow.",
 )

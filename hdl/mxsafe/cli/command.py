@@ -1,4 +1,4 @@
-"""What a module of `mxsafe.cli` says of its command."""
+"""Interface between a module of `mxsafe.cli` and its command."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable

@@ -44,7 +44,7 @@ UNIT_OPTIONS: Mapping[tuple[Kind, ...], Mapping[str, Mapping[str, Any]]] = {
             "type": int,
             "metavar": "N",
             "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as "
-            "many as there are clocks between two sums into one accumulator (14 with 16 "
+            "many as there are cycles between two sums into one accumulator (14 with 16 "
             "MACs); or in the adders of a vector unit",
         },
         "target": {
@@ -90,7 +90,7 @@ UNIT_OPTIONS: Mapping[tuple[Kind, ...], Mapping[str, Mapping[str, Any]]] = {
         },
         "dsp": {
             "action": argparse.BooleanOptionalAction,
-            "help": "multiply in DSP blocks of an FPGA instead of by digits: usual for --target "
+            "help": "multiply in an FPGA's DSP blocks, not by digits: the default for --target "
             "fpga, where MACs go without by --no-dsp",
         },
         "carry_save": {

@@ -12,7 +12,7 @@ __all__ = ["COMMAND"]
 
 
 def _as_operand(word: str) -> str:
-    """What may be a negative number with a space before it, lest argparse take it for an option.
+    """Put a space before a word that may be a negative number, lest argparse take it for an option.
 
     Left to itself argparse knows ``-2.5``, but neither ``-1e-3`` nor ``-0x1p-3`` nor ``-inf``.
     """

@@ -24,15 +24,15 @@ def add_machine(
     *,
     description: str = "sizes of the machine that the program is for",
     without: Collection[str] = (),
-    usual: MachineConfiguration | None = None,
+    default: MachineConfiguration | None = None,
 ) -> None:
-    """Add an option for each size of a machine but some; the help shows those of a usual one."""
-    usual = usual or MachineConfiguration()
+    """Add an option for each size of a machine but some; the help shows the default's."""
+    default = default or MachineConfiguration()
     group = parser.add_argument_group("machine", description)
     for name in MACHINE_OPTIONS:
         if name in without:
             continue
-        value, option = getattr(usual, name), f"--{name.replace('_', '-')}"
+        value, option = getattr(default, name), f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             action, shown = argparse.BooleanOptionalAction, "yes" if value else "no"
             group.add_argument(option, action=action, default=None, help=f"(default: {shown})")

@@ -130,5 +130,5 @@ COMMAND = Command(
     run=_run,
     description="Run a program of the machine over an image of memory, bit for bit as the hardware "
     "does, and write the image. After an error nothing is written. The first run of a machine on "
-    "Verilog compiles it, which takes minutes for the usual sizes.",
+    "Verilog compiles it, which takes minutes for the default sizes.",
 )

@@ -32,7 +32,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_units(
         parser,
         remark=". Named units are added to what the folder holds; without any, the folder is made "
-        "to hold all of them in their usual configurations, some for FPGAs too, and the C header "
+        "to hold all of them in their default configurations, some for FPGAs too, and the C header "
         "of the machine",
     )
     parser.add_argument(
@@ -63,7 +63,7 @@ def _run(args: Namespace) -> None:
             targets += [(name, {"target": "fpga"}) for name in FPGA_UNITS if name in names]
         units, commands = [], {}
         for name, target in targets:
-            block = presets.usual_block(name, format, options.get("format_w"))
+            block = presets.default_block(name, format, options.get("format_w"))
             given = options | target if block is None else {"block": block, **options, **target}
             units.append(presets.build(name, format, **given))
             words = [name, *(f"--{option} {value}" for option, value in target.items())]

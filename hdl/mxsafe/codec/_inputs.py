@@ -1,4 +1,4 @@
-"""What the codec accepts as numbers and as options: one place, so that every error reads alike."""
+"""Checks of the codec's numbers and options, in one place, so that every error reads alike."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""What the scales of blocks and tensors are worth, and how those with a mantissa are chosen.
+"""Values of block and tensor scales, and the choice of scales that have a mantissa.
 
 Quotients are made by long division of integers, so everything here is exact or rounded once.
 """

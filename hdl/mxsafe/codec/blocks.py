@@ -234,7 +234,7 @@ def quantize(
         Name in the catalogue, or a specification.
     block : int or tuple of int, optional
         Length of 1-D blocks along `axis`, or shape ``(rows, columns)`` of 2-D tiles over the last
-        two axes. By default the usual 1-D block of the format: 64 for MXSF, 32 for OCP formats, 16
+        two axes. By default the 1-D block of the format: 64 for MXSF, 32 for OCP formats, 16
         for NVFP4.
     axis : int
         Axis that 1-D blocks run along; tiles take no notice of it.
@@ -303,7 +303,7 @@ def quantize(
     source = elements.random_of(rounding, random, values.shape)
     codes = np.empty(values.shape, np.uint8)
     scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
-    shared = usual_tensor_scale(values, fmt) if given is None else given
+    shared = default_tensor_scale(values, fmt) if given is None else given
     factor = 1.0 if shared is None else float(shared)
 
     def fill(slab: Region, words: NDArray[np.uint32] | None) -> None:
@@ -334,7 +334,7 @@ def quantize(
 
 
 def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
-    """A mode that the scales of a format have, or a clear error; None is the format's usual one."""
+    """A mode that the scales of a format have, or a clear error; None is the format's default."""
     if not isinstance(fmt.scale, ScaleFormat):
         if mode not in (None, "nearest"):
             raise ValueError(f"scale_mode must be nearest for {fmt.name}, not {shown(mode)}")
@@ -345,7 +345,7 @@ def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
     return cast(ScaleMode, mode)
 
 
-def usual_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None:
+def default_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None:
     """Scale of a tensor that none is given for, see `quantize`; None of a format without."""
     if not fmt.tensor_scale:
         return None

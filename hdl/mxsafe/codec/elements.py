@@ -106,7 +106,7 @@ def random_source(
 def random_of(
     rounding: Rounding, random: Random | None, shape: tuple[int, ...]
 ) -> np.random.Generator | NDArray[np.uint32] | None:
-    """What `random_source` gives for rounding ``sr``; any other takes it too, and does not use it.
+    """Return the `random_source` for rounding ``sr``; check it and return None for any other.
 
     So a loop over roundings can pass the same source to each.
     """

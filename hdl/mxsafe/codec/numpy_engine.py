@@ -1,7 +1,7 @@
 """The reference: how a part of a tensor is quantised and dequantised, in plain NumPy.
 
 A part holds whole blocks (or the ragged ones at an edge). Everything is exact float64 arithmetic
-and tables; `mxsafe.codec.numba_engine` gives the same bits faster and is held to this file.
+and tables; `mxsafe.codec.numba_engine` gives the same bits faster and is checked against this file.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What other libraries make of NVFP4: their block scales, codes and values, bit for bit.
+"""NVFP4 as other libraries quantise it: their block scales, codes and values, bit for bit.
 
 They compute in float32, so their results are rounded where ours are exact.
 `mxsafe.codec.profiles.quantize_like` takes the names of these profiles too.

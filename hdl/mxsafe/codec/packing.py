@@ -43,7 +43,7 @@ Layout = Literal["planar", "inline", "gguf"]
 LAYOUTS = ("planar", "inline", "gguf")
 
 _GGUF_GROUPS = {"mxfp4_e2m1": 1, "nvfp4": 4}
-"""Formats of GGUF, and how many blocks of their usual length make one of GGML's."""
+"""Formats of GGUF, and how many blocks of their default length make one of GGML's."""
 
 
 def _group(width: int) -> tuple[int, int]:
@@ -210,7 +210,7 @@ def from_bytes(
     data : bytes or ndarray of uint8
         The bytes.
     format, shape, block, axis
-        Of the tensor; `block` is by default the format's usual one.
+        Of the tensor; `block` is by default that of the format.
     layout : {"planar", "inline", "gguf"}
         Layout of the bytes, see the module.
     tensor_scale : float, optional

@@ -1,9 +1,9 @@
-"""What other libraries make of the same blocks, bit for bit, and where that is not what we do.
+"""Quantisers of other libraries, reproduced bit for bit, and where they differ from ours.
 
 A profile is a published MX quantiser at a stated version, described by the few facts in which its
 results can differ from `mxsafe.quantize`; those of NVFP4 are in `mxsafe.codec.nvfp4_profiles`. Each
-fact was measured by running that library on a CPU, and `verif/codec/test_other_libraries.py` holds
-the profiles to the libraries that are installed. None of them is needed here.
+fact was measured by running that library on a CPU, and `verif/codec/test_other_libraries.py` checks
+the profiles against the libraries that are installed. None of them is needed here.
 """
 
 import math
@@ -264,7 +264,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         )
     }
 )
-"""Profiles by name. To describe another library, say how it differs and hold it to that library."""
+"""Profiles by name. To describe another library, say how it differs and check it there."""
 
 
 def profile_named(profile: str | Profile) -> Profile:
@@ -300,7 +300,7 @@ def _any_profile(profile: str | Profile | NVFP4Profile) -> Profile | NVFP4Profil
 
 @dataclass(frozen=True, eq=False)
 class LibraryResult:
-    """What a library makes of a tensor.
+    """Result of a library for a tensor.
 
     Attributes
     ----------

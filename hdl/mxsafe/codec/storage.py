@@ -47,7 +47,7 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What NumPy raises, beside ValueError and OSError, of a file that is none of its own."""
+"""Errors beside ValueError and OSError that NumPy raises for a file that is not its own."""
 _OF_HEADERS = (RecursionError, SyntaxError, TokenError)
 """Those that Python's parser raises of a header, in words about a program."""
 _ABOUT_HEADERS = ("Cannot parse header", "malformed node")
@@ -245,7 +245,7 @@ def _read_npz(path: Path) -> tuple[Arrays, str]:
 
 
 def damage(error: Exception) -> str:
-    """What to say of a file for which NumPy raises one of `DAMAGED`, or another error."""
+    """Describe the damage to a file for which NumPy raises one of `DAMAGED`, or another error."""
     words = str(error)
     without_words = isinstance(error, MemoryError) and not words  # of the parser; NumPy's have some
     if isinstance(error, _OF_HEADERS) or without_words or words.startswith(_ABOUT_HEADERS):
@@ -254,7 +254,7 @@ def damage(error: Exception) -> str:
 
 
 def _described(text: str) -> Any:
-    """What the text of a file says of its tensors."""
+    """Return the description of tensors in the text of a file."""
     try:
         return json.loads(text)
     except (RecursionError, ValueError):

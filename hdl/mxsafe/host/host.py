@@ -40,7 +40,7 @@ _RESET_SECONDS = 10.0
 
 @runtime_checkable
 class Backend(Protocol):
-    """What a machine runs on: its registers, and a memory that it shares with the host.
+    """Backend of a machine: its registers, and a memory that it shares with the host.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Backend(Protocol):
 
     @property
     def reason(self) -> str:
-        """What it knows of the last error beside the registers; empty if nothing."""
+        """Cause of the last error that the backend knows beside the registers; empty if none."""
 
 
 def _address(name: str) -> int:
@@ -106,7 +106,7 @@ class Ended:
         The error in words.
     counters : Mapping of str to int
         The machine's counters by the names in `mxsafe.machine.description.COUNTERS`. A backend
-        without clocks counts words alone.
+        without cycle counts has words alone.
     """
 
     error: str

@@ -30,12 +30,12 @@ _CONTROL, _STATUS, _INTERRUPT = (FLAGS[name] for name in ("control", "status", "
 
 @checked
 class Interpreted:
-    """A backend without clocks, by `mxsafe.model.machine.Machine`.
+    """A backend without cycle counts, by `mxsafe.model.machine.Machine`.
 
     Parameters
     ----------
     configuration : MachineConfiguration, optional
-        By default the usual one.
+        By default `MachineConfiguration()`.
     limit : int
         Words that a program moves and beats that it computes, at most.
 

@@ -215,7 +215,7 @@ class Serial:
         self._runs = False
 
     def _ask(self, command: str, address: int, words: int, data: bytes = b"") -> bytes:
-        """What is answered to a request, which is repeated if need be.
+        """Send a request, repeat it if need be, and return the answer.
 
         Raises
         ------

@@ -40,9 +40,9 @@ class MemoryTiming:
     Parameters
     ----------
     latency : int
-        Clocks from a request to the first beat of its answer.
+        Cycles from a request to the first beat of its answer.
     pause : int
-        Of 256 clocks, how many each channel pauses, at random.
+        Of 256 cycles, how many each channel pauses, at random.
     seed : int
         Of the pauses.
     """
@@ -66,15 +66,15 @@ def cache_folder() -> Path:
 
 @checked
 class Simulated:
-    """A backend that simulates the machine's Verilog, clock by clock.
+    """A backend that simulates the machine's Verilog, cycle by cycle.
 
-    The first time, its Verilog is generated and compiled, which takes minutes for the usual sizes;
-    both are kept.
+    The first time, its Verilog is generated and compiled, which takes minutes for the default
+    sizes; both are kept.
 
     Parameters
     ----------
     configuration : MachineConfiguration, optional
-        By default the usual one.
+        By default `MachineConfiguration()`.
     timing : MemoryTiming, optional
         Of memory.
     power_up : int

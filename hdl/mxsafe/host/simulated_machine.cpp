@@ -94,7 +94,7 @@ public:
         return value;
     }
 
-    // Clocks until the interrupt is raised or a rule is broken, at most so many; whether it is.
+    // Cycles until the interrupt is raised or a rule is broken, at most so many; whether it is.
     bool run(uint64_t clocks) {
         while (clocks-- && !m_top.irq && m_broken.empty()) clock();
         return m_top.irq;

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 PROGRAMS = ("g++", "make", "perl")
-"""What Verilator needs beside itself."""
+"""Programs that Verilator needs beside itself."""
 POWER_UP = ("--x-assign", "unique", "--x-initial", "unique")
 """Options with which registers and memories begin with what the context's seed draws."""
 LIBRARY = "design.so"
@@ -47,10 +47,10 @@ _MAKEFLAGS = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={0} OPT_SLOW=-O0 OPT_GLOBAL={
 _RUNTIME = "verilated*.o"
 """Objects of Verilator's run-time library in the folder of a design."""
 _COMPILER_VARIABLES = ("CXX", "CPPFLAGS", "CXXFLAGS", "OBJCACHE")
-"""What users tell makefiles of the compiler."""
+"""Variables by which users configure the compiler in makefiles."""
 _SLEEPER = Path(__file__).with_name("sleeper.h")
 _EDGE = "__Vtrigprevexpr___TOP__clk__0"
-"""What a module of Verilator's knows an edge of its clock by."""
+"""Signal in which a module made by Verilator keeps the last level of its clock."""
 _NUMBER = "    long long m_seqnum"
 """Declares the counter of evaluations in Verilator's wrapper of a module compiled by itself."""
 _FEWEST_INSTANCES = 3
@@ -202,7 +202,7 @@ def build_library(
     defines : Mapping of str to int
         Macros for them.
     optimisation : str
-        Option of the compiler for what runs every clock.
+        Option of the compiler for what runs every cycle.
 
     Returns
     -------

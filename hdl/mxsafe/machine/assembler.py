@@ -88,7 +88,7 @@ class Instruction:
 
     @property
     def descriptor(self) -> Descriptor:
-        """What its fields are."""
+        """Descriptor that defines the fields."""
         return DESCRIPTORS[self.kind]
 
     @property
@@ -160,7 +160,7 @@ def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field])
 
 
 def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
-    """What the value of a field must be and is not."""
+    """Return the requirement that the value of a field breaks, or None."""
     allowed = field.allowed(configuration)
     if allowed is not None and value not in allowed:
         assert field.enumeration is not None
@@ -309,7 +309,7 @@ class Assembler:
         require_one_of("kind", kind, DESCRIPTORS)
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
-        values = {name: self._usual(field) for name, field in known.items() if name != "opcode"}
+        values = {name: self._default(field) for name, field in known.items() if name != "opcode"}
         values |= {name: _value(kind, known[name], given) for name, given in fields.items()}
         made = Instruction(kind, values)
         fault = made.fault(self.configuration)
@@ -317,7 +317,7 @@ class Assembler:
             raise ValueError(fault.reason)
         return made
 
-    def _usual(self, field: Field) -> int:
+    def _default(self, field: Field) -> int:
         if field.name in ("lanes", "last_rows"):
             return field.bounds(self.configuration)[1]
         return int(field.name in _ON_BY_DEFAULT) or field.least
@@ -378,8 +378,8 @@ def disassemble(program: bytes, configuration: MachineConfiguration | None = Non
     ----------
     program : bytes
     configuration : MachineConfiguration, optional
-        Machine that it is for; by default the usual one. What it does not take is marked, and
-        where a program of descriptors that it takes would wait for ever.
+        Machine that it is for; by default `MachineConfiguration()`. What it does not take is
+        marked, and where a program of descriptors that it takes would wait for ever.
 
     Raises
     ------

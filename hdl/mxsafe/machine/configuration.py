@@ -48,9 +48,9 @@ FUNCTIONS = (
 )
 """Functions that a vector unit may have, in the order of their numbers in a descriptor, from 1."""
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
-"""What a vector unit may do along rows, in the order of their numbers, from 1."""
+"""Row reductions of a vector unit, in the order of their numbers, from 1."""
 CONVERSIONS = ("blocks", "tiles")
-"""What a vector unit may convert to, in the order of their numbers, from 1."""
+"""Conversions of a vector unit, in the order of their numbers, from 1."""
 
 _OPERAND_LANES = 4
 """An operand beat is two words only with so many lanes."""
@@ -70,7 +70,7 @@ _MOST_QUEUE = 63
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfiguration:
-    """Sizes of a machine; the usual ones have the paper's array.
+    """Sizes of a machine; the default ones have the paper's array.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ class MachineConfiguration:
     lanes : int
         Values of k of a row that an operand beat holds: 4, so that it is two words.
     array_lanes : int
-        Products that a MAC of the array takes a clock: 1, 2 or 4. With fewer than `lanes` the array
-        takes an operand beat in ``lanes / array_lanes`` clocks.
+        Products that a MAC of the array takes a cycle: 1, 2 or 4. With fewer than `lanes` the array
+        takes an operand beat in ``lanes / array_lanes`` cycles.
     arithmetic : {"exact", "fp12"}
         What the array computes with.
     format_a, format_w : MXFormat or str
@@ -104,7 +104,7 @@ class MachineConfiguration:
     affine : bool
         Whether norms can apply a gain and a bias. Without norms there is neither.
     vector_parts : int
-        Parts in which vector units take a beat, one a clock: 1, 2, 4 or 8. They have as many
+        Parts in which vector units take a beat, one a cycle: 1, 2, 4 or 8. They have as many
         times fewer lanes.
     target : {"asic", "fpga"}
         What it is built for: standard cells, or the carry chains and DSP blocks of an FPGA. There
@@ -239,7 +239,7 @@ class MachineConfiguration:
 
     @property
     def array_parts(self) -> int:
-        """Clocks in which the array takes an operand beat."""
+        """Cycles in which the array takes an operand beat."""
         return self.lanes // self.array_lanes
 
     @property
@@ -308,7 +308,7 @@ SMALL_MACHINE = MachineConfiguration(
     reduction_beats=128,
     functions=("relu", "gelu", "silu", "tanh"),
 )
-"""A machine for simulators: a quarter of the usual array, and short buffers."""
+"""A machine for simulators: a quarter of the default array, and short buffers."""
 
 FPGA_MACHINE = replace(SMALL_MACHINE, array_lanes=2, vector_parts=8, target="fpga")
 """The same for FPGAs: half the multipliers, vector units of one lane."""
@@ -323,18 +323,18 @@ BOARD_MACHINE = replace(
     conversions=("blocks",),
     affine=False,
 )
-"""For a board's LFE5U-85F: 64 products a clock, arithmetic of vectors and ReLU."""
+"""For a board's LFE5U-85F: 64 products a cycle, arithmetic of vectors and ReLU."""
 
 _NONE = "none"
 
 
 @checked
-def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
+def resized(default: MachineConfiguration, **values: Any) -> MachineConfiguration:
     """A machine with some other sizes.
 
     Parameters
     ----------
-    usual : MachineConfiguration
+    default : MachineConfiguration
         What it is apart from them.
     **values
         Fields of `MachineConfiguration`. A list of names may be one string, joined by ``+``, or
@@ -345,10 +345,10 @@ def resized(usual: MachineConfiguration, **values: Any) -> MachineConfiguration:
     ValueError
         If there is no field of that name, or there can be no such machine.
     """
-    known = [field.name for field in fields(usual)]
+    known = [field.name for field in fields(default)]
     for name, value in values.items():
         if name not in known:
             raise ValueError(f"field must be {one_of(known, name)}")
-        if isinstance(value, str) and isinstance(getattr(usual, name), tuple):
+        if isinstance(value, str) and isinstance(getattr(default, name), tuple):
             values[name] = () if value == _NONE else tuple(value.split("+"))
-    return replace(usual, **values)
+    return replace(default, **values)

@@ -64,7 +64,7 @@ VERSION = 1
 TOKEN_BITS = 6
 """Bits of the counter of tokens from one queue to another."""
 MOST_TOKENS = (1 << TOKEN_BITS) - 1
-"""What such a counter holds."""
+"""Largest value of such a counter."""
 QUEUES = ("load", "gemm", "vector", "store")
 """Queues in the order of their bits in a descriptor's `wait` and `signal`."""
 FORMATS = tuple(MX_FORMATS)
@@ -250,7 +250,7 @@ class Field:
         return self.least, most
 
     def step(self, configuration: MachineConfiguration) -> int:
-        """What values are multiples of on a machine."""
+        """Return the step of which values are multiples on a machine."""
         return _limit(self.multiple, configuration)
 
     def allowed(self, configuration: MachineConfiguration) -> tuple[int, ...] | None:
@@ -303,7 +303,7 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What fields must not be together.
+    """Rule that forbids a combination of fields.
 
     Attributes
     ----------
@@ -441,7 +441,7 @@ def _own_queue(name: str) -> tuple[Rule, ...]:
 
 
 def _walk(place: str, other: str) -> tuple[Field, ...]:
-    """Fields of a walk through memory and a buffer, four loops deep."""
+    """Fields of a strided iterator over memory and a buffer, four loops deep."""
     return (
         Field(
             name="address",
@@ -772,11 +772,11 @@ _DONE_ERROR = (
 )
 COUNTERS: Mapping[str, str] = MappingProxyType(
     {
-        "cycles": "clocks from start to end",
-        "array_busy": "clocks in which the array takes a beat",
-        "wait_load": "clocks in which GEMM waits for a token of LOAD",
-        "wait_vector": "clocks in which GEMM waits for a token of VECTOR",
-        "wait_store": "clocks in which GEMM waits for a token of STORE",
+        "cycles": "cycles from start to end",
+        "array_busy": "cycles in which the array takes a beat",
+        "wait_load": "cycles in which GEMM waits for a token of LOAD",
+        "wait_vector": "cycles in which GEMM waits for a token of VECTOR",
+        "wait_store": "cycles in which GEMM waits for a token of STORE",
         "words_read": "words that LOAD has read",
         "words_written": "words that STORE has written",
     }
@@ -962,7 +962,7 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
     """The machine of which registers have these values, by name.
 
     The size of its sub-matrix units, which programs do not depend on, is not among them: it is that
-    of the usual machine.
+    of the default machine.
 
     Raises
     ------

@@ -59,7 +59,7 @@ COMMANDS = Enumeration.of(
         "read_board": "words of what the board is, from address 0 on alone: see below",
     },
 )
-"""What is asked for: bit 0 of a command says that it writes."""
+"""Commands of a request: bit 0 says that it writes."""
 STATUSES = Enumeration.of(
     "answer_status",
     {
@@ -71,7 +71,7 @@ STATUSES = Enumeration.of(
         "bus": "a register answered with an error",
     },
 )
-"""What an answer says."""
+"""Status codes of an answer."""
 BOARD_WORDS = {
     "version": "version of these frames",
     "memory_bytes": "bytes of memory",
@@ -84,7 +84,7 @@ that are in front of it."""
 
 @checked
 def checksum(data: bytes) -> bytes:
-    """What ends a frame with these bytes behind its mark."""
+    """Return the checksum that ends a frame with these bytes behind its mark."""
     return zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little")
 
 

@@ -1,4 +1,4 @@
-"""Matrices as bytes in memory: operands in strips of rows, numbers in strips of vector beats."""
+"""Matrices as bytes in memory: operands in strips of rows, float32 tensors in vector beats."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import checked, require_one_of, require_positive_integer, shown
 
 __all__ = [
-    "NumberLayout",
+    "Float32Layout",
     "OperandLayout",
     "narrowed",
     "transposed_codes",
@@ -168,8 +168,8 @@ class OperandLayout:
 
 @checked
 @dataclass(frozen=True, kw_only=True)
-class NumberLayout:
-    """How a matrix of binary32 or bfloat16 numbers lies in memory.
+class Float32Layout:
+    """Layout of a float32 (or bfloat16) tensor in memory.
 
     Its columns come in strips of as many as a vector beat has lanes; a strip is its rows, one
     vector beat after the other. Columns that are missing are +0.

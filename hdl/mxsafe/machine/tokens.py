@@ -1,11 +1,11 @@
-"""The four queues and the tokens between them, without clocks: what starts, and what never does.
+"""The four queues and the tokens between them, untimed: what starts, and what never does.
 
 A descriptor starts when every token that it waits for is there, and takes them. When it is done it
 gives its tokens, each as soon as the counter has room, and the next one of its queue starts when
 all are given. The hardware may start the next one earlier, but only while counters have room for
 the tokens of all that run, so that nobody can tell. A counter has one queue that gives and one that
 takes, so nothing that a queue can do is undone by another one: whatever the order in which queues
-go on, the same descriptors start. One run without clocks therefore decides whether a program ends
+go on, the same descriptors start. One untimed run therefore decides whether a program ends
 on the machine.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Deadlock", "Header", "TokenQueues", "deadlock_of"]
 
 
 class Header(NamedTuple):
-    """What tokens need to know of a descriptor.
+    """Header of a descriptor, as the model of tokens needs it.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class TokenQueues:
         return bool(given) or not entry.owed
 
     def deadlock(self) -> Deadlock | None:
-        """What waits, once no queue can go on; None if all queues are empty."""
+        """Return the deadlock, once no queue can go on; None if all queues are empty."""
         entry = min((q[0] for q in self._queues if q), key=lambda e: e.number, default=None)
         if entry is None:
             return None

@@ -22,7 +22,7 @@ Block = int | tuple[int, int]
 
 @dataclass(frozen=True)
 class ConvertedBeats:
-    """What leaves a converter.
+    """Output of a converter.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def convert_beats(
     *,
     block: Block | None = None,
 ) -> ConvertedBeats:
-    """What a converter makes of beats, bit for bit.
+    """Return the output of a converter for beats, bit for bit.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def convert_beats(
     format : str or MXFormat
         Name in the catalogue, or a specification.
     block : int or tuple of int, optional
-        Length of blocks along a row, or shape of tiles; by default the format's usual length.
+        Length of blocks along a row, or shape of tiles; by default that of the format.
 
     Returns
     -------

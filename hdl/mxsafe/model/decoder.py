@@ -14,7 +14,7 @@ __all__ = ["DecodedElement", "decode_fields", "decoder_outputs", "element_intege
 
 
 class DecodedElement(NamedTuple):
-    """What the decoder puts out for each code: ``(-1)^sign * 2^(exponent - bias) * significand``.
+    """Outputs of the decoder for each code: ``(-1)^sign * 2^(exponent - bias) * significand``.
 
     The significand has its leading one in its highest bit; zero is exponent 0, significand 0.
     """
@@ -93,7 +93,7 @@ def decode_fields(codes: Numbers, format: str | MXFormat = "mxsf") -> DecodedEle
 def decoder_outputs(
     codes: Numbers, format: str | MXFormat = "mxsf"
 ) -> dict[str, NDArray[np.number[Any]]]:
-    """What the hardware's decoder of a format puts out for element codes, by port.
+    """Return the outputs of a format's hardware decoder for element codes, by port.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Sums, WideExact
 from mxsafe.model.window import Window
-from mxsafe.products import USUAL_INNER, USUAL_WINDOW, OperandFormats, require_float
+from mxsafe.products import DEFAULT_INNER, DEFAULT_WINDOW, OperandFormats, require_float
 from mxsafe.validation import (
     AlikePower,
     PositiveInteger,
@@ -151,8 +151,8 @@ def matmul(
             a,
             w,
             block=block,
-            window=USUAL_WINDOW if window is None else window,
-            inner=USUAL_INNER if inner is None else inner,
+            window=DEFAULT_WINDOW if window is None else window,
+            inner=DEFAULT_INNER if inner is None else inner,
         )
     elif arithmetic == "fp12":
         sums = Fp12(start, lanes, OperandFormats(a.format, w.format).fp12_format(lanes))

@@ -92,7 +92,7 @@ def layer_output(
     arithmetic: Arithmetic = "fp12",
     lanes: Alike = 4,
 ) -> QuantizedTensor:
-    """What a layer makes of its operands, bit for bit.
+    """Return the output of a layer for its operands, bit for bit.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def layer_output(
         default this one, with what is given.
     block : int or tuple of int, optional
         Blocks of the result: a length along the features, or a shape ``(features, samples)`` of
-        tiles; by default the format's usual length.
+        tiles; by default that of the format.
     arithmetic, lanes
         See `matmul`.
 
@@ -137,7 +137,7 @@ def layer_output(
 def _operands(
     shape: tuple[int, ...], bias: Numbers | None, residual: Numbers | None
 ) -> dict[str, NDArray[np.float32]]:
-    """What stages add, by their name."""
+    """Return the operands that stages add, by their name."""
     operands = {}
     for name, values, expected in (("bias", bias, shape[:1]), ("residual", residual, shape)):
         if values is None:

@@ -59,7 +59,7 @@ class Outcome:
 
 @checked
 class Machine:
-    """A machine without clocks.
+    """A machine without cycle counts.
 
     Its buffers keep what they hold from program to program, and the array its last tile, until a
     reset.
@@ -67,7 +67,7 @@ class Machine:
     Parameters
     ----------
     configuration : MachineConfiguration, optional
-        By default the usual one.
+        By default `MachineConfiguration()`.
     """
 
     def __init__(self, configuration: MachineConfiguration | None = None) -> None:

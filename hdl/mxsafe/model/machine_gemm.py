@@ -1,4 +1,4 @@
-"""What GEMM descriptors of the machine do, bit for bit."""
+"""Model of the machine's GEMM descriptors, bit for bit."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What LOAD and STORE descriptors of the machine do, bit for bit."""
+"""Model of the machine's LOAD and STORE descriptors, bit for bit."""
 
 from collections.abc import Iterator
 from itertools import product

@@ -1,4 +1,4 @@
-"""What VECTOR descriptors of the machine do, bit for bit."""
+"""Model of the machine's VECTOR descriptors, bit for bit."""
 
 from collections.abc import Callable, Mapping
 

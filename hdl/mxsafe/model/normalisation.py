@@ -58,7 +58,7 @@ _SQUARE_BITS = 38
 _POINT = 18
 """Bits of a variance below the point; above it are one or two."""
 _CORRECTION = 5
-"""What makes up for that, and half of the two bits that go next."""
+"""Correction of that, and of half of the two bits that go next."""
 _MOST_SHIFT = 62
 _NO_POWER = -1000
 """Power of 4 of a variance of 0: lower than any other."""

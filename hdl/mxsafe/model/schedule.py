@@ -159,7 +159,7 @@ class StreamBeats:
 def stream_beats(
     beats: Beats, side: Literal["a", "w"], format: MXFormat, format_set: FormatSet | None = None
 ) -> StreamBeats:
-    """What the stream of an operand carries for a tile.
+    """Return the stream of an operand for a tile.
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ def training_pass(
 
 @dataclass(frozen=True, kw_only=True)
 class PassTraffic:
-    """What the operands of a training pass cost; numbers of bytes, apart from the first.
+    """Memory traffic of a training pass's operands; numbers of bytes, apart from the first.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ __all__ = ["transpose_beats"]
 def transpose_beats(
     rows: Numbers, last: Numbers
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.bool_]]:
-    """What a transposer makes of rows of tiles.
+    """Return the output of a transposer for rows of tiles.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a hardware unit is: a frozen value that names its module and says all that decides it."""
+"""Configuration of a hardware unit: a frozen value that names its module and decides it all."""
 
 import re
 from abc import ABCMeta
@@ -53,7 +53,7 @@ def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def part_of_name(name: str, value: object) -> str:
-    """What a name says of a field that is not as usual."""
+    """Return the part of a name for a field that is not at its default."""
     if isinstance(value, bool):
         return name if value else f"no_{name}"
     if isinstance(value, int):
@@ -71,7 +71,7 @@ def part_of_name(name: str, value: object) -> str:
 
 
 class _Checked(ABCMeta):
-    """Holds what an object is made of to the annotations of its fields, before it is made."""
+    """Checks the arguments of an object against the annotations of its fields."""
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
         forms = _forms(cls)
@@ -98,54 +98,54 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Options(metaclass=_Checked):
-    """Fields that know which of them are not as usual: a configuration, or a part of one.
+    """Fields that know which of them are not at their default: a configuration, or a part of one.
 
-    Fields are held to their annotations: see `mxsafe.validation`.
+    Fields are checked against their annotations: see `mxsafe.validation`.
 
-    A field whose usual value depends on others has the default None, and `_settle` replaces that.
+    A field whose default value depends on others has the default None, and `_settle` replaces that.
     """
 
     unnamed: ClassVar[frozenset[str]] = frozenset({"format", "formats", "sum_format"})
     """Fields that the name of the module leaves to its base."""
-    shown_if_unusual: ClassVar[frozenset[str]] = frozenset({"target"})
-    """Fields that the parameters leave out where they are as usual, such as a target."""
+    shown_if_not_default: ClassVar[frozenset[str]] = frozenset({"target"})
+    """Fields that the parameters leave out where they are at their default, such as a target."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _settle(self, **usual: object) -> None:
-        """Say what is usual for fields that have no fixed default, and give it to those not set."""
-        known = {**self.__dict__.get("_usual", {}), **usual}
-        object.__setattr__(self, "_usual", known)
-        for name, value in usual.items():
+    def _settle(self, **defaults: object) -> None:
+        """Set defaults for fields that have no fixed one, and give them to those not set."""
+        known = {**self.__dict__.get("_defaults", {}), **defaults}
+        object.__setattr__(self, "_defaults", known)
+        for name, value in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """What it is, by name: all fields."""
+        """All fields, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
-    def usual(self) -> dict[str, Any]:
-        """Those of them that have a usual value, with it."""
+    def defaults(self) -> dict[str, Any]:
+        """Those of them that have a default value, with it."""
         known = {}
         for field in fields(self):
             if field.default is not MISSING:
                 known[field.name] = field.default
             elif field.default_factory is not MISSING:
                 known[field.name] = field.default_factory()
-        return {**known, **self.__dict__.get("_usual", {})}
+        return {**known, **self.__dict__.get("_defaults", {})}
 
     def _unusual(self) -> dict[str, Any]:
-        """Those of them that are not as usual, and all options within."""
-        usual = self.usual
+        """Those of them that are not at their default, and all options within."""
+        defaults = self.defaults
         return {
             name: value
             for name, value in self.decisive.items()
-            if isinstance(value, Options) or name not in usual or value != usual[name]
+            if isinstance(value, Options) or name not in defaults or value != defaults[name]
         }
 
     def part(self, kind: type[T], **others: Any) -> T:
@@ -162,12 +162,12 @@ class Options(metaclass=_Checked):
 
     @property
     def _shared(self) -> Mapping[str, Any]:
-        """What parts may have alike."""
+        """Options that parts may share."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: what is not as usual, in the order of the fields."""
+        """Parts of a name: what is not at its default, in the order of the fields."""
         parts: list[str] = []
         for name, value in self._unusual().items():
             if name not in self.unnamed:
@@ -179,7 +179,7 @@ class Options(metaclass=_Checked):
     def parameters(self) -> dict[str, Any]:
         """All fields, those of options within among them, in values that JSON can hold."""
         found: dict[str, Any] = {}
-        left_out = self.shown_if_unusual - self._unusual().keys()
+        left_out = self.shown_if_not_default - self._unusual().keys()
         for name, value in self.decisive.items():
             if isinstance(value, Options):
                 found |= value.parameters
@@ -190,16 +190,16 @@ class Options(metaclass=_Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration(Options):
-    """What a hardware unit is: the values that decide every bit of its Verilog.
+    """Configuration of a hardware unit: the values that decide every bit of its Verilog.
 
     The fields are the parameters in the manifest and in the header of the Verilog. The name of the
-    module is `base`, followed by what is not as usual. Two units with equal configurations are the
-    same hardware.
+    module is `base`, followed by what is not at its default. Two units with equal configurations
+    are the same hardware.
     """
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration: by default that of the class.
+        """Name of the module in its default configuration: by default that of the class.
 
         In front of it stands the name of a field `format` or `formats`.
         """
@@ -214,7 +214,7 @@ class Configuration(Options):
 
     @property
     def latency(self) -> int:
-        """Clocks, or enabled ones, from an input to the output that belongs to it.
+        """Cycles, or enabled ones, from an input to the output that belongs to it.
 
         By default those of a field `pipeline`; 0 of combinational units.
         """

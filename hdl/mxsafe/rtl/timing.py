@@ -18,7 +18,7 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         # From the registers of a driver, and from the queues, to units all over the device.
         "start": (0, 1),
         "stop": (0, 1),
-        # Descriptors, and that they are done. All a clock later, so that it stays in order.
+        # Descriptors, and that they are done. All a cycle later, so that it stays in order.
         "gemm descriptor": (0, 1),
         "vector descriptor": (0, 1),
         "done": (0, 1),
@@ -37,13 +37,13 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         # In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are
         # a memory, that is written behind the adder and read in front of it.
         "turn around": (1, 2),
-        # In an FPGA a sum is chosen in two clocks.
+        # In an FPGA a sum is chosen in two cycles.
         "head": (0, 2),
         "step": (1, 2),
     },
     # For an FPGA those of 100 MHz in an ECP5.
     "MultiplyAdd": {"multiply_stages": (2, 5), "add_stages": (1, 6)},
-    "SafeMac": {"usual": (3, 16)},
+    "SafeMac": {"default": (3, 16)},
     # Where it is known whether a lane has no number, a choice stands before the registers.
     "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
     "Normalise": {"rows": (0, 1)},
@@ -80,7 +80,7 @@ class Stages:
 
     Attributes
     ----------
-    usual : int
+    default : int
     sets : tuple of tuple of str
         Names of the places that hold registers, for each number of them from `least` on.
     places : tuple of Place
@@ -88,7 +88,7 @@ class Stages:
     least : int
     """
 
-    usual: int = 0
+    default: int = 0
     sets: tuple[tuple[str, ...], ...] = ()
     places: tuple[Place, ...] = ()
     least: int = 0
@@ -126,7 +126,7 @@ STAGES: Mapping[str, Mapping[Target, Stages]] = {
             )
         ),
         "fpga": Stages(
-            usual=12,
+            default=12,
             places=(
                 Place("compared", 4),
                 Place("ordered", 2),
@@ -163,7 +163,7 @@ STAGES: Mapping[str, Mapping[Target, Stages]] = {
         ),
         # Three of them are those of DSP blocks.
         "fpga": Stages(
-            usual=5, least=5, sets=(("entered", "within", "behind", "multiplied", "shifted"),)
+            default=5, least=5, sets=(("entered", "within", "behind", "multiplied", "shifted"),)
         ),
     },
     "Scaler": {
@@ -179,7 +179,7 @@ STAGES: Mapping[str, Mapping[Target, Stages]] = {
             )
         ),
         "fpga": Stages(
-            usual=10,
+            default=10,
             places=(
                 Place("entered", 1),
                 Place("grouped", 3),
@@ -206,7 +206,7 @@ class Timed(Protocol):
 
     @property
     def target(self) -> Target:
-        """What it is built for."""
+        """Target that it is built for."""
 
 
 def at(config: Timed, place: str, *, of: str | None = None) -> int:
@@ -248,5 +248,5 @@ def held(m: Module, name: str, value: Value, registers: int = 1, *, reset: bool 
 
 
 def domain(m: Module, registers: int) -> Any:
-    """Where what is assigned is known at once, or a clock later."""
+    """Where what is assigned is known at once, or a cycle later."""
     return m.d.sync if registers else m.d.comb

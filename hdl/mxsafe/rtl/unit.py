@@ -1,4 +1,4 @@
-"""What every hardware unit is: a component that becomes exactly one Verilog module.
+"""Base class of hardware units: a component that becomes exactly one Verilog module.
 
 A unit is made from a frozen `Configuration`, which knows the module's name, its parameters and its
 latency; nothing has to be built to read them. A unit places others inside itself with `place`. In a
@@ -78,7 +78,7 @@ class Unit(wiring.Component, Generic[C]):
 
     @property
     def latency(self) -> int:
-        """Clocks from an input to the output that belongs to it."""
+        """Cycles from an input to the output that belongs to it."""
         return self.config.latency
 
     def port_signals(self) -> Iterator[tuple[str, wiring.Member, Value]]:
@@ -98,7 +98,7 @@ class Unit(wiring.Component, Generic[C]):
 
 @runtime_checkable
 class ModulePlatform(Protocol):
-    """What `elaborate` is given while Verilog is generated."""
+    """Platform that `elaborate` is given while Verilog is generated."""
 
     def instance(
         self, unit: Unit[Any], name: str, *, reset: bool | Value = True, late: bool = False
@@ -134,7 +134,7 @@ def place(
     late : bool
         Whether the module's reset need not reach the unit, for `reset` follows it. That is so in
         Verilog alone: in a simulation by Amaranth, without a `ModulePlatform`, both reset the unit,
-        which enters reset with the module then, and leaves it in the same clock as in Verilog.
+        which enters reset with the module then, and leaves it in the same cycle as in Verilog.
     """
     if isinstance(platform, ModulePlatform):
         module.submodules[name] = platform.instance(unit, name, reset=reset, late=late)

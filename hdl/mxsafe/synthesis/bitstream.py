@@ -61,13 +61,13 @@ ALONE = (
     "register_copy",
     "fetch_",
 )
-"""What names of modules have that are mapped each by itself.
+"""Parts of the names of modules that are mapped each by itself.
 
 Where one way is long, ABC9 takes fewer look-up tables everywhere else, until all ways of what it
 maps are nearly as long. So ways of a unit shall not depend on those of another one.
 """
 IN_BLOCKS = ("_sta_", "operand_buffer")
-"""What names of modules have whose memories are block RAM, however few entries these have.
+"""Parts of the names of modules whose memories are block RAM, however few entries these have.
 
 Their beats are hundreds of bits, and go into registers at once. In look-up tables they would lie
 where most wires are.
@@ -127,7 +127,7 @@ class Bitstream:
 
     @property
     def text(self) -> str:
-        """What it takes, a line for each thing."""
+        """Return the resources that it takes, a line for each."""
         parts = [str(self.path)]
         for name, what in _KINDS.items():
             used, there = getattr(self, name)
@@ -197,7 +197,7 @@ def make_bitstream(
     folder : Path
         It is created; a bitstream in it is removed first.
     seed : int
-        Of the placement, 0 or more; with the usual one the usual machine reaches its clock.
+        Of the placement, 0 or more; with the default one the default machine reaches its clock.
     progress : callable
         Called with a line for each step, and now and then with the last line of a tool.
 

@@ -1,4 +1,4 @@
-"""What is synthesised: configurations of hardware units, and those of ``make synth``."""
+"""Cases of synthesis: configurations of hardware units, and those of ``make synth``."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ class Case:
 
     @property
     def formats(self) -> str:
-        """What tables call the format, or both."""
+        """Name of the format in tables, or of both formats."""
         return self.format if self.format_w is None else f"{self.format} x {self.format_w}"
 
     def build(self) -> Unit[Any]:

@@ -1,9 +1,9 @@
 """Copies of cells with many sinks, in a netlist of one module that Yosys wrote as JSON.
 
 Yosys makes one flip-flop of all that are equal: one flag of a sequencer then drives hundreds of
-cells, even in several sub-matrix units, and has to cross the device to them in one clock. Here
+cells, even in several sub-matrix units, and has to cross the device to them in one cycle. Here
 such a cell becomes several, each for those cells that stand next to each other in the hierarchy,
-whose names flattening has kept. Logic stays behind the cell itself. Bits and clocks stay as they
+whose names flattening has kept. Logic stays behind the cell itself. Bits and cycles stay as they
 are.
 
     python -m mxsafe.synthesis.copies NETLIST.json RESULT.json COPIES.json SINKS CELL.OUTPUT...

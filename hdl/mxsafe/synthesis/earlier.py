@@ -13,7 +13,7 @@ Synthesis = Mapping[str, Any]
 
 
 def read_synthesis(path: Path) -> dict[str, Any]:
-    """What ``synthesis.json`` holds.
+    """Return the content of ``synthesis.json``.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def part_of(cell: str) -> str:
 
 
 def floor_plan(netlist: Mapping[str, Any]) -> dict[str, Any]:
-    """What fills each tile.
+    """Return the content of each tile.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ def _verilog(expression: str, cell: str) -> str:
 
 
 def _state(cell: Cell) -> list[str]:
-    """What keeps the state of a register or clock gate."""
+    """Return the state variables of a register or clock gate."""
     if cell.clock_gate is not None:
         if cell.clock_gate not in ("latch_posedge", "latch_posedge_precontrol"):
             raise LibertyError(f"{cell.name} must gate rising edges, not be {cell.clock_gate}")

@@ -52,11 +52,11 @@ def _chain(machine: Accelerator) -> VectorChainConfiguration:
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
         "arithmetic": Part(
-            "sums and products of 16 binary32 numbers a clock",
+            "sums and products of 16 binary32 numbers a cycle",
             lambda machine: VectorArithmetic(_chain(machine).arithmetic),
         ),
         "functions": Part(
-            "GELU and eleven others of 16 numbers a clock",
+            "GELU and eleven others of 16 numbers a cycle",
             lambda machine: VectorFunction(_chain(machine).function),
         ),
         "softmax": Part(
@@ -67,7 +67,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
             lambda machine: Normalise(_chain(machine).normalise),
         ),
         "converter": Part(
-            "16 numbers a clock to codes and scales, by blocks or tiles",
+            "16 numbers a cycle to codes and scales, by blocks or tiles",
             lambda machine: BlockConverter(machine.config.vector.converter),
         ),
         "rest of the vector engine": Part(

@@ -98,7 +98,7 @@ def detach(module: dict[str, Any], kinds: Sequence[str]) -> list[Macro]:
 
 
 def read_macros(text: str) -> list[Macro]:
-    """What `main` wrote."""
+    """Return the macros that `main` wrote."""
     return [Macro(**entry) for entry in json.loads(text)]
 
 

@@ -1,12 +1,12 @@
 """Power of mapped netlists from what they do on given operands.
 
 The netlist is simulated at gate level (Icarus Verilog) with the delays that OpenSTA computes for
-every cell, so that glitches are there, clock for clock beside the Verilog it was made from: an
+every cell, so that glitches are there, cycle for cycle beside the Verilog it was made from: an
 output that differs is an error. Every change of every cell's output is counted, and each costs
 what the cell library says:
 
 - *switching*: half of C V^2 for the load, which is the pins it drives (and what the timing script
-  puts on outputs of the unit); the clock's own pins are charged and discharged every clock;
+  puts on outputs of the unit); the clock's own pins are charged and discharged every cycle;
 - *internal*: the library's energies by transition time and load, for outputs the mean over the
   paths to them, and for pins of registers and clock gates by the state they are in;
 - *leakage*: the mean over the states of a cell, times the clock period.
@@ -69,18 +69,18 @@ INPUTS_AFTER = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Stimulus:
-    """What is put on the inputs of a unit.
+    """Stimulus for the inputs of a unit.
 
     Attributes
     ----------
     rows : Mapping
-        For each input but the clock, little-endian bytes, a row a clock, shape (clocks, bytes).
+        For each input but the clock, little-endian bytes, a row a cycle, shape (cycles, bytes).
     skipped : int
-        Clocks at the start that are simulated but not counted.
+        Cycles at the start that are simulated but not counted.
     results : int
-        Numbers that are done with in the clocks that are counted; 0 if none are told.
+        Numbers that are done with in the cycles that are counted; 0 if none are told.
     windows : int
-        Parts of the clocks that are counted, equally long, in which the unit does the same.
+        Parts of the cycles that are counted, equally long, in which the unit does the same.
     """
 
     rows: Mapping[str, NDArray[np.uint8]]
@@ -90,7 +90,7 @@ class Stimulus:
 
 
 def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
-    """Name of the smallest netlist that runs at the usual period, or of the fastest.
+    """Name of the smallest netlist that runs at the default period, or of the fastest.
 
     Parameters
     ----------
@@ -104,11 +104,11 @@ def usual_netlist(numbers: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 RESET = 2
-"""Clocks of reset at the start of a stimulus."""
+"""Cycles of reset at the start of a stimulus."""
 
 
 def check_stimulus(stimulus: Stimulus, inputs: Mapping[str, int]) -> int:
-    """Number of clocks of a stimulus that fits a unit.
+    """Number of cycles of a stimulus that fits a unit.
 
     Raises
     ------
@@ -129,11 +129,11 @@ def check_stimulus(stimulus: Stimulus, inputs: Mapping[str, int]) -> int:
     (count,) = clocks
     if not RESET <= stimulus.skipped < count - 1:
         raise ValueError(
-            f"skipped must be from {RESET} to fewer than the {count} clocks, not {stimulus.skipped}"
+            f"skipped must be from {RESET} to fewer than the {count} cycles, not {stimulus.skipped}"
         )
     if not 2 <= stimulus.windows <= count - stimulus.skipped:
         raise ValueError(
-            f"windows must be from 2 to the {count - stimulus.skipped} clocks that are counted, "
+            f"windows must be from 2 to the {count - stimulus.skipped} cycles that are counted, "
             f"not {stimulus.windows}"
         )
     return count
@@ -172,13 +172,13 @@ def read_stimuli(folder: Path) -> dict[str, Stimulus]:
 
 
 def standard_error(energies: Sequence[float], windows: int) -> float:
-    """That of the mean energy of a clock, relative to it, from the means of parts equally long."""
+    """That of the mean energy of a cycle, relative to it, from the means of parts equally long."""
     means = np.array([part.mean() for part in np.array_split(np.array(energies), windows)])
     return float(means.std(ddof=1) / math.sqrt(windows) / means.mean())
 
 
 def input_bits(stimulus: Stimulus, inputs: Mapping[str, int]) -> dict[str, Bits]:
-    """Bits of every input, lowest first, shape (clocks, width)."""
+    """Bits of every input, lowest first, shape (cycles, width)."""
     return {
         name: np.unpackbits(
             np.ascontiguousarray(stimulus.rows[name]), axis=1, count=width, bitorder="little"
@@ -188,7 +188,7 @@ def input_bits(stimulus: Stimulus, inputs: Mapping[str, int]) -> dict[str, Bits]
 
 
 def memory(stimulus: Stimulus, inputs: Mapping[str, int]) -> str:
-    """The stimulus for ``$readmemb``: a word a clock, the first input in the highest bits."""
+    """The stimulus for ``$readmemb``: a word a cycle, the first input in the highest bits."""
     bits = input_bits(stimulus, inputs)
     words = np.concatenate([bits[name][:, ::-1] for name in inputs], axis=1)
     return "".join("".join("1" if bit else "0" for bit in row) + "\n" for row in words.tolist())
@@ -214,8 +214,8 @@ def bench(
         The unit.
     inputs, outputs : Mapping
         Widths.
-    clocks, skipped : int
-        Clocks in all, and those before changes are recorded.
+    cycles, skipped : int
+        Cycles in all, and those before changes are recorded.
     period : float
         ns.
     log : str
@@ -321,12 +321,12 @@ close $file
 
 
 def compare_outputs(expected: str, found: str, outputs: Mapping[str, int], skipped: int) -> int:
-    """Compare what the netlist put out with what the Verilog did, after the clocks skipped.
+    """Compare what the netlist put out with what the Verilog did, after the cycles skipped.
 
     Returns
     -------
     int
-        Clocks compared.
+        Cycles compared.
 
     Raises
     ------
@@ -341,12 +341,12 @@ def compare_outputs(expected: str, found: str, outputs: Mapping[str, int], skipp
         for which, row in (("Verilog", rows[clock]), ("netlist", others[clock])):
             if set(row) - {"0", "1"}:
                 name, bit = places[next(i for i, mark in enumerate(row) if mark not in "01")]
-                raise PowerError(f"{name}[{bit}] of the {which} has no value in clock {clock}")
+                raise PowerError(f"{name}[{bit}] of the {which} has no value in cycle {clock}")
         if rows[clock] != others[clock]:
             pairs = zip(rows[clock], others[clock], strict=True)
             name, bit = places[next(i for i, (a, b) in enumerate(pairs) if a != b)]
             raise PowerError(
-                f"{name}[{bit}] of the netlist differs from that of the Verilog in clock {clock}"
+                f"{name}[{bit}] of the netlist differs from that of the Verilog in cycle {clock}"
             )
     return len(rows) - skipped
 
@@ -392,7 +392,7 @@ class Power:
         return {"iverilog": "".join(found[:1])}
 
     def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
+        """Return the recipe for a design."""
         count = check_stimulus(self._stimulus, design.inputs)
         library = Nangate45().library()
         assert library is not None
@@ -441,7 +441,7 @@ class Power:
         )
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
-        """Energies of a clock, pJ: of registers (with clock gates and clock pins) and of logic.
+        """Energies of a cycle, pJ: of registers (with clock gates and clock pins) and of logic.
 
         And of a result, where the stimulus says how many come out.
         """
@@ -460,9 +460,9 @@ class Power:
             ) from None
         total = sum(sum(part.values()) for part in parts.values())
         if not changes > 0.0:
-            raise SynthesisError(f"no net of {design.top} changed in the {clocks} clocks counted")
+            raise SynthesisError(f"no net of {design.top} changed in the {clocks} cycles counted")
         if not (math.isfinite(total) and total > 0.0):
-            raise SynthesisError(f"{design.top} must take some energy, not {total} pJ a clock")
+            raise SynthesisError(f"{design.top} must take some energy, not {total} pJ a cycle")
         numbers: dict[str, Numbers] = {
             name: {f"{kind}_pj": round(value, 4) for kind, value in part.items()}
             for name, part in parts.items()

@@ -1,4 +1,4 @@
-"""What synthesis found, as files: JSON, Markdown tables and pictures."""
+"""Results of synthesis as files: JSON, Markdown tables and pictures."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -76,16 +76,16 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
 
 
 def title(result: Result) -> str:
-    """What a table calls a result: its configuration, and the element format if it has one."""
+    """Return the title of a result: its configuration, and the element format if it has one."""
     if not CATALOGUE[result["unit"]].has_format:
         return str(result["configuration"])
     return f"{result['configuration']}, {result['format']}"
 
 
 def _energies(result: Result | None) -> tuple[str, ...]:
-    """Cells for energies of a clock and its parts, and of which netlist; for None, the head."""
+    """Cells for energies of a cycle and its parts, and of which netlist; for None, the head."""
     if result is None:
-        return ("pJ per clock", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist")
+        return ("pJ per cycle", "pJ per MAC", "pJ per multiply", "pJ per result", "of netlist")
     power = result.get("power")
     if power is None:
         return ("",) * 5

@@ -373,7 +373,7 @@ def _run_all(
     progress: Callable[[str], None],
     dask: str | None = None,
 ) -> list[dict[str, str]]:
-    """What the tools report for each job, from an earlier run where there is one."""
+    """Return the tools' report for each job, from an earlier run where there is one."""
     reports = {job.key: _earlier(job, scratch) for job in jobs}
     todo = {job.key: job for job in jobs if reports[job.key] is None}
     done = len(reports) - len(todo)

@@ -26,15 +26,15 @@ class PowerError(RuntimeError):
 
 @dataclass
 class Changes:
-    """What a gate-level simulation recorded.
+    """Recorded changes of a gate-level simulation.
 
     Attributes
     ----------
     names : list of (str, str)
         Instance and output.
-    rises, falls : ndarray of int, shape (clocks, outputs)
-        Changes in each clock.
-    before_rise, before_fall : ndarray of bool, shape (clocks, outputs)
+    rises, falls : ndarray of int, shape (cycles, outputs)
+        Changes in each cycle.
+    before_rise, before_fall : ndarray of bool, shape (cycles, outputs)
         Values just before the rising edge that starts the clock, and before its falling edge.
     """
 
@@ -82,8 +82,8 @@ def read_changes(
         Instances and outputs that are counted; others may be there.
     period : float
         ns.
-    skipped, clocks : int
-        The clocks from `skipped` to ``clocks - 1`` are counted.
+    skipped, cycles : int
+        The cycles from `skipped` to ``clocks - 1`` are counted.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def read_changes(
     wide = [place for place, several in enumerate(codes.values()) for _ in several]
     until_clock = np.stack(counts)[:, :, wide]
     in_clocks = until_clock[1:] - until_clock[:-1]
-    # What is asked for later is all clocks of a net.
+    # What is asked for later is all cycles of a net.
     rising, falling = (np.asfortranarray(in_clocks[:, kind]) for kind in (0, 1))
     before = [np.asfortranarray(seen[start:-1:2, wide].astype(bool)) for start in (0, 1)]
     return Changes(names, rising, falling, before[0], before[1])
@@ -150,7 +150,7 @@ def read_changes(
 
 @dataclass
 class Sums:
-    """Energies of every clock, fJ: internal and of switching; and leakage, nW."""
+    """Energies of every cycle, fJ: internal and of switching; and leakage, nW."""
 
     internal: Energies
     switching: Energies
@@ -158,7 +158,7 @@ class Sums:
 
 
 def _when(condition: str | None, state: Mapping[str, Bits]) -> Bits | bool:
-    """Whether a condition holds, clock by clock; pins that are not in the state do not matter."""
+    """Whether a condition holds, cycle by cycle; pins that are not in the state do not matter."""
     if condition is None:
         return True
     holds: Bits | bool = True
@@ -171,7 +171,7 @@ def _when(condition: str | None, state: Mapping[str, Bits]) -> Bits | bool:
 
 
 class _Netlist:
-    """What is known of every net and cell, to look energies up."""
+    """Properties of every net and cell, to look energies up."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class _Netlist:
         return np.full(clocks, net.endswith("1"))
 
     def counts(self, net: str) -> tuple[Counts, Counts]:
-        """Rises and falls of a net in each clock."""
+        """Rises and falls of a net in each cycle."""
         if net in self.driver:
             place = self.driver[net]
             return self.changes.rises[:, place], self.changes.falls[:, place]
@@ -232,7 +232,7 @@ class _Netlist:
 
 
 def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> Energies:
-    """Energy inside a register or clock gate in every clock, fJ."""
+    """Energy inside a register or clock gate in every cycle, fJ."""
     total = np.zeros(len(netlist.changes.rises))
     states = {
         edge: {
@@ -305,7 +305,7 @@ def sum_energies(
     outputs: Sequence[str],
     load: float,
 ) -> dict[str, Sums]:
-    """Energies of every clock: of registers (with clock gates and clock pins) and of logic.
+    """Energies of every cycle: of registers (with clock gates and clock pins) and of logic.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def sum_energies(
         By kind.
     changes : Changes
     inputs : Mapping
-        Bits of the unit's inputs for the clocks counted and the one before.
+        Bits of the unit's inputs for the cycles counted and the one before.
     slews : Mapping
         Transition times at ``instance/pin``, rise and fall, ns.
     outputs : sequence of str

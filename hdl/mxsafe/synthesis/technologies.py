@@ -86,9 +86,9 @@ _REFERENCE = "NAND2_X1"
 _FULL_ADDER = "FA_X1"
 LOAD_FF = 3.9
 MACROS = "macros.json"
-"""What `mxsafe.synthesis.memories` took out of a netlist."""
+"""File of the memories that `mxsafe.synthesis.memories` took out of a netlist."""
 NETLIST = "netlist.v"
-"""What `Placed.netlist` and `Xilinx.netlist` write."""
+"""File that `Placed.netlist` and `Xilinx.netlist` write."""
 FLOOR_PLAN = "floor_plan.json"
 """Where `mxsafe.synthesis.floor_plan` found the parts of a unit."""
 
@@ -152,7 +152,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is run: files to write, steps to take, files to read.
+    """Recipe of a run: files to write, steps to take, files to read.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Technology(Protocol):
         """Versions of everything that the numbers depend on."""
 
     def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
+        """Return the recipe for a design."""
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """Numbers of each variant, from the texts of `Recipe.results`.
@@ -284,7 +284,7 @@ def _yosys(name: str, script: Sequence[str]) -> tuple[str, Step]:
 
 
 def _netlist(sources: Mapping[str, str], design: Design, synthesis: Sequence[str]) -> Recipe:
-    """What writes a netlist as Verilog."""
+    """Return the recipe that writes a netlist as Verilog."""
     text, step = _yosys(
         "synthesis.ys", [_sources(design), *synthesis, f"write_verilog -noattr {NETLIST}"]
     )
@@ -374,7 +374,7 @@ class Nangate45:
         }
 
     def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
+        """Return the recipe for a design."""
         library = self.library()
         assert library is not None
         wanted = 2.0 if design.clock is None else design.clock
@@ -538,7 +538,7 @@ class Xilinx:
         return _wheel_version("yosys")
 
     def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
+        """Return the recipe for a design."""
         script = [_sources(design), "design -save read"]
         variants = design.scripts or _LUTS_OR_DSPS
         for variant in variants:
@@ -561,7 +561,7 @@ class Xilinx:
         return (f"synth_xilinx -flatten {options} -top {design.top}",)
 
     def netlist(self, design: Design, variant: str) -> Recipe:
-        """What writes the netlist whose cells `recipe` counts, without or with DSPs."""
+        """Return the recipe that writes the netlist that `recipe` counts, without or with DSPs."""
         return _netlist(design.sources, design, self._synthesis(design, variant))
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
@@ -733,7 +733,7 @@ class Placed:
         return self.always or seeds > 1
 
     def recipe(self, design: Design) -> Recipe:
-        """What to run for a design."""
+        """Return the recipe for a design."""
         places = self._places(design.seeds)
         blocks = self.blocks(design.sources)
         script = [
@@ -778,7 +778,7 @@ class Placed:
         return (*apart, f"{self.script} -top {top}", *FLATTEN)
 
     def netlist(self, design: Design, variant: str) -> Recipe:
-        """What writes the netlist whose cells `recipe` counts; there is one, `luts`."""
+        """Return the recipe that writes the netlist that `recipe` counts; there is one, `luts`."""
         if variant != "luts":
             raise ValueError(f"variant must be luts, not {variant!r}")
         sources = {**design.sources, **self.blocks(design.sources)}

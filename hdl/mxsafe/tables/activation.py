@@ -1,4 +1,4 @@
-"""What the table of activation functions is for: forms, and what holds outside of its segments.
+"""Table of activation functions: forms, and the values outside of its segments.
 
 The functions are evaluated without leaving floating-point form. A segment belongs to a function and
 an exponent ``e``, and to the highest bits of the mantissa; the offset is made of bits of the

@@ -296,7 +296,7 @@ _UNCAST = {"dot": None, "mv": "cpu", "addmv": "cpu"}
 
 
 class Handler(NamedTuple):
-    """What replaces a function.
+    """Replacement of a function.
 
     Attributes
     ----------
@@ -310,7 +310,7 @@ class Handler(NamedTuple):
     name: str
 
     def autocast(self, args: Any) -> torch.dtype | None:
-        """What autocast, where it is on, makes of operands, which may be in a list."""
+        """Return the type that autocast, where it is on, gives operands, which may be in a list."""
         operands = [*args, *(t for many in args[1:2] if isinstance(many, list) for t in many)]
         kind = next((t.device.type for t in operands if isinstance(t, torch.Tensor)), None)
         if kind is None or not products.autocasts(kind):
@@ -341,7 +341,7 @@ class Functions(NamedTuple):
 
 
 def _found(owner: Any, name: str) -> Any:
-    """What an owner has by a name with dots, or None."""
+    """Return an owner's attribute by a name with dots, or None."""
     for part in name.split("."):
         owner = getattr(owner, part, None)
     return owner
@@ -349,7 +349,7 @@ def _found(owner: Any, name: str) -> Any:
 
 @lru_cache(maxsize=1)
 def functions() -> Functions:
-    """What contexts see."""
+    """Return the functions that contexts see."""
     left_out = {
         function: name.removeprefix("_")
         for name in _OTHERS.split()
@@ -370,7 +370,7 @@ def functions() -> Functions:
 
 
 def _operators(named: dict[str, Any]) -> dict[Any, Any]:
-    """What belongs to a function by its name belongs to the operators of ``torch.ops.aten`` too."""
+    """Return entries by function name for the operators of ``torch.ops.aten`` too."""
     found = {}
     for name, value in named.items():
         packet = getattr(torch.ops.aten, name.replace(".", "_"), None)
@@ -407,7 +407,7 @@ _INNER = tuple(str(Path(file).parent) + os.sep for file in (torch.__file__, __fi
 """Where the code lies that runs between a user's line and a warning."""
 
 _COMPILED = str(Path("_functorch", "_aot_autograd", "runtime_wrappers.py"))
-"""What calls the graphs that compilers make, of operands that are quantised where they must be."""
+"""Caller of the graphs that compilers make, whose operands are quantised where they must be."""
 
 
 def within_compiled() -> bool:

@@ -36,7 +36,7 @@ _AS_FORMAT: Any = object()
 
 
 class _Mode(TorchFunctionMode):
-    """What an open context does on its thread."""
+    """Function mode of an open context on its thread."""
 
     def __init__(self, context: microscaling) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         Format of everything that is not given one of its own; None leaves it in floating point.
     block : int or tuple of int, optional
         Length of blocks, or shape of tiles, of every format that is not a `Quantiser`; by default
-        the usual block of each format.
+        the default block of each format.
     activations, weights, gradients : str, MXFormat, Quantiser or None
         Formats of operands, and of the gradients that products of a backward pass have as an
         operand; by default `format`. Weights are filters, the second operand of ``linear``, and
@@ -154,9 +154,9 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         given = {"activations": activations, "weights": weights, "gradients": gradients}
         if block is not None:
             blocked_axes(2, block, -1)
-        usual = _quantiser(format, block)
+        default = _quantiser(format, block)
         quantisers = {
-            kind: usual if value is _AS_FORMAT else _own_quantiser(kind, value, block)
+            kind: default if value is _AS_FORMAT else _own_quantiser(kind, value, block)
             for kind, value in given.items()
         }
         if not isinstance(enabled, bool):
@@ -202,7 +202,7 @@ def _quantiser(value: Choice, block: Block | None) -> Quantiser | None:
 
 
 def _own_quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
-    """What quantises a kind of tensor, or a clear error that names it."""
+    """Return the quantiser of a kind of tensor, or raise a clear error that names it."""
     try:
         return _quantiser(value, block)
     except (TypeError, ValueError) as error:

@@ -131,7 +131,7 @@ def _settled(
 def _multiplied(
     form: Any, a: Operand, b: Operand, recipe: Recipe, dtype: torch.dtype
 ) -> torch.Tensor:
-    """What a form makes of two operands, with gradients and tangents that are products too."""
+    """Return a form's product of two operands, whose gradients and tangents are products too."""
     a, of_a = _settled(a, form.values_a, recipe)
     b, of_b = _settled(b, form.values_b, recipe)
     operands = (a, b, form, recipe, (of_a, of_b), dtype)
@@ -331,7 +331,7 @@ def _array(t: torch.Tensor) -> np.ndarray:
 
 def _tensor_scale(t: torch.Tensor, quantiser: Quantiser | None) -> np.float32 | None:
     assert quantiser is not None
-    return blocks.usual_tensor_scale(_array(t), mx_format(quantiser.format))
+    return blocks.default_tensor_scale(_array(t), mx_format(quantiser.format))
 
 
 def _matrix(
@@ -539,7 +539,7 @@ class _OfFilters(NamedTuple):
 def _patches(
     x: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> torch.Tensor:
-    """What each tap sees of padded images: shape (places, taps, N, C)."""
+    """Return the padded images that each tap sees: shape (places, taps, N, C)."""
     rank = len(kernel)
     for i in range(rank):
         window = (kernel[i] - 1) * dilation[i] + 1

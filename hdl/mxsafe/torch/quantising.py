@@ -128,7 +128,7 @@ torch.serialization.add_safe_globals(
 
 
 class Task(NamedTuple):
-    """What is to be done with every element: the settled arguments of `quantize`."""
+    """Task for every element: the settled arguments of `quantize`."""
 
     fmt: MXFormat
     block: blocks.Block
@@ -378,7 +378,7 @@ class _StraightThroughWithTangents(_StraightThrough):
 
 
 def _passed(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-    """What goes straight through of a gradient or a tangent."""
+    """Return the part of a gradient or a tangent that goes straight through."""
     if ctx.clipped == "pass":
         return gradient.view_as(gradient)
     (t,) = ctx.saved_tensors
@@ -587,7 +587,7 @@ def _reference(
     given: np.float32 | None,
     engine: Any = "numpy",
 ) -> mxsafe.QuantizedTensor:
-    """What `mxsafe.quantize` makes of a tensor."""
+    """Return the result of `mxsafe.quantize` for a tensor."""
     return mxsafe.quantize(
         _as_numpy(t),
         task.fmt,
@@ -790,7 +790,7 @@ def _values_compiled(
     lengths = tuple(task.lengths[axis] for axis in order)
     values = _empty(x.shape, t.dtype)
     out = _as_numpy(values)
-    shared = blocks.usual_tensor_scale(x, task.fmt) if given is None else given
+    shared = blocks.default_tensor_scale(x, task.fmt) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None
     if words is not None:

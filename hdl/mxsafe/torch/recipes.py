@@ -1,4 +1,4 @@
-"""What a context does: how each kind of tensor is quantised, and how products are made."""
+"""Recipes of contexts: how each kind of tensor is quantised, and how products are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arithmetic = Literal["float", "float64", "array", "array_fp12"]
 ARITHMETICS = ("float", "float64", "array", "array_fp12")
 
 ARRAY = {"array": "exact", "array_fp12": "fp12"}
-"""What `mxsafe.matmul` calls the arithmetics of the array."""
+"""Names of the array's arithmetics in `mxsafe.matmul`."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Quantiser:
     format : str or MXFormat
         Name in the catalogue, or a specification.
     block : int or tuple of int, optional
-        Length of 1-D blocks, or shape of tiles; by default the usual 1-D block of the format.
+        Length of 1-D blocks, or shape of tiles; by default the 1-D block of the format.
     rounding, scale_mode
         See `mxsafe.quantize`.
     random : numpy.random.Generator or torch.Generator, optional
@@ -92,7 +92,7 @@ torch.serialization.add_safe_globals([Quantiser])  # as those of `mxsafe.torch.q
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is done to the tensors of a product, none of them with a `Quantiser` of None.
+    """Quantisers of the tensors of a product; a `Quantiser` of None leaves its tensor as it is.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ __all__ = [
 
 DESCRIPTION = "vectors.json"
 INPUTS = ("float32", "bfloat16")
-_USUAL_COUNT = 1024
+_DEFAULT_COUNT = 1024
 
 
 def require_word(name: str, value: object) -> int:
@@ -222,7 +222,7 @@ class VectorSet:
         return len(self.columns[0].values)
 
     def description(self) -> dict[str, Any]:
-        """What ``vectors.json`` says."""
+        """Content of ``vectors.json``."""
         return {
             "generator": {"mxsafe": mxsafe.__version__, "numpy": np.__version__},
             "unit": self.unit,
@@ -421,7 +421,7 @@ def mac(
     format: str | MXFormat = "mxsf",
     *,
     format_w: str | MXFormat | None = None,
-    count: Rows = _USUAL_COUNT,
+    count: Rows = _DEFAULT_COUNT,
     seed: Seed = 0,
     arithmetic: Arithmetic = "fp12",
     lanes: PowerOfTwo = 4,
@@ -548,7 +548,7 @@ def _exact(
 def converter(
     format: str | MXFormat = "mxsf",
     *,
-    count: Rows = _USUAL_COUNT,
+    count: Rows = _DEFAULT_COUNT,
     seed: Seed = 0,
     block: int | None = None,
     input: Literal["float32", "bfloat16"] = "float32",
@@ -564,7 +564,7 @@ def converter(
     seed : int
         Seed of the blocks.
     block : int, optional
-        Elements of a block; by default as usual for the format.
+        Elements of a block; by default that of the format.
     input : {"float32", "bfloat16"}
         What is converted.
 
@@ -654,7 +654,7 @@ def build(unit: str, format: str | MXFormat = "mxsf", **options: object) -> Vect
     format : str or MXFormat
         Name in the catalogue, or a specification.
     **options : object
-        Other parameters of `decoder`, `mac` or `converter`; None stands for the usual value.
+        Other parameters of `decoder`, `mac` or `converter`; None stands for the default value.
 
     Raises
     ------

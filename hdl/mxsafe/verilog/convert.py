@@ -41,7 +41,7 @@ _KEPT = 512
 """Modules of earlier calls that are not made again: units often have parts in common."""
 
 _Recipe = tuple[type[Unit[Any]], Configuration]
-"""What a unit is made from."""
+"""Class and configuration that a unit is made from."""
 _Made = tuple[str, tuple[_Recipe, ...]]
 """A unit's module in RTLIL, and what is right inside it."""
 

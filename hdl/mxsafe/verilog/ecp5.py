@@ -18,9 +18,9 @@ from mxsafe.validation import checked
 __all__ = ["DEFINE", "FLATTEN", "dsp_sources", "dsp_units", "either"]
 
 DEFINE = "MXSAFE_ECP5"
-"""What generated multipliers look for."""
+"""Macro that generated multipliers test."""
 FLATTEN = ("setattr -mod -unset keep_hierarchy *", "flatten", "opt_clean -purge")
-"""What Yosys runs behind its synthesis: ABC9 fails on a block with registers among its logic."""
+"""Commands for Yosys behind synthesis: ABC9 fails on a block with registers among its logic."""
 
 
 def dsp_units() -> list[DspMultiplier]:

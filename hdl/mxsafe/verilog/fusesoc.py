@@ -1,4 +1,4 @@
-"""What the FuseSoC core says of ``gen/``: ``python -m mxsafe.verilog.fusesoc`` writes it anew.
+"""FuseSoC core of ``gen/``, written anew by ``python -m mxsafe.verilog.fusesoc``.
 
 It is run in the root of the repository.
 """

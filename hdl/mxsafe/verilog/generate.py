@@ -42,7 +42,7 @@ _ECP5 = (
     "their registers outside."
 )
 _FILE = re.compile(rf"(?:{PARTS}/)?\w+\.[fv]")
-"""What is removed: whatever a manifest may say, nothing else."""
+"""Files that are removed: whatever a manifest may say, nothing else."""
 _HEAD = re.compile(r"^(module \w+\()([^)]*)(\);)$", re.MULTILINE)
 _WIDTH = 96
 """Most characters of a line of a header's text."""
@@ -56,7 +56,7 @@ def _header(unit: Unit[Any], name: str, inside: Iterable[str]) -> str:
     paragraphs = [
         f"{name}: {summary(unit)}",
         *([f"Configuration: {', '.join(numbers)}."] if numbers else []),
-        f"Latency: {unit.latency} clocks."
+        f"Latency: {unit.latency} cycles."
         if unit.latency
         else "Combinational."
         if not config.clocked

@@ -42,9 +42,9 @@ _NAME = re.compile(r"(?:^|, )(\w+)(?=,| :|\.\.\.|$)")
 _MORE = re.compile(r"\.\.\.(?: :|$)")
 """Ends the names of ports of which a docstring gives the first ones."""
 _LINES = (("unit", "file", "latency"), ("summary",), ("sources",), ("parameters",), ("properties",))
-"""What stands in a line of the manifest together."""
+"""Keys that stand together in a line of the manifest."""
 KEYS = frozenset({name for names in _LINES for name in names} | {"ports"})
-"""What is said of a module."""
+"""Keys of a module's entry."""
 
 
 def _fields(shape: object) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ def flat_fields(
 
 
 def _meanings(unit: Unit[Any]) -> dict[str, str]:
-    """What the docstring of a unit says of its attributes, by name; ``...`` for those not named."""
+    """Return a unit's descriptions of its attributes, by name; ``...`` for those not named."""
     found = _ATTRIBUTES.search(f"{type(unit).__doc__}\n")
     meanings: dict[str, str] = {}
     for names, words in _ENTRY.findall(found[1] if found else ""):
@@ -116,7 +116,7 @@ def _meanings(unit: Unit[Any]) -> dict[str, str]:
 
 
 def _meaning(name: str, meanings: Mapping[str, str]) -> str:
-    """What is said of a port, or of the interface that it belongs to."""
+    """Return the description of a port, or of the interface that it belongs to."""
     parts = name.split("_")
     for end in range(len(parts), 0, -1):
         known = "_".join(parts[:end])
@@ -164,14 +164,14 @@ def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
 
 @checked
 def summary(unit: Unit[Any]) -> str:
-    """What a unit is, in a sentence: the first one of its docstring."""
+    """Return the summary of a unit: the first sentence of its docstring."""
     words = " ".join((type(unit).__doc__ or "").split())
     return words.split(".")[0].replace("`", "") + "."
 
 
 @checked
 def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
-    """What the manifest says of a module.
+    """Return the manifest's entry of a module.
 
     `unit` is the name that its configuration gives it, with all that is not as usual; `parameters`
     are the fields of the configuration, `properties` numbers that follow from them.

@@ -9,7 +9,7 @@ from mxsafe.validation import checked
 __all__ = ["LONGEST", "PARTS", "PREFIX", "part_name", "renamed", "require_prefix"]
 
 PREFIX = "mxsafe_"
-"""What names of parts begin with, so that they are not those of somebody else's modules."""
+"""Prefix of parts' names, so that they are not those of somebody else's modules."""
 LONGEST = 48
 """Characters of the name of a part with a prefix."""
 PARTS = "parts"

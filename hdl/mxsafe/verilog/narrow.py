@@ -130,7 +130,7 @@ def _bits(nets: Iterable[Any]) -> Iterable[tuple[int, int]]:
 
 
 def _reads(cell: Any, width: int) -> Iterable[tuple[int, int]]:
-    """What the lowest bits of a cell read."""
+    """Return the inputs that the lowest bits of a cell depend on."""
     if isinstance(cell, _nir.Operator):
         inputs = cell.inputs
         if cell.operator in _FROM_LOW:

@@ -49,7 +49,7 @@ def cell_value(cell: int, width: int, start: int = 0) -> Any:
 
 
 def has_cell_cycle(netlist: Any) -> bool:
-    """Whether cells of a netlist depend on themselves within a clock.
+    """Whether cells of a netlist depend on themselves within a cycle.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def has_cell_cycle(netlist: Any) -> bool:
 
 
 def _sources(netlist: Any, cell: Any) -> set[int]:
-    """Numbers of the cells that decide a cell's outputs within a clock."""
+    """Numbers of the cells that decide a cell's outputs within a cycle."""
     if isinstance(cell, _BY_CELL):
         nets = cell.input_nets()
     elif isinstance(cell, _nir.AsyncReadPort | _nir.FlipFlop):
@@ -141,7 +141,7 @@ class _Signals(MutableMapping[Any, Any]):
 
 
 class _Design(_ir.Design):
-    """What is used where: each expression is looked at once, not once for each of its uses."""
+    """Design that looks at each expression once, not once for each of its uses."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._known: set[tuple[int, int]] = set()
@@ -218,7 +218,7 @@ class _Netlist(_nir.Netlist):
 
 
 class _Emitter(_ir.NetlistEmitter):
-    """What makes the cells of a netlist.
+    """Emitter of the cells of a netlist.
 
     An expression makes its cells again at each of its uses, as it does where Amaranth has copied
     it: the Verilog says it as often as the source.
@@ -298,7 +298,7 @@ class _Emitter(_ir.NetlistEmitter):
         return made
 
     def _any(self, module_idx: int, value: Any) -> tuple[Any, bool]:
-        """What Amaranth makes of an expression; it would not make it again."""
+        """Return Amaranth's result for an expression, and drop it from the cache."""
         made = super().emit_rhs(module_idx, value)
         del self.rhs_cache[id(value)]
         return made

@@ -67,7 +67,7 @@ def with_names(text: str) -> str:
 
 
 def _statements(text: str, made: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """What each line drives first, and what it reads; `made` gets how nets are made."""
+    """Return what each line drives first, and what it reads; `made` gets how nets are made."""
     instance = conditions = ""
     for line in text.splitlines():
         if found := _ASSIGN.fullmatch(line):

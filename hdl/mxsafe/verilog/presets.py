@@ -42,7 +42,7 @@ from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, checked, require_one_of
 from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["PRESETS", "Preset", "build", "rate_of_blocks", "usual_block"]
+__all__ = ["PRESETS", "Preset", "build", "default_block", "rate_of_blocks"]
 
 
 _STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format", "machine"})
@@ -64,19 +64,19 @@ class Preset:
         Size of the same.
     fixed : Mapping
         Fields of the unit's configuration that the name stands for.
-    usual : Mapping
+    defaults : Mapping
         Fields that have other values than the unit's own where no option gives them.
     renamed : Mapping
         Options by the field that they set, where that is called otherwise.
     machine : MachineConfiguration, optional
-        Of a machine its usual sizes, which are its options.
+        Of a machine its default sizes, which are its options.
     """
 
     unit: type[Unit[Any]]
     arithmetic: type[Arithmetic] | None = None
     shape: type[ArrayShape] | type[UnitShape] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    usual: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     machine: MachineConfiguration | None = None
 
@@ -102,7 +102,7 @@ class Preset:
         """The unit of these formats, with options all of which it has."""
         known = self.options
         given: dict[str, dict[str, Any]] = {"shape": {}, "arithmetic": {}, "machine": {}}
-        given[""] = {**self.usual, **self.fixed}
+        given[""] = {**self.defaults, **self.fixed}
         for option, value in options.items():
             part, name = known[option]
             given[part][name] = value
@@ -150,7 +150,7 @@ def _functions(names: str) -> Preset:
 
 
 def _normalisation(*, bias: bool = True, **fixed: Any) -> Preset:
-    return Preset(unit=Normalise, fixed=fixed, usual={"gain": True, "bias": bias})
+    return Preset(unit=Normalise, fixed=fixed, defaults={"gain": True, "bias": bias})
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -224,7 +224,7 @@ def build(
     format_w : MXFormat or FormatSet, optional
         Element format of operand `w`, by default that of `a`.
     **options : int, str or None
-        Other parameters of the unit; None stands for its usual value.
+        Other parameters of the unit; None stands for its default value.
 
     Raises
     ------
@@ -265,10 +265,10 @@ def _preset(name: str) -> Preset:
 
 
 @checked
-def usual_block(
+def default_block(
     name: str, format: MXFormat | FormatSet, format_w: MXFormat | FormatSet | None = None
 ) -> int | None:
-    """The longest block that the usual blocks of the formats need of a unit's sums.
+    """The longest block that the default blocks of the formats need of a unit's sums.
 
     Parameters
     ----------
@@ -280,8 +280,8 @@ def usual_block(
     Returns
     -------
     int or None
-        The usual length of a block of the formats, the longer one of two; None of a unit whose sums
-        hold any block, or that has no such parameter.
+        The default length of a block of the formats, the longer one of two; None of a unit whose
+        sums hold any block, or that has no such parameter.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def usual_block(
 
 
 def _block(format: MXFormat | FormatSet) -> int:
-    """The usual length of a block, of a set that of the longest ones."""
+    """The default length of a block, of a set that of the longest ones."""
     members = format.members if isinstance(format, FormatSet) else (format,)
     return max(member.block for member in members)
 

@@ -70,7 +70,7 @@ class _NoNames(dict[Any, Any]):
 
 
 class _ModuleEmitter(rtlil.ModuleEmitter):
-    """What writes a module."""
+    """Emitter of a module."""
 
     def emit_memory(self, cell_idx: int, cell: Any) -> None:
         """Leave out the contents at power-up."""
@@ -171,7 +171,7 @@ class _ModuleEmitter(rtlil.ModuleEmitter):
 
 
 class _LintedEmitter(_ModuleEmitter):
-    """What writes a module whose operators have operands of one width."""
+    """Emitter of a module whose operators have operands of one width."""
 
     _whole: tuple[Any, ...] = ()
     """Operands that are not shortened."""

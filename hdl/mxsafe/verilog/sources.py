@@ -1,4 +1,4 @@
-"""What ``gen/`` was generated from: ``python -m mxsafe.verilog.sources`` writes it down.
+"""Record of the sources of ``gen/``, written by ``python -m mxsafe.verilog.sources``.
 
 It is run in the root of the repository, after ``mxsafe verilog``. With the Amaranth and Yosys that
 are pinned, a module of ``gen/`` is what its sources generate while the digests of all files of the
@@ -83,7 +83,7 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 @checked
 def record() -> str:
-    """What is written: digests of all files that any unit and its Verilog are made from."""
+    """Return the record: digests of all files that any unit and its Verilog are made from."""
     return json.dumps(digests(reached(GENERATOR)), indent=2) + "\n"
 
 

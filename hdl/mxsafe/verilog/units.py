@@ -1,4 +1,4 @@
-"""What there is to know of each hardware unit without building it: data, and no Amaranth."""
+"""Properties of each hardware unit that need no elaboration: data, and no Amaranth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

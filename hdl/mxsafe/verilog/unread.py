@@ -54,7 +54,7 @@ class _Net:
 
 @dataclass
 class _Statement:
-    """What a line drives and reads: names with bits."""
+    """Names that a line drives and reads, with bits."""
 
     line: int
     driven: list[tuple[str, int]]
@@ -120,7 +120,7 @@ class _Module:
                 yield found["name"], net.bits(found["high"], found["low"])
 
     def _targets(self, text: str) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-        """What the left side of an assignment drives, and what it reads: addresses of memories."""
+        """Return the names that an assignment's left side drives, and the addresses it reads."""
         if text.split(" ")[0].split("[")[0] in self.arrays:
             return [], list(self._references(text))
         return list(self._references(text)), []

@@ -18,7 +18,7 @@ _loading = threading.Lock()
 
 @cache
 def _program() -> tuple[wasmtime.Engine, wasmtime.Linker, wasmtime.Module]:
-    """What runs have in common; compiled once on a machine."""
+    """Return the parts that runs share; they are compiled once on a machine."""
     config = wasmtime.Config()
     config.cache = True
     engine = wasmtime.Engine(config)
@@ -49,7 +49,7 @@ def _without_debugging(code: bytes) -> bytes:
 
 
 def run_yosys(script: str) -> str:
-    """What a script prints; runs may go on side by side in threads.
+    """Return the output of a script; runs may go on side by side in threads.
 
     Raises
     ------

@@ -20,8 +20,8 @@ from mxsafe.model.machine import Machine
 from verif.rtl.machine.control.queue_checks import Program, expected
 from verif.support.tests import some
 
-USUAL = MachineConfiguration()
-MACHINES = (USUAL, SMALL_MACHINE)
+DEFAULT = MachineConfiguration()
+MACHINES = (DEFAULT, SMALL_MACHINE)
 
 
 def _training(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
@@ -111,20 +111,20 @@ def test_programs_of_any_shape_end(builder: str, count: int) -> None:
 @pytest.mark.parametrize("features", some([(784, 64, 16), (784, 256, 16)]))
 def test_more_panels_than_a_counter_holds(features: tuple[int, ...]) -> None:
     """All fit into a buffer before any of their places is used again."""
-    step = PerceptronStep(PerceptronShape(64, features, 0.125), USUAL)
-    program = Assembler(USUAL).assemble(step.emitter.program())
+    step = PerceptronStep(PerceptronShape(64, features, 0.125), DEFAULT)
+    program = Assembler(DEFAULT).assemble(step.emitter.program())
     outcome = Machine().run(program, np.zeros(step.emitter.memory.used, np.uint8))
     assert (outcome.error, outcome.reason) == ("none", "")
-    foretold = predict(step.emitter)
+    predicted = predict(step.emitter)
     assert (outcome.words_read, outcome.words_written) == (
-        foretold.words_read,
-        foretold.words_written,
+        predicted.words_read,
+        predicted.words_written,
     )
 
 
 def test_an_emitter_refuses_a_program_that_never_ends() -> None:
     """A signal that is lost: the emitter, the prediction and the assembler say where."""
-    emitter = Emitter(USUAL)
+    emitter = Emitter(DEFAULT)
     rows = emitter.rows(4, 1, "rows")
     emitter.compute(rows, Pass(), d=rows)
     emitter.compute(rows, Pass(function="relu"), d=rows)
@@ -134,6 +134,6 @@ def test_an_emitter_refuses_a_program_that_never_ends() -> None:
     for make in (emitter.program, lambda: predict(emitter)):
         with pytest.raises(CompileError, match=message):
             make()
-    waits = Assembler(USUAL).vector(to_vector=1, wait="load")
+    waits = Assembler(DEFAULT).vector(to_vector=1, wait="load")
     with pytest.raises(ValueError, match=message):
-        Assembler(USUAL).assemble([program[0], waits])
+        Assembler(DEFAULT).assemble([program[0], waits])

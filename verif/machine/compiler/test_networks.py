@@ -83,7 +83,7 @@ def test_tokens_order_all_that_must_be_ordered(shape: EncoderShape) -> None:
 
 
 def test_blocks_of_minilm_keep_the_array_busy() -> None:
-    """Each tensor is moved once, and a second block leaves few clocks without a beat."""
+    """Each tensor is moved once, and a second block leaves few cycles without a beat."""
     configuration = MachineConfiguration()
     found = []
     for blocks in (1, 2):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mxsafe.machine.compiler.ordering import Access, Ordering
-from mxsafe.machine.compiler.places import CompileError, Memory, Room
+from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from verif.rtl.machine.control.queue_checks import Program, expected
 
 _QUEUES = 4
@@ -113,30 +113,30 @@ def test_what_is_known_needs_no_second_token() -> None:
 
 
 def test_room_goes_round_and_keeps_what_stays_at_its_end() -> None:
-    room = Room("a buffer", 10, multiple=2)
-    assert room.take(3, "kept", keep=True) == 6
-    assert [room.take(2, "first"), room.take(1, "second")] == [0, 2]
-    room.give_back(0)
-    assert room.take(2, "third") == 4
-    assert room.take(2, "fourth") == 0
+    room = Allocator("a buffer", 10, multiple=2)
+    assert room.alloc(3, "kept", keep=True) == 6
+    assert [room.alloc(2, "first"), room.alloc(1, "second")] == [0, 2]
+    room.free(0)
+    assert room.alloc(2, "third") == 4
+    assert room.alloc(2, "fourth") == 0
     with pytest.raises(CompileError) as error:
-        room.take(1, "a tile")
+        room.alloc(1, "a tile")
     assert str(error.value) == ("a tile must fit into 0 free places of a buffer (10 in all), not 2")
 
 
 def test_memory_ends() -> None:
     memory = Memory(32)
-    assert [memory.take(2), memory.take(1)] == [0, 64]
+    assert [memory.alloc(2), memory.alloc(1)] == [0, 64]
     with pytest.raises(CompileError, match=r"^tensors must fit into 2\^32 bytes of memory, not "):
-        memory.take(1 << 27)
+        memory.alloc(1 << 27)
 
 
 def test_room_is_given_back_in_parts() -> None:
-    room = Room("a buffer", 10)
-    assert [room.take(6, "first"), room.take(2, "second")] == [0, 6]
+    room = Allocator("a buffer", 10)
+    assert [room.alloc(6, "first"), room.alloc(2, "second")] == [0, 6]
     room.shrink(0, 2)
-    assert room.free == 2
+    assert room.largest_gap == 2
     room.shrink(2, 4)
-    assert room.free == 6
-    room.give_back(6)
-    assert room.free == 10
+    assert room.largest_gap == 6
+    room.free(6)
+    assert room.largest_gap == 10

@@ -61,9 +61,9 @@ def _run(products: Products, written: list[tuple[Matrix, Any]]) -> Any:
     program = Assembler(configuration).assemble(products.emitter.program())
     outcome = powered_up(configuration, seed=1).run(program, memory)
     assert outcome.error == "none", outcome.reason
-    foretold = predict(products.emitter)
-    assert outcome.words_read == foretold.words_read
-    assert outcome.words_written == foretold.words_written
+    predicted = predict(products.emitter)
+    assert outcome.words_read == predicted.words_read
+    assert outcome.words_written == predicted.words_written
     return memory
 
 
@@ -126,7 +126,7 @@ CASES = [(TILES, name) for name in ORIENTATIONS] + [(64, "X W")]
 def test_sums(block: Any, orientation: str, number: Any, arithmetic: Any, volume: Volume) -> None:
     configuration = replace(MACHINE, arithmetic=arithmetic)
     shapes = [*SHAPES, LONG]
-    if arithmetic == "fp12" and orientation != "X W":  # the usual run has them in the other
+    if arithmetic == "fp12" and orientation != "X W":  # the default run has them in the other
         shapes = shapes[: volume(3, len(shapes))]
     for shape in shapes:
         _check_sums(configuration, shape, block, _stored(block, orientation), number)
@@ -188,7 +188,7 @@ def test_a_converted_product_is_multiplied_again(block: Any) -> None:
         assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
 
 
-def test_usual_machine() -> None:
+def test_default_machine() -> None:
     """Sides that fit, and that do not, beside converted results of two parts."""
     for shape in ((130, 300, 530), (300, 1030, 70)):
         _check_sums(MachineConfiguration(), shape, 64, (False, True), "float32")
@@ -203,12 +203,12 @@ def test_large_products_keep_the_array_busy(shape: tuple[int, int, int], block: 
     a = products.matrix("a", m, k, block)
     w = products.matrix("w", k, n, block) if block == TILES else products.matrix("w", n, k).T
     products.product(a, w)
-    foretold = predict(products.emitter)
-    assert foretold.array_busy == m * k * n // 16 // 16 // 4
-    assert foretold.array_busy > 0.97 * foretold.cycles
+    predicted = predict(products.emitter)
+    assert predicted.array_busy == m * k * n // 16 // 16 // 4
+    assert predicted.array_busy > 0.97 * predicted.cycles
     # A tile of results needs both of its strips, and the panels of one side pass once.
     once = (m + n) * k
-    assert once < 32 * foretold.words_read < 6 * once
+    assert once < 32 * predicted.words_read < 6 * once
 
 
 def test_two_formats() -> None:

@@ -9,7 +9,7 @@ from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from verif.support.tests import typical
 
-USUAL = MachineConfiguration()
+DEFAULT = MachineConfiguration()
 
 
 def _minilm(tokens: int) -> EncoderShape:
@@ -83,7 +83,7 @@ TAKEN = [
 
 def _compile(shape: EncoderShape | TransformerShape) -> None:
     make = Encoder if isinstance(shape, EncoderShape) else Transformer
-    make(shape, USUAL).emitter.program()
+    make(shape, DEFAULT).emitter.program()
 
 
 @pytest.mark.parametrize(("shape", "message"), REFUSED)

@@ -8,12 +8,12 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 
 SIZES = MachineConfiguration()
 TIMES = Times()
 FETCHED = TIMES.memory + 1
-"""Clocks until the first descriptor is there; others follow one a clock."""
+"""Cycles until the first descriptor is there; others follow one a cycle."""
 
 
 def _operand(e: Emitter, rows: int, columns: int) -> Operand:
@@ -32,7 +32,7 @@ def test_two_loads_are_under_way() -> None:
     ends = [run.end - TIMES.load for run in found.runs]
     begins = first + TIMES.memory
     assert ends[:2] == [begins + 128, begins + 130]
-    # Two are under way: the third one is asked for when the first has ended.
+    # Two are in flight: the third one is asked for when the first has ended.
     begins = found.runs[0].end + TIMES.memory
     assert ends[2:] == [begins + 128, begins + 130]
     assert (found.words_read, found.words_written) == (260, 0)
@@ -101,19 +101,19 @@ def test_vectors_are_not_read_faster_than_the_buffer_gives_them() -> None:
 
 def test_words_of_vectors_wait_for_their_buffer() -> None:
     e = Emitter(SIZES)
-    numbers = e.vectors("numbers", NumberLayout(configuration=SIZES, rows=16, columns=16))
+    numbers = e.vectors("numbers", Float32Layout(configuration=SIZES, rows=16, columns=16))
     rows = e.rows(16, 1, "rows")
     e.load_rows(numbers, range(1), rows)
     e.store_rows(numbers, range(1), rows)
     e.load(_operand(e, 16, 64), range(1), "a")
-    usual, slow = predict(e), predict(e, replace(TIMES, pace=3))
-    for found, clocks in ((usual, 32), (slow, 96)):
+    default, slow = predict(e), predict(e, replace(TIMES, pace=3))
+    for found, clocks in ((default, 32), (slow, 96)):
         load, store, *codes = found.runs
         begins = load.start + TIMES.memory
         assert load.end - begins - TIMES.load == clocks
         assert store.end - store.start - TIMES.memory - TIMES.store == clocks
         assert codes[0].end - load.end == 32
-    assert slow.words_read == usual.words_read
+    assert slow.words_read == default.words_read
 
 
 def test_a_full_queue_keeps_others_from_their_descriptors() -> None:

@@ -130,7 +130,7 @@ _FLOAT64: dict[str, Any] = {
     ("function", "most"), [("relu", 0.2), ("gelu", 0.06), ("silu", 0.06), ("tanh", 0.06)]
 )
 def test_step_follows_the_gradient(function: str, most: float) -> None:
-    """What the step changes is the slope of the loss in float64, up to what tiles lose.
+    """The change of a step is the slope of the loss in float64, up to what tiles lose.
 
     With ReLU a sum that changes its sign by rounding changes its slope from 0 to 1.
     """

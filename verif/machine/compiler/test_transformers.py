@@ -29,7 +29,7 @@ VISION = TransformerShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
 DECODER = TransformerShape.decoder(
     tokens=37, features=64, heads=4, key_heads=2, hidden=96, blocks=2
 )
-USUAL = MachineConfiguration()
+DEFAULT = MachineConfiguration()
 SMALL = MachineConfiguration(a_beats=512, w_beats=1024, vector_banks=2, bank_beats=512)
 TIGHT = MachineConfiguration(a_beats=84, w_beats=224, vector_banks=2, bank_beats=256)
 """Attention takes a strip of queries at a time, and weights are loaded again and again."""
@@ -51,16 +51,16 @@ def _check(shape: TransformerShape, configuration: MachineConfiguration) -> floa
     assert expected.shape == (shape.tokens, shape.features)
     packed = transformer.outputs.layout.packed(expected.T)  # with +0 for tokens that there are not
     assert np.array_equal(memory[transformer.outputs.address :][: len(packed)], packed)
-    foretold = predict(transformer.emitter)
-    assert outcome.words_read == foretold.words_read
-    assert outcome.words_written == foretold.words_written
+    predicted = predict(transformer.emitter)
+    assert outcome.words_read == predicted.words_read
+    assert outcome.words_written == predicted.words_written
     exact = transformer_float64(shape, weights)
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
 def test_block_of_deit_tiny() -> None:
     """197 tokens are no whole number of strips."""
-    error = _check(DEIT_TINY, USUAL)
+    error = _check(DEIT_TINY, DEFAULT)
     assert 0.002 < error < 0.03, error
 
 

@@ -52,7 +52,7 @@ def test_a_panel_is_loaded_once_and_in_parts_where_room_is_scattered() -> None:
     # Of four strips one is taken in the middle.
     held = [e.place("a", operand, 1) for _ in range(4)]
     for index in (0, 2, 3):
-        e.give_back(held[index])
+        e.free(held[index])
     panel = Panel(e, operand, range(3), "a", 2)
     found = []
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_a_panel_is_loaded_once_and_in_parts_where_room_is_scattered() -> None:
             found.append([(part.codes, part.strips) for part in parts])
     assert found[0] == found[1] == [(0, 1), (32, 2)]
     assert [step.kind for step in e.steps] == ["load"] * 4
-    assert e.rooms["a"].free == 32
+    assert e.allocators["a"].largest_gap == 32
     with (
         pytest.raises(CompileError, match="1 strips of weights must fit into 0 free places"),
         Panel(e, operand, range(4), "a", 1).used(),

@@ -1,4 +1,4 @@
-"""What a binary32 multiplier is held to: operands of all kinds, and NumPy's answer to them."""
+"""Checks of a float32 multiplier: operands of all kinds, and NumPy's answer to them."""
 
 from collections.abc import Callable
 

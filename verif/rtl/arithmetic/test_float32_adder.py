@@ -161,7 +161,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     # In the second half the last register pauses by itself, and does not see every sum.
     pauses[1, : a.size // 2] = pauses[0, : a.size // 2]
     en, en_last = np.concatenate([settling, (~pauses).astype(np.int64)], axis=1)
-    # Operands stay in a pause: those at the pins have the number of clocks enabled before.
+    # Operands stay in a pause: those at the pins have the number of cycles enabled before.
     number: NDArray[np.int64] = np.cumsum(en) - en
     row = np.minimum(number, a.size - 1)
     operands = {"a": a[row], "b": b[row], "clear_a": clear[row], "en_last": en_last}
@@ -181,7 +181,7 @@ def test_sums_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     count = a.size - len(flush)
     assert number[-1] >= a.size
     clocks = np.arange(en.size)
-    # The last clock before this one in which the last register took what was before it.
+    # The last cycle before this one in which the last register took what was before it.
     taken = np.maximum.accumulate(np.where(en_last, clocks, 0))[np.maximum(clocks - 1, 0)]
     for key, module in farm.modules.items():
         carried = {name: logs[key][name].reshape(-1).view(np.uint32) for name in ("a", "b", "sum")}

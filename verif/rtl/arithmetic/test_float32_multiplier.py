@@ -1,4 +1,4 @@
-"""The binary32 multiplier against NumPy, which is held to exact integers first."""
+"""The binary32 multiplier against NumPy, which is checked against exact integers first."""
 
 from pathlib import Path
 
@@ -92,7 +92,7 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> Non
     for key, log in logs.items():
         module = farm.modules[key]
         got = log["product"].reshape(-1).view(np.uint32)
-        # Registers hold what came in so many enabled clocks ago.
+        # Registers hold what came in so many enabled cycles ago.
         taken = np.flatnonzero(en) if module.latency else np.arange(a.size)
         before = np.searchsorted(taken, np.arange(a.size)) - module.latency
         here = np.flatnonzero(before >= 0)

@@ -20,12 +20,12 @@ CODES = 1 << FP12_E4M7.width
 
 
 def test_adder_on_all_pairs(modules: dict[str, Module], tally: Tally, volume: Volume) -> None:
-    """All pairs in both orders, in the usual run of blocks of codes that differ in one of them."""
+    """All pairs in both orders; in the default run of blocks of codes that differ in one."""
     simulator = available("verilator")
     ports = modules["fp12_adder"].ports
     farm = side_by_side(modules["fp12_adder"], ports["a"], ports["b"], ports["sum"])
     a, high = (grid.ravel() for grid in np.mgrid[0:CODES, 0 : CODES // COPIES])
-    with_both_orders = volume(usual=False, full=True, variants=True)
+    with_both_orders = volume(default=False, full=True, variants=True)
     if not with_both_orders:
         block = a // COPIES
         one_order = (block == high) | ((block < high) == ((block + high) % 2 == 0))

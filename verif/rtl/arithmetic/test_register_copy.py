@@ -37,7 +37,7 @@ def test_published_ones_hold_what_came_last(tmp_path: Path, tally: Tally) -> Non
         for key, module in farm.modules.items()
     }
     logs = run_farm(simulator, farm, values, en, rst.astype(np.int64), unsettled=1)
-    # The clock before this one in which it was enabled; a reset does nothing.
+    # The cycle before this one in which it was enabled; a reset does nothing.
     last = np.maximum.accumulate(np.where(en, np.arange(clocks), 0))[:-1]
     for key in farm.modules:
         got, expected = logs[key]["copy"][1:], values[f"{key}.value"][last]

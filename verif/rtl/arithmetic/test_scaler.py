@@ -78,7 +78,7 @@ def test_lint_clean(scalers: Farm) -> None:
 
 @dataclass(frozen=True)
 class Operands:
-    """What goes into a scaler: scales as pairs of bytes, and signed magnitudes."""
+    """Operands of a scaler: scales as pairs of bytes, and signed magnitudes."""
 
     pairs: np.ndarray
     negative: np.ndarray
@@ -103,7 +103,7 @@ def operands(module: Module, every: int) -> Operands:
 
 
 def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
-    """What the pins carry."""
+    """Return the values of the pins."""
     high, low = given.pairs >> 8, given.pairs & 255
     number = {"negative": given.negative, "magnitude": given.magnitude}
     if module.parameters["twos_complement"]:
@@ -115,7 +115,7 @@ def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
 def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -> None:
     """All scalers side by side; one with fewer operands than others gets some of them again.
 
-    In clocks without enable they get operands whose turn it is not.
+    In cycles without enable they get operands whose turn it is not.
     """
     every = {"icarus": 6, "verilator": volume(3, 1, 1)}[simulator]
     given = {key: operands(module, every) for key, module in scalers.modules.items()}
@@ -130,7 +130,7 @@ def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -
     rng = np.random.default_rng(9)
     en = np.concatenate([np.ones(rows), np.zeros(rows // 8)]) > 0
     rng.shuffle(en[latest:])
-    # Each operand in its enabled clock, and any other one in clocks without.
+    # Each operand in its enabled cycle, and any other one in cycles without.
     turns = np.where(en, np.cumsum(en) - en, rng.integers(0, rows, en.size))
     words = {name: np.resize(each, (rows, each.shape[1]))[turns] for name, each in words.items()}
     log = run_farm(
@@ -144,7 +144,7 @@ def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -
 
 
 def compare(module: Module, given: Operands, products: np.ndarray) -> int:
-    """Hold products to the model; how many."""
+    """Check products against the model; how many."""
     count = given.pairs.size - module.latency
     scale_a, scale_w = given.pairs[:count] >> 8, given.pairs[:count] & 255
     negative, magnitude = given.negative[:count], given.magnitude[:count]

@@ -1,4 +1,4 @@
-"""What an array is held to: jobs of matrix products, and the model's answers to them."""
+"""Checks of an array: jobs of matrix products, and the model's answers to them."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -181,7 +181,7 @@ def large_products(seed: int, count: int, size: int, deepest: int, block: Block)
 
 
 def _values() -> np.ndarray:
-    """What each code of MXSF stands for."""
+    """Return the value of each code of MXSF."""
     return mx.decode(np.arange(1 << mx.MX_FORMATS["mxsf"].element.width), "mxsf")
 
 
@@ -293,7 +293,7 @@ def check_resets(
     every: int = 1,
     stall: Stall = 0.0,
 ) -> Result:
-    """A reset at any moment, of one clock or of four, leaves nothing of what was under way.
+    """A reset at any moment, of one cycle or of four, leaves nothing of what was in flight.
 
     Of the moments `every` such a one is tried; where that is odd, both lengths are.
     """
@@ -482,7 +482,7 @@ def check_full_queue(simulator: str, module: Module) -> None:
     assert taken[phases == "goes on"].all(), "a beat waits that needs no room"
     offered = log["m_axis_c_tuser"][valid & (sink == 0)]
     assert not offered.any(), "flags of a stalled result changed"
-    # Rows leave one a clock, and a tile enters when all rows of another have left.
+    # Rows leave one a cycle, and a tile enters when all rows of another have left.
     assert valid[sink == 1][: room * rows].all(), "rows of tiles that have entered are lost"
     assert np.flatnonzero(taken[sink == 1])[0] == rows, "a tile has entered early or late"
     assert log["m_axis_c_tuser"][valid][-1] == 2, "a block of too many beats was not flagged"

@@ -30,7 +30,7 @@ Stall = float | tuple[float, float]
 
 @dataclass(frozen=True)
 class Result:
-    """What the array made of a list of products.
+    """Result of the array for a list of products.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Result:
     tiles : int
         Output tiles.
     cycles : int
-        Clocks from the first operand beat on a stream to the last result row.
+        Cycles from the first operand beat on a stream to the last result row.
     ideal : int
         Beats of all products, without ragged blocks.
     out_of_step, overlong : ndarray of bool
@@ -94,7 +94,7 @@ def run_products(
         Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many cycles, once for each number; resets of
-        one clock and of four take turns.
+        one cycle and of four take turns.
     alter : callable
         Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
         ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
@@ -240,7 +240,7 @@ def _stream(module: Module, schedule: Schedule, side: Side) -> Iterator[StreamBe
 
 
 def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
-    """Clocks after which a tile must have come out, counted from the one before or the start.
+    """Cycles after which a tile must have come out, counted from the one before or the start.
 
     Every beat may wait for a block, and the tile for the rows of the one before. Each of the three
     streams pauses up to twice as often as `stall` says; twice the mean is beyond all chance.

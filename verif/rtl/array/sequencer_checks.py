@@ -1,4 +1,4 @@
-"""What sequencers of sub-matrix units are held to: flags of beats, in enabled clocks."""
+"""Checks of the sequencers of sub-matrix units: flags of beats, in enabled cycles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _VALID, _FIRST, _BLOCK_LAST, _LAST = 1, 2, 4, 8
 
 @dataclass(frozen=True)
 class Ends:
-    """Which outputs a sequencer has, and how many enabled clocks after a beat.
+    """Which outputs a sequencer has, and how many enabled cycles after a beat.
 
     Attributes
     ----------
@@ -28,13 +28,13 @@ class Ends:
         Outputs that say of a beat that it is ``valid``, ``starts`` a block, is of the ``first`` one
         of a tile or ``aligns``, since it ends a block.
     first_held : int, optional
-        Enabled clocks after a block has ended that ``first`` is that of its last beat, until
+        Enabled cycles after a block has ended that ``first`` is that of its last beat, until
         the next one has; none if ``first`` is that of each beat.
     steps : Mapping of str to tuple of int
-        Outputs that are set in steps: the clock of step 0, and its bits, one for each step in
+        Outputs that are set in steps: the cycle of step 0, and its bits, one for each step in
         turn, or 0 if one bit is set in all of them.
     done : int
-        Enabled clocks from a step that completes `shown` ones to ``done``.
+        Enabled cycles from a step that completes `shown` ones to ``done``.
     """
 
     of_tiles: bool
@@ -45,7 +45,7 @@ class Ends:
 
 
 def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> int:
-    """Random beats, pauses and resets: all outputs in all clocks; how many were compared."""
+    """Random beats, pauses and resets: all outputs in all cycles; how many were compared."""
     rng = np.random.default_rng(seed)
     p = module.parameters
     macs, shown = int(p["macs"]), int(p["shown"])
@@ -55,7 +55,7 @@ def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> in
     rst[:100] = False
     tokens: list[int] = []
     expected: list[dict[str, int | None]] = []
-    time, ended = 0, -macs  # in enabled clocks
+    time, ended = 0, -macs  # in enabled cycles
     tile_starts = block_starts = True
     flags: dict[str, set[int]] = {name: set() for name in ("valid", "aligns", "done")}
     plans: dict[str, dict[int, int]] = {name: {} for name in ends.steps}

@@ -1,4 +1,4 @@
-"""Clocks without enable, which change nothing in a unit."""
+"""Cycles without enable, which change nothing in a unit."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ __all__ = ["check_stalls"]
 def check_stalls(
     simulator: str, module: Module, given: Mapping[str, Words], *, share: float = 0.3
 ) -> tuple[int, dict[str, Words]]:
-    """Whatever comes in meanwhile: outputs are those of the same rows without such clocks.
+    """Check that outputs with pauses of the enable are those of the same rows without them.
 
     Parameters
     ----------
@@ -23,22 +23,22 @@ def check_stalls(
     module : Module
         A unit with an enable, or several side by side.
     given : Mapping
-        Words of all inputs but clock, reset and enable, a row each enabled clock.
+        Words of all inputs but clock, reset and enable, a row each enabled cycle.
     share : float
-        Of clocks without enable.
+        Of cycles without enable.
 
     Returns
     -------
     compared : int
         How many bytes were compared.
     log : dict
-        What all pins carried without such clocks.
+        What all pins carried without such cycles.
     """
     ports = module.ports
     rng = np.random.default_rng(16)
     count = len(next(iter(given.values())))
     en = np.concatenate([np.ones(count), np.zeros(round(count * share / (1 - share)))]) > 0
-    rng.shuffle(en[1:])  # the first row is there in the clocks before
+    rng.shuffle(en[1:])  # the first row is there in the cycles before
     logs = []
     for enabled in (np.ones(count, np.bool_), en):
         stimulus = {name: random_words(rng, ports[name].width, len(enabled)) for name in given}

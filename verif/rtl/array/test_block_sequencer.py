@@ -1,4 +1,4 @@
-"""Flags for accumulators of blocks: those of all published sequencers, in every clock."""
+"""Flags for accumulators of blocks: those of all published sequencers, in every cycle."""
 
 import pytest
 

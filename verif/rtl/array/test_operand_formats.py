@@ -54,7 +54,7 @@ class Arrays:
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory, volume: Volume) -> Arrays:
-    """Small arrays for operands of two formats, in both arithmetics; in the usual run a half."""
+    """Small arrays for operands of two formats, in both arithmetics; in the default run a half."""
     folder = tmp_path_factory.mktemp("pairs")
     units = {}
     for name, (first, second) in list(PAIRS.items())[:: volume(2, 1, 1)]:
@@ -203,7 +203,7 @@ def test_mode_that_is_none_stands_for_the_first(tmp_path: Path) -> None:
 
 
 def test_packed_codes_take_half_the_beats(tmp_path: Path) -> None:
-    """Of E2M1 two beats of the array lie in one of the stream, and no clock is lost."""
+    """Of E2M1 two beats of the array lie in one of the stream, and no cycle is lost."""
     module = small_array(tmp_path, "exact", "multi")
     schedules = [
         array_schedule(module, *operands(np.random.default_rng(1), 4, 64, 4, 64, name))

@@ -24,11 +24,11 @@ from verif.support.tests import Tally, Volume, available, typical
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
 _PUBLISHED = ("mxsf_pu_exact_fpga", "mxsf_pu_window")
-"""Units that other tests hold to few products."""
+"""Units that other tests give few products."""
 
 
 def _check_passed_on(module: Module) -> int:
-    """Every bit comes out an enabled clock later, whatever the others are; no token in reset.
+    """Every bit comes out an enabled cycle later, whatever the others are; no token in reset.
 
     But scales of exact units come out when their block has ended, and stay.
     """
@@ -46,7 +46,7 @@ def _check_passed_on(module: Module) -> int:
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=rows, watched=watched)
     compared, is_exact = 0, module.parameters["arithmetic"] == "exact"
     for pin in PASSED_ON:
-        # The enabled clock before each one; the token of a clock of reset is 0.
+        # The enabled cycle before each one; the token of a cycle of reset is 0.
         enters = ends if is_exact and pin.startswith("scale") else en
         before = np.maximum.accumulate(np.where(enters, np.arange(rows), 0))
         words = log[pin]

@@ -260,7 +260,7 @@ def test_configurations_for_fpgas_at_length(
             "exact",
             {"accumulators": 2},
             "accumulators must be at most 1 of 4 MACs with target fpga, where sums into one must "
-            "come at least 3 clocks apart, not 2",
+            "come at least 3 cycles apart, not 2",
         ),
         (
             "exact",
@@ -459,7 +459,7 @@ def test_special_codes(fmt: str, arithmetic: ProductArithmetic, tmp_path: Path) 
 
 @each_arithmetic("exact")
 def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
-    """Both streams offer a beat all the time: it is taken in every clock but those of reset."""
+    """Both streams offer a beat all the time: it is taken in every cycle but those of reset."""
     module = small_array(tmp_path, arithmetic)
     rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
     ready = {"m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}

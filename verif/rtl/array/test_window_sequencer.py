@@ -1,4 +1,4 @@
-"""Flags for accumulators of windows: those of all published sequencers, in every clock."""
+"""Flags for accumulators of windows: those of all published sequencers, in every cycle."""
 
 from mxsafe.rtl.array.window_sequencer import WindowSequencer
 from verif.rtl.array.sequencer_checks import Ends, check_sequencer

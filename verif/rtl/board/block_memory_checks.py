@@ -1,4 +1,4 @@
-"""What the memory of a board is held to: bytes, responses, and two users at once."""
+"""Checks of a board's memory: bytes, responses, and two users at once."""
 
 import random
 from collections.abc import Sequence
@@ -101,7 +101,7 @@ def check_block_memory(
     *,
     seed: int = 1,
 ) -> int:
-    """What is read is what was written, whoever wrote it; returns the beats and words compared."""
+    """Check that reads give what was written; return the number of beats and words compared."""
     model = _Model(module, seed)
     job = {
         "seed": seed,

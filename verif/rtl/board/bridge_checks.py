@@ -1,4 +1,4 @@
-"""What a bridge is held to: a model of its frames, written down a second time."""
+"""Checks of a bridge, against a model of its frames that is written down a second time."""
 
 import random
 import struct
@@ -21,7 +21,7 @@ BUS_ERRORS = (0x30, 0x84)
 _REGISTER_WORDS = 64
 _STATUS_ADDRESS = 0x44
 _WRONG = ["refused", "flipped", "cut", "broken", "garbage", "late", "reset"]
-"""What may be the matter with a frame."""
+"""Faults of a frame."""
 READ_REGISTERS, WRITE_REGISTERS, READ_MEMORY, WRITE_MEMORY, READ_BOARD = range(5)
 _DONE, _CHECKSUM, _COMMAND, _ADDRESS, _BUS = range(5)
 
@@ -43,7 +43,7 @@ class Model:
         self.last = None
 
     def answer(self, data: Sequence[int], broken: int | None, irq: int) -> bytes:
-        """What is sent to bytes with silence before and behind them."""
+        """Return the answer to bytes with silence before and behind them."""
         place = 0
         while place < len(data):
             if place == broken:

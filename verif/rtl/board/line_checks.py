@@ -1,4 +1,4 @@
-"""What both ends of a serial line are held to: levels on the line, clock by clock."""
+"""Checks of both ends of a serial line: levels on the line, cycle by cycle."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,11 @@ __all__ = ["Levels", "check_receiver", "check_transmitter", "line_levels"]
 
 Levels = NDArray[np.int64]
 BROKEN = "broken"
-"""What a byte without its stop bit is expected as."""
+"""Expected value of a byte without its stop bit."""
 
 
 def line_levels(byte: int, bit: float, *, stop: int = 1) -> Levels:
-    """Levels of a byte with bits of so many clocks."""
+    """Levels of a byte with bits of so many cycles."""
     bits = [0, *(byte >> place & 1 for place in range(8)), stop]
     ends = np.round(np.arange(1, 11) * bit).astype(int)
     return np.repeat(bits, np.diff(ends, prepend=0))
@@ -72,7 +72,7 @@ def check_receiver(simulator: str, module: Module, count: int) -> int:
 
 
 def check_transmitter(simulator: str, module: Module, clocks: int) -> int:
-    """The line in every clock, of random bytes and a reset among them; returns their number."""
+    """The line in every cycle, of random bytes and a reset among them; returns their number."""
     divisor, ports = module.parameters["divisor"], module.ports
     rng = np.random.default_rng(divisor)
     valid = (rng.random(clocks) < 0.5).astype(int)
@@ -90,12 +90,12 @@ def check_transmitter(simulator: str, module: Module, clocks: int) -> int:
             expected[clock + 1 :] = 1
             free = clock + 1
             continue
-        assert ready[clock] == (clock >= free), f"ready is {ready[clock]} in clock {clock}"
+        assert ready[clock] == (clock >= free), f"ready is {ready[clock]} in cycle {clock}"
         if valid[clock] and ready[clock]:
             first = clock + module.latency
             expected[first : first + 10 * divisor] = line_levels(int(data[clock]), divisor)
             free = first + 10 * divisor
             taken += 1
     wrong = np.flatnonzero(line[3:] != expected[3:clocks])
-    assert not len(wrong), f"the line is wrong in clock {3 + int(wrong[0])}"
+    assert not len(wrong), f"the line is wrong in cycle {3 + int(wrong[0])}"
     return taken

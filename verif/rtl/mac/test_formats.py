@@ -123,7 +123,7 @@ def mac_inputs(farm: Farm, draw: Draw) -> dict[str, Words]:
 
 
 def check_macs(farm: Farm, log: dict[str, dict[str, Words]]) -> dict[str, int]:
-    """Hold every MAC to its model; the number of compared vectors of each."""
+    """Check every MAC against its model; the number of compared vectors of each."""
     counts = {}
     for key, module in macs_in(farm).items():
         output, reference = REFERENCES[key.split(".")[1]]
@@ -141,7 +141,7 @@ def check_macs(farm: Farm, log: dict[str, dict[str, Words]]) -> dict[str, int]:
 
 
 def check_decoders(farm: Farm, log: dict[str, dict[str, Words]]) -> int:
-    """Hold every decoder to its model on every row."""
+    """Check every decoder against its model on every row."""
     compared = 0
     for key, module in farm.modules.items():
         if "decoder" not in key:
@@ -198,7 +198,7 @@ def check_pairs(
 def test_all_codes_and_all_pairs(farm: Farm, tally: Tally, volume: Volume) -> None:
     """Every code through the decoders, every pair of codes through one lane of every MAC.
 
-    In the usual run a quarter of the pairs: those of MXSF are tested by themselves.
+    In the default run a quarter of the pairs: those of MXSF are tested by themselves.
     """
     every = volume(4, 1, 1)
     pairs = mac_inputs(farm, partial(pairs_in_a_lane, every=every))

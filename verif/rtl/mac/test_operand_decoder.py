@@ -47,7 +47,7 @@ def stimulus(format: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def expected_values(format: str) -> NDArray[np.float64]:
-    """What the codes of `stimulus` stand for; those of a set relative to 2^emax of their format."""
+    """Return the values of the codes of `stimulus`; in a set relative to 2^emax of their format."""
     modes, codes = stimulus(format)
     spec = OPERAND_FORMATS[format]
     if not isinstance(spec, FormatSet):

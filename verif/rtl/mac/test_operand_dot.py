@@ -1,4 +1,4 @@
-"""What a MAC of an array hands on, and what it refuses; those for FPGAs against integers."""
+"""Outputs and refusals of an array's MAC; those for FPGAs against integers."""
 
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,12 @@ def test_published_ones_for_fpgas(tmp_path: Path, tally: Tally) -> None:
         a, w, outside = given[key]
         significands = a[2] * w[2]
         if "significands" in module.ports:
-            # Of operands three enabled clocks before.
+            # Of operands three enabled cycles before.
             significands = np.zeros_like(outside)
             significands[taken[:-3]] = outside[taken[3:]]
         products = significands << a[1] + w[1] - 2
         sums = np.where(a[0] ^ w[0], -products, products).sum(axis=1)
-        # A number of enabled clocks ago, unless a reset came since then.
+        # A number of enabled cycles ago, unless a reset came since then.
         before = np.searchsorted(taken, np.arange(_CLOCKS)) - module.latency
         source = taken[np.maximum(before, 0)]
         expected = sums[source]

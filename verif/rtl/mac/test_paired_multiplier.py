@@ -22,13 +22,13 @@ def unit(name: str = "mxsf") -> PairedMultiplier:
 
 
 COPIES = {"icarus": 1, "verilator": 16}
-"""Copies in a simulation: most of a clock's time on Verilator is the bench's."""
+"""Copies in a simulation: most of a cycle's time on Verilator is the bench's."""
 
 
 def check(simulator: str, folder: Path, every: int) -> int:
     """All triples of significands, or one of every so many; how many were compared.
 
-    In clocks that are not enabled inputs are noise.
+    In cycles that are not enabled inputs are noise.
     """
     module = generated(unit(), folder)
     bits = len(unit().w)

@@ -37,7 +37,7 @@ module_under_test = pytest.mark.parametrize(
 
 
 COPIES = {"icarus": 1, "verilator": 16}
-"""Copies of a MAC in a simulation: most of a clock's time on Verilator is the bench's."""
+"""Copies of a MAC in a simulation: most of a cycle's time on Verilator is the bench's."""
 
 
 def drive(
@@ -50,7 +50,7 @@ def drive(
     *,
     fmt: str = "mxsf",
 ) -> int:
-    """Run operands, one row a clock, through a copy of a MAC each; how many were compared."""
+    """Run operands, one row a cycle, through a copy of a MAC each; how many were compared."""
     farm = copies_of(module, len(operands))
     inputs = {
         f"{key}.{name}": module.ports[name].join(codes)
@@ -81,7 +81,7 @@ def corner_classes(
 def test_all_code_pairs(
     simulator: str, unit: str, modules: dict[str, Module], tally: Tally
 ) -> None:
-    """All 65,536 code pairs in every lane, a new one every clock.
+    """All 65,536 code pairs in every lane, a new one every cycle.
 
     On Icarus a quarter of them in one lane, with all codes of both operands.
     """
@@ -225,7 +225,7 @@ FULL_VARIANTS = {
 def variants(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, volume: Volume
 ) -> Farm:
-    """In the usual run every other one."""
+    """In the default run every other one."""
     left_out = set() if pytestconfig.getoption("--full") else FULL_VARIANTS
     names = [name for name in VARIANTS if name not in left_out][:: volume(2, 1, 1)]
     units = {name: VARIANTS[name]() for name in names}

@@ -44,7 +44,7 @@ _MANY = 8
 _POWER_UP = 7
 """Seed of what the interpreter's buffers hold at first."""
 _DONE, FAILED = 2, 4
-"""What the status is after a program."""
+"""Status after a program."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Program:
     emitter : Emitter or None
         What has made it, if a compiler has.
     limit : int
-        Clocks after which it must have ended.
+        Cycles after which it must have ended.
     """
 
     instructions: tuple[Instruction, ...]
@@ -75,7 +75,7 @@ class Program:
 
     @classmethod
     def of(cls, emitter: Emitter, memory: NDArray[np.uint8]) -> "Program":
-        """What an emitter has made."""
+        """Return the program that an emitter has made."""
         instructions = tuple(emitter.program())
         data = Assembler(emitter.configuration).assemble(instructions)
         start = -(-len(memory) // DESCRIPTOR_BYTES) * DESCRIPTOR_BYTES
@@ -141,8 +141,8 @@ def check_program(
 ) -> dict[str, int]:
     """Memory after a program must be the interpreter's, byte for byte; return the counters.
 
-    They must be what the compiler has foretold: words and beats exactly, and, if memory never
-    pauses, clocks within a tenth.
+    They must be what the compiler has predicted: words and beats exactly, and, if memory never
+    pauses, cycles within a tenth.
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
@@ -167,8 +167,8 @@ def check_program(
     _require_waits(result, program)
     if program.emitter is not None:
         longest = max(latency) if isinstance(latency, tuple) else latency
-        foretold = predict(program.emitter, times_of(configuration, longest))
-        _require_prediction(result, foretold, pause)
+        predicted = predict(program.emitter, times_of(configuration, longest))
+        _require_prediction(result, predicted, pause)
     return result
 
 
@@ -193,14 +193,14 @@ def _require_waits(result: dict[str, int], program: Program) -> None:
             assert least <= clocks <= (waiting > 0) * result["cycles"], queue
 
 
-def _require_prediction(result: dict[str, int], foretold: Prediction, pause: float) -> None:
-    """What the compiler foretold must be what the machine has counted, cycles within a tenth."""
-    assert result["array_busy"] == foretold.array_busy  # 0 in programs of vectors alone
+def _require_prediction(result: dict[str, int], predicted: Prediction, pause: float) -> None:
+    """Check the compiler's prediction against the machine's counters, cycles within a tenth."""
+    assert result["array_busy"] == predicted.array_busy  # 0 in programs of vectors alone
     for name in ("words_read", "words_written"):
-        assert result[name] == getattr(foretold, name) > 0, name
+        assert result[name] == getattr(predicted, name) > 0, name
     # Pauses make it slower, never faster.
-    ratio = foretold.cycles / result["cycles"]
-    assert (0.9 if pause == 0 else 0) < ratio < 1.1, (foretold.cycles, result["cycles"])
+    ratio = predicted.cycles / result["cycles"]
+    assert (0.9 if pause == 0 else 0) < ratio < 1.1, (predicted.cycles, result["cycles"])
 
 
 def check_empty(simulator: str, module: Module, program: Program) -> None:
@@ -222,11 +222,11 @@ def check_resets(
     *,
     seed: int = 1,
 ) -> None:
-    """A program that is reset after so many clocks, once for each, must run whole afterwards.
+    """A program that is reset after so many cycles, once for each, must run whole afterwards.
 
     Resets are in turn soft ones, soft ones that are written once more while they last, and resets
     by the pin, half of them as short as they may be. Three of six wait until a burst of writes is
-    under way. Of four programs two are started once more while they run.
+    outstanding. Of four programs two are started once more while they run.
     """
     expected, outcome = program.expected(configuration)
     assert outcome.error == "none", outcome.reason
@@ -254,8 +254,8 @@ def check_resets(
     assert len(ended.runs) == len(moments) + 1
     for run, result in zip(runs, ended.runs, strict=False):
         clocks = run.reset_after
-        assert result["irq"] == 0, f"the program had ended before {clocks} clocks"
-        assert result["in_burst"] or not run.in_burst, f"no burst of writes after {clocks} clocks"
+        assert result["irq"] == 0, f"the program had ended before {clocks} cycles"
+        assert result["in_burst"] or not run.in_burst, f"no burst of writes after {clocks} cycles"
         idle = result["status_after_reset"], result["pending_after_reset"]
         assert idle == (0, 0), f"not idle after a reset at {clocks}"
         if run.pin_clocks is not None:
@@ -278,7 +278,7 @@ def require_done(result: dict[str, int]) -> None:
     """A program must have ended without an error, and its last answer must have come."""
     assert result["status"] == _DONE, result
     assert (result["irq"], result["interrupt"], result["error"]) == (1, 1, 0), result
-    assert result["pending"] == 0, "something was under way when the program had ended"
+    assert result["pending"] == 0, "something was in flight when the program had ended"
 
 
 def require_memory(found: NDArray[np.uint8], expected: NDArray[np.uint8]) -> None:

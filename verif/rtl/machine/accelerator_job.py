@@ -32,13 +32,13 @@ RULES = (
     "wlast is set with the last beat of a burst",
     "nothing is valid in a reset",
     "a beat is written whole or not at all",
-    "no more reads are under way than there may be",
-    "no more writes are under way than there may be",
+    "no more reads are outstanding than there may be",
+    "no more writes are outstanding than there may be",
 )
 """Rules that the memory watches, in the order of their bits; the last three are the machine's own.
 """
 _READER, _WRITER = AxiReaderConfiguration(), AxiWriterConfiguration()
-"""All machines have as many bursts and beats under way."""
+"""All machines have as many bursts and beats outstanding."""
 _STARTS = 0x3C5A_A57D_FFFF_F000, 0xA5C3_5A7F_FFFF_F000, 0x5A3C_A580_FFFF_F000
 """Where memory begins: each bit of the upper half is 0 in one of them and 1 in another, both there
 and behind the first 4 KiB, where a carry goes into it. Seeds take them in turn."""
@@ -55,9 +55,9 @@ _OWN = {
     "most_read_beats": 16,
     "most_writes": 16,
 }
-"""What is said to the memory, and its widths."""
+"""Inputs of the memory, and their widths."""
 _TOLD = {"broken": len(RULES), "outside": 32, "pending": 1, "in_burst": 1}
-"""What the memory tells, and its widths."""
+"""Outputs of the memory, and their widths."""
 _LEAST_BYTES = 1 << 17
 """Of a memory that is built: so that few sizes of it are."""
 
@@ -73,15 +73,15 @@ class Run:
     base : int
         What addresses in it are relative to.
     limit : int
-        Clocks after which it must have ended.
+        Cycles after which it must have ended.
     reset_after : int, optional
-        Clocks after which it is reset instead.
+        Cycles after which it is reset instead.
     reset_again : int, optional
-        Clocks after which the reset is written once more.
+        Cycles after which the reset is written once more.
     in_burst : bool
-        The reset waits for a burst of writes to be under way.
+        The reset waits for a burst of writes to be outstanding.
     pin_clocks : int, optional
-        The reset is one by the pin, set for so many clocks, and memory is reset beside the machine.
+        The reset is one by the pin, set for so many cycles, and memory is reset beside the machine.
     start_again : bool
         The start is written once more while it runs, which is to change nothing.
     errors : range, optional
@@ -102,7 +102,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of programs.
+    """Outcome of programs.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def run_programs(
         Before the first of them, programs included.
     runs : sequence of Run
     latency : int or tuple of int
-        Clocks from a request to its answer; or fewest and most, so that each has its own.
+        Cycles from a request to its answer; or fewest and most, so that each has its own.
     pause : float
         How often each channel of memory pauses. Where it does, there are times in which addresses
         of writes are taken only while a beat is offered.

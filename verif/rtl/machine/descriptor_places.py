@@ -1,4 +1,4 @@
-"""What descriptors read and write, place by place, and tokens that keep them in order.
+"""Places that descriptors read and write, one by one, and tokens that keep them in order.
 
 This is written apart from the compiler's search, which works with runs of places.
 """
@@ -48,7 +48,7 @@ def space_sizes(configuration: MachineConfiguration, memory_words: int) -> dict[
 
 
 def touched(instruction: Instruction, configuration: MachineConfiguration) -> Touched:
-    """What a descriptor reads and writes."""
+    """Return the places that a descriptor reads and writes."""
     kinds = {"load": _load, "gemm": _gemm, "vector": _vector, "store": _store}
     return kinds[instruction.kind](instruction, configuration)
 

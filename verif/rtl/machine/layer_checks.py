@@ -1,4 +1,4 @@
-"""What a layer is held to: operands, and the model's answers to them."""
+"""Checks of a layer: operands, and the model's answers to them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,7 +90,7 @@ def broken_ties(block: int, turn: int = 0) -> Product:
 
 
 def random_added(module: Module, seed: int, pairs: Sequence[Product]) -> list[Added]:
-    """What a layer's stages add to the results of pairs: of their size, and now and then special.
+    """Return operands for a layer's stages: of the size of results, and now and then special.
 
     Empty if there is no such stage.
     """

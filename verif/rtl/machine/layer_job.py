@@ -14,12 +14,12 @@ from verif.support.stream_job import Job, Streamed, run_stream
 __all__ = ["Added", "LayerRun", "layer_schedule", "replayed", "run_layers"]
 
 Added = Mapping[str, NDArray[np.float32]]
-"""What stages of a layer add: ``bias`` of shape (features,), ``residual`` (features, samples)."""
+"""Operands of a layer's stages: ``bias`` of shape (features,), ``residual`` (features, samples)."""
 
 
 @dataclass(frozen=True)
 class LayerRun:
-    """What a layer made of a list of operands.
+    """Results of a layer for a list of operands.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class LayerRun:
     out_of_step, overlong : ndarray of bool
         The flags of every beat.
     taken, left : ndarray of int
-        Clocks in which beats went in and came out.
+        Cycles in which beats went in and came out.
     """
 
     beats: list[OperandBeats]
@@ -176,7 +176,7 @@ def run_layers(
 
 
 def _received(module: Module, schedules: Sequence[LayerSchedule], streamed: Streamed) -> LayerRun:
-    """What the pins say, each strip with the operands it belongs to."""
+    """Return the results on the pins, each strip with the operands it belongs to."""
     words = streamed.words["m_axis_tdata"]
     p, port = module.parameters, module.ports["m_axis_tdata"]
     columns, lanes = p["pu_columns"] * p["columns"], p["lanes"]

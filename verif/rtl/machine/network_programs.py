@@ -11,7 +11,7 @@ from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout
+from mxsafe.machine.layout import Float32Layout
 from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 from verif.rtl.machine.accelerator_checks import Program
 
@@ -69,7 +69,9 @@ def transformer_program(shape: TransformerShape, configuration: MachineConfigura
 def vector_program(configuration: MachineConfiguration) -> Program:
     """Softmax of long rows that are loaded and stored, and no product."""
     emitter = Emitter(configuration)
-    layout = NumberLayout(configuration=configuration, rows=100, columns=configuration.vector_lanes)
+    layout = Float32Layout(
+        configuration=configuration, rows=100, columns=configuration.vector_lanes
+    )
     given, found = emitter.vectors("given", layout), emitter.vectors("found", layout)
     rows = emitter.rows(layout.rows, 1, "rows")
     emitter.load_rows(given, range(1), rows)
@@ -91,8 +93,8 @@ def converted_program(configuration: MachineConfiguration) -> Program:
     emitter, size = Emitter(configuration), configuration.rows
     strips, beats = 3, 2 * _BLOCK
     count = strips * size
-    layout = NumberLayout(configuration=configuration, rows=beats, columns=count)
-    sums = NumberLayout(configuration=configuration, rows=count, columns=count)
+    layout = Float32Layout(configuration=configuration, rows=beats, columns=count)
+    sums = Float32Layout(configuration=configuration, rows=count, columns=count)
     given = emitter.vectors("given", layout)
     rows, result = emitter.rows(beats, strips, "rows"), emitter.rows(count, strips, "sums")
     emitter.load_rows(given, range(strips), rows)

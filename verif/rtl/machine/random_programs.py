@@ -43,7 +43,7 @@ _OF_BUFFER = {
     "vector": "numbers",
 }
 _LONG = 0.1
-"""How often walks, rows and tiles are long."""
+"""How often loops, rows and tiles are long."""
 _SPECIAL = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF],
     np.uint32,
@@ -97,7 +97,7 @@ class _Writer:
         return bool(self.rng.random() < probability)
 
     def any_of(self, kind: str, name: str) -> int:
-        """Whatever fits into a field that nobody looks at."""
+        """Return any value that fits into a field that nobody looks at."""
         return self.upto((1 << DESCRIPTORS[kind].field(name).width) - 1)
 
     def loops(self, counts: Sequence[int], room: int, widest: Sequence[int]) -> list[int]:
@@ -269,7 +269,7 @@ class _Writer:
                 return
 
     def _vector_steps(self) -> Fields:
-        """What is done, and with rows of which size."""
+        """Return the fields of the steps of a vector descriptor, and of the size of its rows."""
         c, draw = self.configuration, self.decks.draw
         own = DESCRIPTORS["vector"]
         fields: Fields = {}
@@ -401,7 +401,7 @@ class _Writer:
             at += words
 
     def memory(self) -> NDArray[np.uint8]:
-        """What memory holds before."""
+        """Return the initial content of memory."""
         rng, size = self.rng, self.configuration.word_bytes
         end = max(region.stop for region in self.regions.values())
         words = rng.integers(0, 256, (end, size)).astype(np.uint8)

@@ -119,7 +119,7 @@ def test_transformer(small: Module) -> None:
 def test_transformer_on_icarus(small: Module) -> None:
     """A block through every unit, where registers that are not reset begin unknown.
 
-    In the usual run `docs/integration.md` has a product on Icarus.
+    In the default run `docs/integration.md` has a product on Icarus.
     """
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
@@ -128,7 +128,7 @@ def test_transformer_on_icarus(small: Module) -> None:
 
 @pytest.mark.variant
 def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
-    """With fewer lanes than a beat has numbers, and other latencies, which the model foretells."""
+    """With fewer lanes than a beat has numbers, and other latencies, which the model predicts."""
     available("icarus")
     shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
     program = transformer_program(shape, FPGA_MACHINE)
@@ -207,7 +207,7 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Module:
 
 @pytest.mark.full
 def test_large_product(vision: Module) -> None:
-    """The array hardly ever waits for 32 bytes a clock and 100 clocks of latency."""
+    """The array hardly ever waits for 32 bytes a cycle and 100 cycles of latency."""
     available("verilator")
     program = large_product_program(VISION)
     result = check_program("verilator", vision, VISION, program, latency=100, pause=0.0)

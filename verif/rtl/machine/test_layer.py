@@ -163,7 +163,7 @@ def test_stages(simulator: str, stages: str, tmp_path: Path, tally: Tally) -> No
 
 
 def test_latency_of_stages(tmp_path: Path) -> None:
-    """The latency is the sum of those of the stages, and operands still go in every clock."""
+    """The latency is the sum of those of the stages, and operands still go in every cycle."""
     parameters = SMALLER | STAGES["bias, relu, residual"]
     module = small_layer(tmp_path, **parameters)
     unit = layer_unit(**parameters | {"rows": 2})
@@ -232,7 +232,7 @@ def test_nan(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.one_simulator("verilator")
 def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
-    """Of one clock or of four; nothing is left of what was under way."""
+    """Of one cycle or of four; nothing is left of what was in flight."""
     module = small_layer(tmp_path, **SHORT_BLOCKS)
     rng = np.random.default_rng(8)
     pairs = [operands(rng, features, 8, 5, 4) for features in (3, 9, 14)]
@@ -251,7 +251,7 @@ def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume:
     ),
 )
 def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
-    """Operands go in every clock, and the last beat leaves as the manifest says."""
+    """Operands go in every cycle, and the last beat leaves as the manifest says."""
     module = small_layer(tmp_path, lanes=4, **parameters)
     pair = operands(np.random.default_rng(9), 32, 64, 8, 64)
     run, _ = check_layers(available("icarus"), module, [pair])
@@ -259,9 +259,9 @@ def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
-@pytest.mark.parametrize("size", typical(["usual", "most registers", "six rows"], every=3))
+@pytest.mark.parametrize("size", typical(["default", "most registers", "six rows"], every=3))
 def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
-    """Tiles follow each other as fast as their rows leave, the most that are ever under way."""
+    """Tiles follow each other as fast as their rows leave, the most that are ever in flight."""
     module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
     p = module.parameters
     pair = operands(np.random.default_rng(10), 36, p["lanes"], 8, p["lanes"])

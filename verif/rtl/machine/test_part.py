@@ -69,17 +69,17 @@ def _text(unit: Unit[Any], folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("unit", PARTS, ids=[unit.__name__ for unit in PARTS])
 def test_equal_parts_are_the_same_hardware(unit: type[Unit[Any]], tmp_path: Path) -> None:
-    """Whatever it does not name of the machine makes no difference to what is generated."""
-    usual: PartConfiguration = unit(machine=MACHINE).config
-    text, compared = _text(unit(usual), tmp_path / "usual"), 0
+    """Sizes of the machine that it does not name make no difference to what is generated."""
+    default: PartConfiguration = unit(machine=MACHINE).config
+    text, compared = _text(unit(default), tmp_path / "default"), 0
     for name, value in OTHERS.items():
         other = unit(machine=replace(MACHINE, **{name: value}))
-        if other.config == usual:
+        if other.config == default:
             compared += 1
-            assert hash(other.config) == hash(usual)
+            assert hash(other.config) == hash(default)
             assert _text(other, tmp_path / name) == text, f"{name} makes a difference"
         else:
-            assert other.module_name != usual.module_name
+            assert other.module_name != default.module_name
     assert compared
 
 

@@ -27,7 +27,7 @@ from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngineConfiguration
 
 
-def test_usual_times_are_those_of_the_usual_machine() -> None:
+def test_default_times_are_those_of_the_default_machine() -> None:
     assert times_of(MachineConfiguration()) == Times()
 
 
@@ -40,7 +40,7 @@ def test_times_of_a_machine_for_fpgas() -> None:
 
 @pytest.mark.parametrize("machine", [SMALL_MACHINE, FPGA_MACHINE], ids=["small", "fpga"])
 def test_the_pace_of_reads(machine: MachineConfiguration) -> None:
-    """What reads operands, with the vector buffer to itself, and somebody who takes every beat."""
+    """The reader of operands has the vector buffer to itself, and a sink that takes every beat."""
     reader = BeatReader(VectorEngineConfiguration(machine=machine).reader)
     buffer = VectorBuffer(AcceleratorCoreConfiguration(machine=machine).vector_buffer)
     m = Module()
@@ -68,7 +68,7 @@ def test_the_pace_of_reads(machine: MachineConfiguration) -> None:
 
 
 class _Transfers:
-    """A LOAD or STORE engine alone, to which a descriptor comes in a clock of its own."""
+    """A LOAD or STORE engine alone, to which a descriptor comes in a cycle of its own."""
 
     def __init__(self, engine: LoadEngine | StoreEngine) -> None:
         self.engine = engine
@@ -90,7 +90,7 @@ class _Transfers:
 @pytest.mark.parametrize(
     "machine",
     [MachineConfiguration(), SMALL_MACHINE, FPGA_MACHINE, BOARD_MACHINE],
-    ids=["usual", "small", "fpga", "board"],
+    ids=["default", "small", "fpga", "board"],
 )
 @pytest.mark.parametrize("name", ["load", "store"])
 def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> None:

@@ -61,7 +61,7 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
     tiles = layer_schedule(module, second, hidden).grid[0]
 
     def feed_back(job: Job) -> None:
-        """What came out, from a memory that shows each strip once for every tile of features."""
+        """Feed the results back, from a memory that shows each strip once per tile of features."""
         fed = replayed(words, beats.last, tiles)
         stream = "s_axis_w_tdata"
         assert fed.shape == job[stream].shape

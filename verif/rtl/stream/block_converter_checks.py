@@ -1,4 +1,4 @@
-"""What a converter with blocks of two shapes is held to: the model of the usual converter."""
+"""Checks of a converter with blocks of two shapes, against the model of the plain converter."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,7 +85,7 @@ def check_blocks(
     resets_after: Sequence[int] = (),
     steady: bool = False,
 ) -> Streamed:
-    """Beats come out as the model has them; if they are steady one a clock."""
+    """Beats come out as the model has them; if they are steady one a cycle."""
     words, last = beats
     ports = module.ports
     streamed = run_stream(
@@ -114,5 +114,5 @@ def check_blocks(
         assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
         ends = np.flatnonzero(expected.block_last)
         waits = streamed.left[np.r_[0, ends[:-1] + 1]] - streamed.taken[ends]
-        assert waits[0] == module.latency, f"the first block took {waits[0]} clocks"
+        assert waits[0] == module.latency, f"the first block took {waits[0]} cycles"
     return streamed

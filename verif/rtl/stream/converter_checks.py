@@ -1,4 +1,4 @@
-"""What a converter is held to: beats of floats, and the model's answers to them."""
+"""Checks of a converter: beats of floats, and the model's answers to them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,7 +118,7 @@ def check_beats(
     seed: int = 1,
     resets_after: Sequence[int] = (),
 ) -> Streamed:
-    """Beats come out as the model has them, each `latency` clocks after it went in or later."""
+    """Beats come out as the model has them, each `latency` cycles after it went in or later."""
     words, last = beats
     ports = module.ports
     streamed = run_stream(
@@ -141,7 +141,7 @@ def check_beats(
     for port, flags in (("m_axis_tlast", expected.last), ("m_axis_tuser", expected.block_last)):
         assert_equal(port, streamed.words[port][:, 0], flags.astype(np.uint8), beat=index)
     waits = streamed.left - streamed.taken[: len(known)]
-    assert waits.min() >= module.latency, f"a beat took {waits.min()} clocks"
+    assert waits.min() >= module.latency, f"a beat took {waits.min()} cycles"
     if not stall_in and not stall_out:
         assert (waits[: np.flatnonzero(last)[0] if last.any() else None] == module.latency).all()
         assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"

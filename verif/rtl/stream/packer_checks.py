@@ -1,4 +1,4 @@
-"""What an operand packer is held to: beats of a converter, gathered in NumPy."""
+"""Checks of an operand packer: beats of a converter, gathered in NumPy."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a unit that gives rows several times is held to: rows, and the model's answer to them."""
+"""Checks of a unit that gives rows several times: rows, and the model's answer to them."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stages of a chain that move on when they are told to: all published ones, in every clock."""
+"""Stages of a chain that move on when they are told to: all published ones, in every cycle."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from verif.support.published import published_farm, random_words
 from verif.support.tests import Tally, available
 
 _CLOCKS, _FILLED = 700, 10
-"""Clocks, and the first ones of them, in which all stages are filled."""
+"""Cycles, and the first ones of them, in which all stages are filled."""
 
 
 def test_random_moves(tmp_path: Path, tally: Tally) -> None:
@@ -40,7 +40,7 @@ def test_random_moves(tmp_path: Path, tally: Tally) -> None:
     )
     for key, module in farm.modules.items():
         stages, ports = module.parameters["stages"], module.ports
-        # Clocks in which what is in each stage came, and its flags.
+        # Cycles in which what is in each stage came, and its flags.
         came, state = np.zeros(stages, np.int64), np.zeros((stages, 2), np.int64)
         rows = []
         for clock in range(_CLOCKS):

@@ -13,11 +13,11 @@ from verif.support.published import published_farm, random_words
 from verif.support.tests import Tally, available
 
 _PLACES, _CLOCKS = 24, 500
-"""Addresses that are used of each memory, and clocks after each of them was written."""
+"""Addresses that are used of each memory, and cycles after each of them was written."""
 
 
 def _accesses(module: Module, seed: int) -> tuple[dict[str, Words], np.ndarray]:
-    """Inputs of all clocks, and the clock in which what is read after each was written."""
+    """Inputs of all cycles, and the cycle in which what is read after each was written."""
     rng = np.random.default_rng(seed)
     depth, ports = module.parameters["depth"], module.ports
     count = min(_PLACES, depth)
@@ -30,7 +30,7 @@ def _accesses(module: Module, seed: int) -> tuple[dict[str, Words], np.ndarray]:
     writes[:_PLACES], reads[:_PLACES] = True, False
     to[:_PLACES] = places[np.arange(_PLACES) % count]
     reads[_PLACES] = True
-    # What a read gives of the address that is written in the same clock is not defined.
+    # What a read gives of the address that is written in the same cycle is not defined.
     writes &= ~(reads & (to == at))
     written: dict[int, int] = {}
     shown, expected = 0, []

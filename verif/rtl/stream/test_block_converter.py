@@ -19,12 +19,12 @@ from verif.support.tests import Tally, available, some, typical
 COUNTS = {"icarus": 400, "verilator": 4_000}
 """Beats of a job."""
 EVERY = {"icarus": 22, "verilator": 11}
-"""Clocks between the moments of resets."""
+"""Cycles between the moments of resets."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_whole_blocks(shape: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """A beat a clock, block after block."""
+    """A beat a cycle, block after block."""
     module = block_converter(tmp_path)
     beats = mixed_beats(module, shape, 1, COUNTS[simulator], ragged=False)
     streamed = check_blocks(simulator, module, shape, beats, steady=True)

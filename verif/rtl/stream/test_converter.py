@@ -77,7 +77,7 @@ def test_numbers_at_every_distance_below_their_columns(
 ) -> None:
     """Columns of two numbers whose exponents are as far apart as can be, or anything nearer.
 
-    In every other one the larger number comes last. In the usual run a third of the distances.
+    In every other one the larger number comes last. In the default run a third of the distances.
     """
     module = modules["mxsf_converter_64x1"]
     width, rng = module.parameters["width"], np.random.default_rng(7)

@@ -38,7 +38,7 @@ def test_blocks(
 
 
 def test_rate(modules: dict[str, Module]) -> None:
-    """Beats of whole blocks go in every clock; a missing lane costs a clock."""
+    """Beats of whole blocks go in every cycle; a missing lane costs a cycle."""
     module = modules["mxsf_operand_packer_groups2"]
     codes, scales, _, _ = random_blocks(module, 2, 8, 1)
     beats = np.repeat(codes, 8, axis=0), np.repeat(scales, 8, axis=0)

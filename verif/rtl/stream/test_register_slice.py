@@ -19,7 +19,7 @@ _CLOCKS = 400
 def _run(
     unit: RegisterSlice, offers: float, takes: float, seed: int = 1
 ) -> tuple[list[int], list[int], list[int]]:
-    """Beats that went in, beats that came out, and the clocks in which they went in."""
+    """Beats that went in, beats that came out, and the cycles in which they went in."""
     chance = random.Random(seed)
     went, came, clocks = [], [], []
 
@@ -68,14 +68,14 @@ def test_all_beats_come_out_in_order(halved: bool, offers: float, takes: float) 
 @pytest.mark.parametrize(("halved", "clocks"), [(False, 1), (True, 2)])
 def test_how_fast_beats_go_through(halved: bool, clocks: int) -> None:
     _, _, times = _run(RegisterSlice(bits=16, halved=halved), 1.0, 1.0)
-    # The first one in the clock behind the reset.
+    # The first one in the cycle behind the reset.
     assert times == list(range(1, _CLOCKS, clocks))
 
 
 def _queue(
     halved: bool, valid: np.ndarray, ready: np.ndarray, rst: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Whether it takes and gives in each clock, and the clock in which what it shows was offered.
+    """Whether it takes and gives in each cycle, and the cycle in which what it shows was offered.
 
     As long as it gives nothing it shows what was offered last.
     """

@@ -13,7 +13,7 @@ from verif.support.tests import Tally, available
 
 
 def test_a_row_enters_while_another_leaves(simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """With room for two, what leaves leaves no gap: a beat a clock, `passes` for each that came."""
+    """With room for two, what leaves leaves no gap: a beat a cycle, `passes` for each that came."""
     module = row_replay(tmp_path)
     streamed = check_rows(simulator, module, rows_of([4] * 12))
     assert streamed.left[0] - streamed.taken[3] == module.latency

@@ -17,7 +17,7 @@ from verif.support.tests import Tally, available
 
 
 def test_tiles_back_to_back(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
-    """A beat a cycle, each column `latency` clocks after the row in its place."""
+    """A beat a cycle, each column `latency` cycles after the row in its place."""
     module = modules["transposer"]
     streamed = check_rows(simulator, module, numbered_tiles(module, 9))
     assert (np.diff(streamed.taken) == 1).all()

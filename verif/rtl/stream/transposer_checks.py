@@ -1,4 +1,4 @@
-"""What a transposer is held to: rows of tiles, and the model's answers to them."""
+"""Checks of a transposer: rows of tiles, and the model's answers to them."""
 
 from collections.abc import Sequence
 from pathlib import Path

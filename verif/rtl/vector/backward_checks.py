@@ -1,4 +1,4 @@
-"""What backward passes of rows are held to: rows of all kinds, and the models' answers to them."""
+"""Checks of backward passes of rows: rows of all kinds, and the models' answers to them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
@@ -36,7 +36,7 @@ PairedRow = tuple[Floats, Floats]
 NormalisedRow = tuple[Floats, Floats, Floats, Floats]
 """Values, gradients and gains, shape (beats, lanes); mean and reciprocal deviation."""
 RESETS = (3, 20, 21, 22, 24, 25, 28, 31)
-"""Clocks to reset after: about the first results of small units, of one clock and of more."""
+"""Cycles to reset after: about the first results of small units, of one cycle and of more."""
 _NAN = np.uint32(0x7FC00000).view(np.float32)
 
 

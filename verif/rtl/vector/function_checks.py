@@ -1,4 +1,4 @@
-"""What units of functions are held to: arguments of all classes, and the models' answers."""
+"""Checks of units of functions: arguments of all classes, and the models' answers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -129,7 +129,7 @@ def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, 
 
 
 def source_rows(en: NDArray[np.int64], latency: int) -> NDArray[np.int64]:
-    """For each row, the row whose operands come out in it after so many enabled clocks; or -1."""
+    """For each row, the row whose operands come out in it after so many enabled cycles; or -1."""
     if latency == 0:
         return np.arange(len(en))
     accepted = np.flatnonzero(en)
@@ -164,7 +164,7 @@ def check_stream(
     stall : float
         How often source and sink pause.
     resets_after : sequence of int
-        Clocks of runs before, if there are pauses.
+        Cycles of runs before, if there are pauses.
     """
     rng, count = np.random.default_rng(41), len(beats)
     names = unit.config.lanes.names

@@ -1,4 +1,4 @@
-"""What normalisation is held to: rows of all kinds, and the model's answers to them."""
+"""Checks of normalisation: rows of all kinds, and the model's answers to them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,7 +169,7 @@ def _pieces(rows: Sequence[Words], depth: int) -> list[tuple[Words, bool]]:
 
 
 def any_factors(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
-    """Gains or biases: most of them usual ones, and some of all others."""
+    """Gains or biases: most of them ordinary, and some of all others."""
     usual = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
     any_bits = rng.integers(0, 1 << 32, shape, np.uint32)
     special = rng.choice(np.concatenate([SPECIAL, TINY]), shape)

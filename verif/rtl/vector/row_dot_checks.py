@@ -1,4 +1,4 @@
-"""What sums over rows are held to: rows of numbers, and the model's sums."""
+"""Checks of sums over rows: rows of numbers, and the model's sums."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from verif.support.stream_job import Streamed, run_stream
 __all__ = ["RESETS", "check_row_sums", "random_lengths", "small_row_dot"]
 
 RESETS = (*range(9, 22), *range(10, 23))
-"""Clocks to reset after: about the first sum of `small_row_dot`, of one clock and of more."""
+"""Cycles to reset after: about the first sum of `small_row_dot`, of one cycle and of more."""
 
 
 def small_row_dot(folder: Path) -> Module:

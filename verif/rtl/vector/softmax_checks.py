@@ -1,4 +1,4 @@
-"""What softmax in hardware is held to: rows of both orientations, and the model's answers."""
+"""Checks of softmax in hardware: rows of both orientations, and the model's answers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ __all__ = [
 Words = NDArray[np.uint32]
 _ONE, _NAN = 0x3F800000, 0x7FC00000
 RESETS = (1, 14, *range(20, 28), *range(21, 29))
-"""Clocks to reset after: about the first results of `small_softmax`, of one clock and of more."""
+"""Cycles to reset after: about the first results of `small_softmax`, of one cycle and of more."""
 
 
 def small_softmax(folder: Path, along: str, lanes: int = 2, *, target: Target = "asic") -> Module:

@@ -1,4 +1,4 @@
-"""What rows with sums are held to: rows of all lengths, their beats and the models' sums."""
+"""Checks of rows with sums: rows of all lengths, their beats and the models' sums."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

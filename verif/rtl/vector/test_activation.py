@@ -31,8 +31,8 @@ def test_relu(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
 
 
 def test_what_a_configuration_has() -> None:
-    usual = ActivationConfiguration(functions=("relu", "gelu", "silu", "tanh"))
-    assert (usual.module_name, usual.latency, usual.code_bits) == ("activation", 3, 2)
+    default = ActivationConfiguration(functions=("relu", "gelu", "silu", "tanh"))
+    assert (default.module_name, default.latency, default.code_bits) == ("activation", 3, 2)
     assert ActivationConfiguration().module_name == "relu"
     assert ActivationConfiguration().latency == 0
     mixed = ActivationConfiguration(functions="tanh+exp+gelu_derivative", width=4)

@@ -15,7 +15,7 @@ EVERY = "+".join(FUNCTIONS)
 def test_every_function_on_verilator(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Numbers of bfloat16, every exponent next to borders, and random words.
 
-    In the usual run a third of those of bfloat16, else all.
+    In the default run a third of those of bfloat16, else all.
     """
     every, lane = volume(3, 1, 1), FunctionLane(functions=EVERY)
     compared = check_lane(available("verilator"), lane, tmp_path, 2_000, every)

@@ -15,14 +15,14 @@ from verif.support.tests import Tally, available
 
 
 def _addend_latency(module: Module) -> int:
-    """Enabled clocks from a number to its addend."""
+    """Enabled cycles from a number to its addend."""
     names = ("multiply", "add", "multiply_stages", "add_stages", "late_addend", "target")
     p = module.parameters
     return MultiplyAdd(**{name: p[name] for name in names if name in p}).config.addend_latency
 
 
 def test_published_lanes(tmp_path: Path, tally: Tally) -> None:
-    """Numbers of all kinds, addends like a number or its product, and clocks without enable."""
+    """Numbers of all kinds, addends like a number or its product, and cycles without enable."""
     simulator = available("icarus")
     farm = published_farm(tmp_path, "multiply_adds", MultiplyAdd)
     rng = np.random.default_rng(51)
@@ -48,7 +48,7 @@ def test_published_lanes(tmp_path: Path, tally: Tally) -> None:
         expected[key] = result.view(np.uint32)
         given = {"x": x, "factor": factor, "addend": np.roll(addend, _addend_latency(module))}
         for name in given.keys() & module.ports.keys():
-            # In a clock without enable there is something else.
+            # In a cycle without enable there is something else.
             noise = rng.integers(0, 1 << 32, en.size, np.uint32)
             carried = np.where(en, given[name][np.minimum(turns, count - 1)], noise)
             inputs[f"{key}.{name}"] = carried.view(np.uint8).reshape(-1, 4)

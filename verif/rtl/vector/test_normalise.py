@@ -81,7 +81,7 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
     ],
 )
 def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally: Tally) -> None:
-    """A beat a clock, as far as there are results; no `epsilon`."""
+    """A beat a cycle, as far as there are results; no `epsilon`."""
     module = normalise_unit(tmp_path, **parameters)
     chosen = random_rows(module, 8, rows) + edge_rows(module, 9, 10, 8, epsilon=0.0)
     streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)

@@ -67,7 +67,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
 
 @pytest.mark.variant
 def test_without_gain_or_mean(tmp_path: Path, tally: Tally) -> None:
-    """What the entry then lets through as it comes."""
+    """The entry then lets values through as they come."""
     module = small_normalise_backward(tmp_path, centre=False, lanes=1)
     rows = normalised_rows(module, 2, 60)
     stalls = {"stall_in": 0.05, "stall_out": 0.1, "resets_after": range(1, 60, 12)}
@@ -91,7 +91,7 @@ def test_a_beat_a_clock(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("centre", [True, False])
 def test_sixteen_lanes(centre: bool, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """The usual size, and rows as long as they may be."""
+    """The default size, and rows as long as they may be."""
     module = generated(NormaliseBackward(centre=centre, gain=True), tmp_path)
     rows = normalised_rows(module, 4, 12)[: None if simulator == "verilator" else 6]
     streamed = check_normalise_backward(simulator, module, rows, stall_in=0.1, stall_out=0.1)

@@ -13,7 +13,7 @@ from verif.support.tests import Tally
 
 CLOCKS = 4000
 UNKNOWN = 50
-"""Clocks at the start in which factors may not have been there yet."""
+"""Cycles at the start in which factors may not have been there yet."""
 
 
 @pytest.mark.parametrize("centre", [True, False])
@@ -50,7 +50,7 @@ def test_factors(centre: bool, simulator: str, tmp_path: Path, tally: Tally) -> 
     for clock in range(1, CLOCKS):
         if valid[clock]:
             # They are there for as long as they have not left.
-            assert waiting, f"factors of no sums in clock {clock}"
+            assert waiting, f"factors of no sums in cycle {clock}"
             if clock >= UNKNOWN:
                 rows.append(clock)
                 origins.append(waiting[0])
@@ -61,7 +61,7 @@ def test_factors(centre: bool, simulator: str, tmp_path: Path, tally: Tally) -> 
         if valid[clock] and leaves[clock]:
             waiting.pop(0)
         elif clock > 1 and valid[clock - 1] and not leaves[clock - 1] and not rst[clock - 1]:
-            assert valid[clock], f"factors went away in clock {clock}"
+            assert valid[clock], f"factors went away in cycle {clock}"
         if has_sums[clock] and taken[clock]:
             waiting.append(clock)
             # Those that are held, and those that are computed.

@@ -51,7 +51,7 @@ def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> Non
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=lane.latency)
     steps = np.floor(np.abs(values.astype(np.float64)) / UNIT).astype(np.int64)
     placed = np.where(values < 0, ~steps, steps) + (1 << 26)
-    # Without the lower bits of the mean, which are there first; the others follow a clock later.
+    # Without the lower bits of the mean, which are there first; the others follow a cycle later.
     low = placed - means % (1 << EARLY_BITS)
     got = ports["value"].numbers(log["value"])[1:] % (1 << EARLY_BITS)
     expected = low[:-1] % (1 << EARLY_BITS)

@@ -23,7 +23,7 @@ SMALL = {"lanes": 2, "partials": 4}
         ("icarus", {"lanes": 1, "partials": 2, "multiply": False, "add_stages": 0}, 20),
         pytest.param("verilator", {"lanes": 4}, 400, marks=pytest.mark.full),
     ],
-    ids=["products", "smallest", "usual"],
+    ids=["products", "smallest", "default"],
 )
 def test_rows(
     simulator: str, parameters: dict[str, Any], count: int, tmp_path: Path, tally: Tally

@@ -6,7 +6,7 @@ from mxsafe.rtl.vector.segments import shared_pairs
 
 
 def _items(item: int, count: int, pairs: list[tuple[int, int]]) -> list[int]:
-    """What an item is a sum of."""
+    """Return the items whose sum an item is."""
     if item < count:
         return [item]
     return [each for part in pairs[item - count] for each in _items(part, count, pairs)]

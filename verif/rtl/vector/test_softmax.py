@@ -47,7 +47,7 @@ def test_many_rows(along: str, tmp_path: Path, tally: Tally, volume: Volume) -> 
     ("along", "target"), [*((along, "asic") for along in ALONG), ("beats", "fpga")]
 )
 def test_rows_back_to_back(along: str, target: Target, tmp_path: Path, tally: Tally) -> None:
-    """The clocks that rows take: those of their two passes, and the pauses between."""
+    """The cycles that rows take: those of their two passes, and the pauses between."""
     module = small_softmax(tmp_path, along, target=target)
     lanes, depth = module.parameters["lanes"], module.parameters["depth"]
     rng = np.random.default_rng(4)
@@ -115,7 +115,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("along", ALONG)
 def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """The usual size, and rows as long as they may be."""
+    """The default size, and rows as long as they may be."""
     module = generated(Softmax(along=along), tmp_path)
     many = simulator == "verilator"
     jobs = random_rows(module, 6, 40 if many else 3, beats=40 if many else 3)

@@ -97,7 +97,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("along", ALONG)
 def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """The usual size, and rows as long as they may be."""
+    """The default size, and rows as long as they may be."""
     module = generated(SoftmaxBackward(along=along), tmp_path)
     rows = paired_rows(module, 4, 12)[: None if simulator == "verilator" else 6]
     streamed = check_softmax_backward(simulator, module, rows, stall_in=0.1, stall_out=0.1)

@@ -6,9 +6,9 @@ from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 
 
 def test_pauses() -> None:
-    """Each of several rows takes a clock more before a pass, and all of them one more.
+    """Each of several rows takes a cycle more before a pass, and all of them one more.
 
-    Sums of lanes take two clocks more than one value a row.
+    Sums of lanes take two cycles more than one value a row.
     """
     (setup, finish), (setups, finishes) = (
         SoftmaxCore(along=along).config.pauses for along in ("lanes", "beats")

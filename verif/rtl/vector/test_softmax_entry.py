@@ -1,4 +1,4 @@
-"""What happens to values before softmax's memory: keys, masks and maxima."""
+"""Values before softmax's memory: keys, masks and maxima."""
 
 from pathlib import Path
 

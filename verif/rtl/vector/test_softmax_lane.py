@@ -1,4 +1,4 @@
-"""A lane of softmax on its own: powers of differences, and the clocks they take."""
+"""A lane of softmax on its own: powers of differences, and the cycles they take."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ def test_logarithms(target: Target, tmp_path: Path, tally: Tally) -> None:
     sizes = np.concatenate([rng.uniform(0, unit - 1, 500), rng.uniform(unit - 1, unit + 12, 3000)])
     totals = np.concatenate([powers, powers[1:] - 1, (2.0**sizes).astype(np.int64)])
     en = np.append(rng.random(5 * len(totals) // 4) < 0.9, np.ones(latency, np.bool_))
-    # The number of the total that is taken in each clock, or that waits for the enable.
+    # The number of the total that is taken in each cycle, or that waits for the enable.
     number = np.cumsum(en) - en
     known = (number >= latency) & (number < len(totals) + latency)
     assert number[-1] >= len(totals)

@@ -89,6 +89,6 @@ def test_configurations_that_cannot_work(parameters: dict[str, Any], message: st
 
 def test_short_rows_are_counted_in() -> None:
     """With more partial sums than beats a row takes longer, and fewer gates are needed without."""
-    usual, more = SummedRows().config, SummedRows(partials=8).config
-    assert usual.latency < more.latency
+    default, more = SummedRows().config, SummedRows(partials=8).config
+    assert default.latency < more.latency
     assert SummedRows(along="beats").config.products.lanes == 1

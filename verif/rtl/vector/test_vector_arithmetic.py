@@ -76,7 +76,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
 
 
 def test_a_beat_a_clock(tmp_path: Path) -> None:
-    """Each result comes `latency` clocks after its beat, and operands are taken with the beats."""
+    """Each result comes `latency` cycles after its beat, and operands are taken with the beats."""
     unit = VectorArithmetic(lanes=2, operations="add", holds=True)
     module = generated(unit, tmp_path)
     beats = random_vectors(module, 3, 50)

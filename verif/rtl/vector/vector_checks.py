@@ -1,4 +1,4 @@
-"""What vector arithmetic is held to: beats of numbers, and the model's answers to them."""
+"""Checks of vector arithmetic: beats of numbers, and the model's answers to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

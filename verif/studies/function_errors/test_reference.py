@@ -1,4 +1,4 @@
-"""What errors are measured against is itself measured against mpmath."""
+"""The reference of the errors is itself checked against mpmath."""
 
 import mpmath
 import numpy as np

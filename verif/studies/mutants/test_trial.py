@@ -50,7 +50,7 @@ def _recorded(
 def test_inputs_are_recorded(
     simulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every rising edge of the clock, those of the two clocks of reset first."""
+    """In every rising edge of the clock, those of the two cycles of reset first."""
     module, design, stimulus = _recorded(tmp_path, monkeypatch, simulator, 60)
     (run,) = design.runs
     assert (design.top, run.in_lockstep, run.watched) == (module.name, True, ())
@@ -167,7 +167,7 @@ _ORDERS = {
 def test_order_of_a_trial(
     case: str, tmp_path: Path, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nothing kills in two designs: cheap steps first."""
+    """Mutants that nothing kills in two designs: cheap steps come first."""
     known, expected = _ORDERS[case]
     options: dict[str, Any] = dict(known)
     size, waits = options.pop("size", 1), options.pop("waits", False)
@@ -303,7 +303,7 @@ def test_a_design_that_differs_from_itself_is_refused(
     text = text.replace(ready, opened + ready).replace(beats, f"opened ^ {beats}")
     program = build([Mutants(module.name, (), text)], design, tmp_path / "any")
     with pytest.raises(
-        AssertionError, match=rf"^{design.top} differs from itself in clock \d+ of "
+        AssertionError, match=rf"^{design.top} differs from itself in cycle \d+ of "
     ):
         replay(program, module.name, [1], design, tmp_path / "rows", most_rows=1000, seconds=60.0)
 

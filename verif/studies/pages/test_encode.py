@@ -16,11 +16,11 @@ def test_numbers_are_written_as_they_are() -> None:
 
 
 def test_the_machine_has_not_become_slower_or_faster() -> None:
-    """What the compiler foretells of the first sentence is what stands in its row."""
+    """The compiler's prediction of the first sentence is the one in its row."""
     first = NUMBERS["sentences"][0]
     shape = EncoderShape(tokens=first["tokens"], features=384, heads=12, hidden=1536, blocks=6)
-    foretold = predict(Encoder(shape, MachineConfiguration()).emitter)
-    assert foretold.cycles == first["predicted_cycles"], "run `make encode`"
+    predicted = predict(Encoder(shape, MachineConfiguration()).emitter)
+    assert predicted.cycles == first["predicted_cycles"], "run `make encode`"
 
 
 def test_claims() -> None:

@@ -29,15 +29,15 @@ def test_pictures(results: Results) -> None:
 
 
 def test_orders(results: Results) -> None:
-    usual = ("mxfp8_e2m5", "mxsf", "mxint8", "mxfp8_e4m3")
+    default = ("mxfp8_e2m5", "mxsf", "mxint8", "mxfp8_e4m3")
     other = ("mxfp8_e2m5", "mxint8", "mxsf", "mxfp8_e4m3")
     paper = {title: order(column) for title, column in paper_columns().items()}
     assert paper.pop("ResNet-18 activations") == other
-    assert set(paper.values()) == {usual}
+    assert set(paper.values()) == {default}
     assert len(paper) == 5
     columns = columns_of(results.tensors)
-    assert order(columns["MiniLM activations, 1x64"]) == usual
-    assert order(columns["MiniLM activations, 8x8"]) == usual
+    assert order(columns["MiniLM activations, 1x64"]) == default
+    assert order(columns["MiniLM activations, 8x8"]) == default
     assert order(columns["MiniLM weights, 1x64"]) == other
     assert order(columns["MiniLM weights, 8x8"]) == other
 
@@ -65,11 +65,11 @@ def test_claims_on_four_bits(results: Results) -> None:
     bits = [formats.bits_of(*which) for which in formats.FOUR_BITS]
     assert bits == [4.25, 4.5, 4.5]
     assert set(results.four_bits) == set(results.tensors)
-    for usual, short, scaled in results.four_bits.values():
-        assert [(e.format, e.block) for e in (usual, short, scaled)] == list(formats.FOUR_BITS)
-        assert short.underflow_ratio < usual.underflow_ratio
-        assert abs(short.relative_error / usual.relative_error - 1) < 0.05
-        assert scaled.relative_error < 0.85 * min(short.relative_error, usual.relative_error)
+    for default, short, scaled in results.four_bits.values():
+        assert [(e.format, e.block) for e in (default, short, scaled)] == list(formats.FOUR_BITS)
+        assert short.underflow_ratio < default.underflow_ratio
+        assert abs(short.relative_error / default.relative_error - 1) < 0.05
+        assert scaled.relative_error < 0.85 * min(short.relative_error, default.relative_error)
 
 
 def test_claims_on_what_decides_between_mxint8_and_mxsf(results: Results) -> None:
@@ -102,6 +102,6 @@ def test_claims_on_gradients_hold_for_every_width_and_seed(results: Results) -> 
     assert mxsf_lost[-1] > 100 * mxsf_lost[0]
 
 
-def test_the_usual_width_is_the_named_distribution() -> None:
+def test_the_default_width_is_the_named_distribution() -> None:
     given = draw_tensor("gradient", (64, 1024), seed=1)
     np.testing.assert_allclose(formats.gradient(3, 1), given, rtol=1e-5)

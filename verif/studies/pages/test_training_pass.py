@@ -49,7 +49,7 @@ def test_what_was_simulated(arithmetic: Arithmetic, tally: Tally) -> None:
 
 
 def test_claims_on_bytes() -> None:
-    """What is counted as written is what is stored, and what a gradient needs is kept."""
+    """The bytes counted as written are those stored, and the operands of a gradient are kept."""
     x, w, dy = (store(mx.quantize(values, block=(8, 8))) for values in training_layer("fp12"))
     tiles = layer_traffic()["8x8"]
     assert x.tiles.shape[1] == w.tiles.shape[1] == dy.tiles.shape[1] == 65

@@ -1,1 +1,1 @@
-"""What bad input is, whom it is given to, and how it may be answered."""
+"""Bad input: its kinds, its receivers, and the answers that are allowed."""

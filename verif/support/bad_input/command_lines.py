@@ -36,7 +36,7 @@ WORDS = (
     *("x.npy", "q.npz", "odd.npy", "odd.npz", "odd.safetensors", "new.npy", "new.npz", "empty"),
     *("cut.npy", "cut.npz", "text.json", "link", "locked"),
 )
-"""What is put in the place of a right word: numbers, names and files of all kinds."""
+"""Replacements of a valid word: numbers, names and files of all kinds."""
 _RIGHT = {
     "IN.npy": "x.npy",
     "X.npy": "x.npy",
@@ -74,7 +74,7 @@ def commands() -> Mapping[str, Command]:
 
 @cache
 def arguments(command: str) -> Sequence[argparse.Action]:
-    """What a command takes that has a word."""
+    """Return the arguments of a command that take a word."""
     parser = argparse.ArgumentParser(add_help=False)
     commands()[command].add_arguments(parser)
     return [action for action in parser._actions if action.nargs != 0]
@@ -156,7 +156,7 @@ def unharmed(folder: Path) -> Iterator[Callable[[], list[str]]]:
 
 
 def put(words: Sequence[str], changed: Callable[[], list[str]]) -> Answer:
-    """What a command line gives in the folder of `unharmed`.
+    """Run a command line in the folder of `unharmed` and return its answer.
 
     A fault is anything but a result, and one line that says what is wrong, with nothing written.
     """

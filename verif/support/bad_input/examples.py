@@ -29,7 +29,7 @@ from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import REGISTERS, Register, constant_registers
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
 from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.model.layer import OperandBeats, operand_beats
@@ -100,8 +100,8 @@ def _operand_layout() -> OperandLayout:
     return OperandLayout(configuration=SMALL_MACHINE, rows=8, columns=64)
 
 
-def _number_layout() -> NumberLayout:
-    return NumberLayout(configuration=SMALL_MACHINE, rows=8, columns=32)
+def _float32_layout() -> Float32Layout:
+    return Float32Layout(configuration=SMALL_MACHINE, rows=8, columns=32)
 
 
 def _memory() -> Any:
@@ -130,7 +130,7 @@ _BY_TYPE: Mapping[Any, Make] = {
     Program: lambda: Program(_instruction().encoded(), SMALL_MACHINE),
     Register: _register,
     OperandLayout: _operand_layout,
-    NumberLayout: _number_layout,
+    Float32Layout: _float32_layout,
     Machine: lambda: Machine(SMALL_MACHINE),
     Schedule: lambda: Schedule(_rows(), _rows().T, rows=8, columns=8),
     Profile: lambda: next(iter(PROFILES.values())),
@@ -266,8 +266,8 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "address": lambda: 0,
         "words": lambda: 1,
     },
-    "machine.layout.NumberLayout.unpacked": {
-        "data": lambda: _number_layout().packed(_numbers(8, 32))
+    "machine.layout.Float32Layout.unpacked": {
+        "data": lambda: _float32_layout().packed(_numbers(8, 32))
     },
     "machine.layout.OperandLayout": {
         "q": _rows,

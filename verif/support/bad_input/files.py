@@ -24,7 +24,7 @@ __all__ = ["READERS", "Reader", "damaged", "read"]
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a kind of file.
+    """Reader of a kind of file.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def damaged(content: bytes, random: np.random.Generator, count: int) -> Iterator
 
 
 def read(reader: Reader, folder: Path, content: bytes) -> Answer:
-    """What a reader answers to a file: a result, or a ValueError, OSError or a line for users."""
+    """Return a reader's answer: a result, or a ValueError, OSError or a line for users."""
     path = folder / reader.file
     path.write_bytes(content)
     try:

@@ -48,7 +48,7 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.rtl.vector.softmax_stages.SoftmaxPartConfiguration": "is a base of three units",
     "mxsafe.host.verilator": "drives other people's tools and reads what they write",
 }
-"""What is left out, and why. Of `mxsafe.rtl` functions are: they take signals."""
+"""Omissions and their reasons. Of `mxsafe.rtl` functions are left out: they take signals."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Target:
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
-        """What the parameters must be, as far as that can be found out."""
+        """Return the annotations of the parameters, as far as they can be found out."""
         function = self.call.__init__ if isinstance(self.call, type) else self.call  # type: ignore[misc]
         try:
             return get_type_hints(function)

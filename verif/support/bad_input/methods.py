@@ -86,10 +86,11 @@ def _with_fields(kind: type, name: str) -> Callable[..., Any]:
     return _with_parameters(call, dict.fromkeys(sorted(names)))
 
 
-def _with_parameters(call: Callable[..., Any], usual: Mapping[str, Any]) -> Callable[..., Any]:
+def _with_parameters(call: Callable[..., Any], default: Mapping[str, Any]) -> Callable[..., Any]:
     """A function of keywords with names of its parameters, and what they usually are."""
     parameters = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in usual.items()
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default)
+        for name, default in default.items()
     ]
     call.__signature__ = Signature(parameters)
     return call

@@ -26,12 +26,12 @@ _SECONDS = 10
 _BYTES = 3 << 30
 _DOCUMENTED = (ImportError, OSError)
 _OWNER = r"(?:(?:\w+ )?\w+: )?"
-"""What a specification or a line of text says first: ``MXFormat mxsf: block must be ...``."""
+"""Subject of an error about a specification or a line: ``MXFormat mxsf: block must be ...``."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call.
+    """Outcome of a call.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def _used() -> int:
 
 
 def answer(target: Target, bad: Mapping[str, Any]) -> Answer:
-    """What a call with some bad arguments gives; good ones stand for the others."""
+    """Return the outcome of a call with some bad arguments; good ones stand for the others."""
     arguments = {**good_arguments(target), **bad}
     try:
         with bounded(), warnings.catch_warnings():
@@ -105,7 +105,7 @@ def _use(made: Configuration) -> None:
 
 @cache
 def _units() -> Mapping[type[Configuration], type[Unit[Any]]]:
-    """What is made of each configuration."""
+    """Return the unit of each configuration."""
     found: dict[type[Configuration], type[Unit[Any]]] = {}
     waiting: list[type[Unit[Any]]] = [Unit]
     while waiting:
@@ -130,4 +130,4 @@ _INSIDE = {
     "mxsafe.machine.assembler.assemble_text": ("kind",),
     "mxsafe.machine.program.Program": ("program",),
 }
-"""What slabs, a descriptor, a text or the bytes of a program are or have inside."""
+"""Types of slabs, a descriptor, a text or the bytes of a program, or of their parts."""

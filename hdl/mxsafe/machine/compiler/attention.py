@@ -157,7 +157,7 @@ class Attention:
             for first in range(start, start + heads.count, together)
         ]
         self._rotation = _Rotation(emitter, heads)
-        room = emitter.vector.free
+        room = emitter.vector.largest_gap
         self._beats = room * 3 // 10
         self._score_beats, self._context_beats = room * 2 // 5, room // 5
         uses = self._uses()
@@ -170,7 +170,7 @@ class Attention:
         self._weights: dict[_Turn, Placed] = {}
         # So many heads have their values, and so many blocks of turns their context.
         self._valued = self._done = 0
-        if heads.stored is not None and x.strips * x.stride <= emitter.rooms["w"].free:
+        if heads.stored is not None and x.strips * x.stride <= emitter.allocators["w"].largest_gap:
             # Where there is little room, nothing small comes between tokens and context.
             out()
         self._first, self._rest = self._projected(self._turns[0], ahead=len(parts) == 1)
@@ -197,7 +197,7 @@ class Attention:
         if crowded:
             run(unit for key in range(self.heads.shared) for unit in self._value(key))
             self._valued = self.heads.count
-            e.give_back(self._copy())
+            e.free(self._copy())
         run(self._rest)
         # Others come with the third turn and those after it.
         parts = dict(enumerate(groups(len(others), -(-len(others) // max(count - 2, 1))), start=2))
@@ -212,7 +212,7 @@ class Attention:
         self._rotation.end()
         self._keys.end()
         if not crowded:
-            e.give_back(self._copy())
+            e.free(self._copy())
 
     @property
     def _crowded(self) -> bool:
@@ -222,10 +222,10 @@ class Attention:
         layouts = [heads.query.weights.layout, *(e.layout(*size) for size in sizes)]
         needed = self._strips * layouts[0].beats
         needed += sum(layout.strips * layout.beats for layout in layouts[1:])
-        return copy.strips * copy.stride + needed > e.rooms["a"].size
+        return copy.strips * copy.stride + needed > e.allocators["a"].size
 
     def _beside(self, number: int, copies: list[Unit]) -> list[Unit]:
-        """What the array does between scores of a turn, which leaves softmax the time it needs."""
+        """Return the array's work between the scores of a turn, which leaves softmax its time."""
         turns, blocks = self._turns, self._blocks
         last = number + 1 == len(turns)
         work: list[Unit] = []
@@ -256,7 +256,7 @@ class Attention:
         e, heads = self.emitter, self.heads
         # Strip by strip only if the weights of queries and keys fit in beside each other.
         needed = 2 * self._strips * heads.query.weights.layout.beats
-        ahead = ahead and needed <= e.rooms["a"].free
+        ahead = ahead and needed <= e.allocators["a"].largest_gap
         like = Operand("queries", e.layout(heads.tokens, heads.features))
         query = self._queries[turn] = e.place("w", like, len(turn.strips), keep=True)
 
@@ -314,20 +314,20 @@ class Attention:
 
     def _value_strips(self, strips: range) -> None:
         e, value, tokens = self.emitter, self.heads.value, self.heads.tokens
-        if len(strips) * value.weights.layout.beats > e.rooms["w"].free:
+        if len(strips) * value.weights.layout.beats > e.allocators["w"].largest_gap:
             for strip in strips[1:]:
                 self._value_strips(range(strip, strip + 1))
             strips = strips[:1]
         placed = e.load(value.weights, strips, "w")
         rows = e.rows(tokens, len(strips), "values")
         e.multiply(self._copy(), placed, rows.start, stride_a=e.configuration.rows, stride_w=tokens)
-        e.give_back(placed)
+        e.free(placed)
         work = Pass()
         if value.bias is not None:
             bias = Rows(value.bias.start + strips.start, 1, len(strips), 1)
             work = Pass(arithmetic="add", y=bias, y_mode="constant")
         self._keys.take_values(rows, work, strips)
-        e.vector.give_back(rows.start)
+        e.vector.free(rows.start)
 
     def _score_parts(self, turn: _Turn) -> list[range]:
         """Strips of queries, those of a turn counted from 0, whose scores are made together."""
@@ -357,9 +357,9 @@ class Attention:
             causal=before if heads.causal else None,
         )
         e.compute(rows, work, out=self._weights[turn].some(part))
-        e.vector.give_back(rows.start)
+        e.vector.free(rows.start)
         if part.stop == len(turn.strips):
-            e.give_back(self._queries.pop(turn))
+            e.free(self._queries.pop(turn))
 
     def _context_parts(self, block: range) -> list[range]:
         """Strips of queries whose context is made together."""
@@ -381,12 +381,12 @@ class Attention:
                 to = own.some(range(some.start - part.start, some.stop - part.start))
                 multiply(e, self._keys.values(turn), weights, to)
             if part.stop == len(turn.strips):
-                e.give_back(self._weights.pop(turn))
+                e.free(self._weights.pop(turn))
         first = turns[0]
         strips = range(first.strips.start + part.start, first.strips.start + part.stop)
         done = first.head * width // e.configuration.lanes
         e.compute(rows, Pass(), out=self._out().some(strips).from_beat(done))
-        e.vector.give_back(rows.start)
+        e.vector.free(rows.start)
 
     def _runs(self, turn: _Turn, part: range) -> list[tuple[int, range]]:
         """Strips of queries that see as many tokens, and how many."""
@@ -427,10 +427,10 @@ class _MadeKeys:
 
     def end(self) -> None:
         """Values are no longer needed."""
-        self._e.give_back(self.begin())
+        self._e.free(self.begin())
 
     def place(self, key: int) -> None:
-        """Room for keys of a head."""
+        """Allocate keys of a head."""
         like = Operand("keys", self._e.layout(self._heads.tokens, self._heads.features))
         strips = range(like.layout.strips)
         placed = self._placed[key] = self._e.place("a", like, len(strips), keep=True)
@@ -478,13 +478,13 @@ class _StoredKeys:
         self._panels: dict[tuple[str, int, int], Panel] = {}
 
     def begin(self) -> None:
-        """Values need no room."""
+        """Values need no allocation."""
 
     def end(self) -> None:
         """Nor is any left."""
 
     def place(self, key: int) -> None:
-        """Keys need no room."""
+        """Keys need no allocation."""
 
     def take(self, key: int, rows: Rows, work: Pass, strips: range, done: int) -> None:
         """Some strips of whole keys, by a last pass over them."""
@@ -502,7 +502,7 @@ class _StoredKeys:
             own = replace(work, y=y)
             self._e.compute(rows.some(part), own, out=out.some(part), lanes=lanes)
         self._e.store(out, operand, strips)
-        self._e.give_back(out)
+        self._e.free(out)
 
     def keys(self, turn: _Turn) -> AbstractContextManager[list[Placed]]:
         """For a product."""
@@ -526,7 +526,7 @@ class _StoredKeys:
 
 
 class _Rotation:
-    """What rotates queries and keys: ``x * cosines + (halves of x exchanged) * sines``.
+    """Rotation of queries and keys: ``x * cosines + (halves of x exchanged) * sines``.
 
     Features are beats, so to exchange halves is to read them from elsewhere.
 
@@ -540,7 +540,7 @@ class _Rotation:
         self._e, self._tables = e, heads.tables
         self._kept: list[Rows] = []
         strips = -(-heads.tokens // e.configuration.rows)
-        if heads.tables and 3 * 2 * heads.features * strips <= e.vector.free:
+        if heads.tables and 3 * 2 * heads.features * strips <= e.vector.largest_gap:
             for table in heads.tables:
                 rows = e.rows(heads.features, strips, table.name, keep=True)
                 e.load_rows(table, range(strips), rows)
@@ -556,7 +556,7 @@ class _Rotation:
     def end(self) -> None:
         """Tables are no longer needed."""
         for rows in self._kept:
-            self._e.vector.give_back(rows.start)
+            self._e.vector.free(rows.start)
 
     @contextmanager
     def last(self, rows: Rows, work: Pass, strips: range) -> Iterator[Pass]:
@@ -575,7 +575,7 @@ class _Rotation:
         e.compute(rows, Pass(arithmetic="multiply", y=cosines), d=rows)
         yield Pass(arithmetic="add", y=turned)
         for used in [turned] if self._kept else [turned, *tables]:
-            e.vector.give_back(used.start)
+            e.vector.free(used.start)
 
     def _loaded(self, rows: Rows, strips: range) -> tuple[Rows, Rows]:
         """Cosines and sines of some strips."""

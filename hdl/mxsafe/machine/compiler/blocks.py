@@ -106,7 +106,7 @@ class Blocks:
         needed = len(parts[0]) * e.layout(s.tokens, s.width).beats
         if heads.stored is not None:
             needed += x.strips * x.stride
-        overlaps = needed <= e.rooms["w"].free
+        overlaps = needed <= e.allocators["w"].largest_gap
         if not overlaps:
             self._end(ending, [])
         attention = Attention(e, heads, x, copy, context, parts)
@@ -117,7 +117,7 @@ class Blocks:
         copies = self._copied(x.strips, copy) if made is None else []
         whole = range(x.strips)
         attention.emit(copies, self.sums.biased(whole, numbers.biases.get("output")))
-        e.give_back(x)
+        e.free(x)
         to = _Tokens(self._tokens())
         layer = _Added(block.operands["output"], numbers.norm, to, self._spare(_PERCEPTRON))
         first, rest = self._added(layer, context(), whole)
@@ -140,7 +140,7 @@ class Blocks:
                 # What comes in is needed for long: what goes out has its place beside it.
                 if not last:
                     out()
-                parts = groups(x.strips, e.rooms["w"].free // self._hidden_beats)
+                parts = groups(x.strips, e.allocators["w"].largest_gap // self._hidden_beats)
         layer = None
         for part in parts:
             hidden, first, units = self._hidden(block, numbers.biases, x.some(part), ahead=overlaps)
@@ -148,7 +148,7 @@ class Blocks:
                 self._end(ending, first)
             run(merged(units, self.sums.biased(part, numbers.biases.get("down"))))
             if part.stop == x.strips:
-                e.give_back(x)
+                e.free(x)
             if layer is None:
                 to = None if last else _Tokens(out(), None if s.norm_last else self._copy())
                 spare = self._spare(_ATTENTION)
@@ -162,7 +162,7 @@ class Blocks:
     def _hidden(
         self, block: BlockTensors, biases: Mapping[str, Rows], x: Placed, *, ahead: bool
     ) -> tuple[Callable[[], Placed], list[Unit], list[Unit]]:
-        """What goes into the perceptron's last layer, as operand w, and the units that make it."""
+        """Return the input of the perceptron's last layer, as operand w, and the units for it."""
         e, s = self.emitter, self.shape
         like = Operand("hidden", e.layout(s.tokens, s.hidden))
         hidden = cache(partial(e.place, "w", like, x.strips, keep=True))
@@ -189,7 +189,7 @@ class Blocks:
             range(s.hidden),
             x,
             finish,
-            beats=e.vector.free * 3 // 8,
+            beats=e.vector.largest_gap * 3 // 8,
             ahead=self._ahead if ahead else 0,
             together=self._together,
         )
@@ -222,7 +222,7 @@ class Blocks:
             own = range(part.start + some.start, part.start + some.stop)
             self._normalise(sums.some(some), own, layer.norm, layer.to)
 
-        beats = e.vector.free * 3 // 8
+        beats = e.vector.largest_gap * 3 // 8
         return accumulated(e, layer.weights, x, sums, finish, beats=beats, spare=layer.spare)
 
     def _spare(self, names: Sequence[str]) -> int:
@@ -242,7 +242,7 @@ class Blocks:
         panel = (1 + s.gated) * block // e.configuration.rows * self._like.layout.beats
         # Several such panels, and results of several pairs of strips, have room.
         results = 2 * (1 + s.gated) * block
-        most = min(e.rooms["a"].size // (5 * panel), e.vector.size // (8 * results))
+        most = min(e.allocators["a"].size // (5 * panel), e.vector.size // (8 * results))
         return block * max(1, most)
 
     @property
@@ -250,7 +250,7 @@ class Blocks:
         """How many of these begin strip by strip: all of the layer before has room beside them."""
         e, s, rows = self.emitter, self.shape, self.emitter.configuration.rows
         strip = self._like.layout.beats
-        room = e.rooms["a"].size - -(-s.features // rows) * strip
+        room = e.allocators["a"].size - -(-s.features // rows) * strip
         return max(1, room // ((1 + s.gated) * self._together // rows * strip))
 
     def _normalise(
@@ -269,7 +269,9 @@ class Blocks:
         else:
             # The sums stay as they are.
             numbers = to.copy is not None or not e.configuration.affine
-            for part in groups(rows.count, e.vector.free // rows.beats if numbers else rows.count):
+            for part in groups(
+                rows.count, e.vector.largest_gap // rows.beats if numbers else rows.count
+            ):
                 own, out = (
                     rows.some(part),
                     range(strips.start + part.start, strips.start + part.stop),
@@ -279,13 +281,13 @@ class Blocks:
                 if to.copy is not None and between is not None:
                     e.compute(between, Pass(), out=to.copy.some(out))
                 if between is not None:
-                    e.vector.give_back(between.start)
+                    e.vector.free(between.start)
         self.sums.left(strips, rows, needed=needed and to is not None)
 
     def _end(self, ending: "_Ending", units: list[Unit]) -> None:
         """The end of a layer together with the beginning of the next one."""
         run(behind(ending.units, units, ending.lag))
-        ending.numbers.give_back(self.emitter)
+        ending.numbers.free(self.emitter)
 
     def _run(self, units: list[Unit], part: int | None) -> "_Numbers | None":
         """Emit units, and load numbers in the midst of them, where they keep nobody waiting."""
@@ -315,11 +317,11 @@ class Blocks:
         return Operand("tokens", self.emitter.layout(self.shape.tokens, self.shape.features))
 
     def _tokens(self) -> Placed:
-        """Room for tokens as operand w."""
+        """Allocate tokens as operand w."""
         return self.emitter.place("w", self._like, self._like.layout.strips, keep=True)
 
     def _copy(self) -> Placed:
-        """Room for tokens as operand a."""
+        """Allocate tokens as operand a."""
         like = self._like
         strips = like.layout.strips
         placed = self.emitter.place("a", like, strips, keep=True)
@@ -347,17 +349,17 @@ class Blocks:
             for count, layout in ((count, e.layout(c.rows, k)) for count, k in sizes)
         )
         value = heads.features // c.rows * like.layout.beats
-        room = e.rooms["w"].size - 2 * strips * like.layout.beats - value
+        room = e.allocators["w"].size - 2 * strips * like.layout.beats - value
         return groups(strips, room // needed)
 
     def _hidden_fits(self, x: Placed, ending: "_Ending | None" = None) -> bool:
         """Whether all of the perceptron has room, perhaps already while a layer ends."""
-        room, beats = self.emitter.rooms["w"], x.strips * self._hidden_beats
+        room, beats = self.emitter.allocators["w"], x.strips * self._hidden_beats
         if ending is None or ending.before is None:
-            return beats <= room.free
+            return beats <= room.largest_gap
         # It begins when these strips have been given back.
         done = pairs(ending.before)[: ending.lag + 1][-1].stop
-        return beats <= room.free_without(ending.before.codes, done * ending.before.stride)
+        return beats <= room.largest_gap_without(ending.before.codes, done * ending.before.stride)
 
     @property
     def _hidden_beats(self) -> int:
@@ -413,10 +415,10 @@ class _Numbers:
     biases: dict[str, Rows]
     norm: Norm
 
-    def give_back(self, e: Emitter) -> None:
+    def free(self, e: Emitter) -> None:
         """They are no longer needed."""
         for rows in (*self.biases.values(), self.norm.numbers):
-            e.vector.give_back(rows.start)
+            e.vector.free(rows.start)
 
 
 @dataclass(frozen=True)
@@ -434,7 +436,7 @@ class _Ending:
     following : _Numbers or None
         What the next part needs.
     before : Placed or None
-        What they read, and give back strip by strip.
+        What they read, and free strip by strip.
     lag : int
         So many units the next part begins later, to have its first strips without waiting.
     """
@@ -448,7 +450,7 @@ class _Ending:
 
     @property
     def begun(self) -> tuple[_Tokens, _Numbers]:
-        """What the next part begins with."""
+        """Return the input of the next part."""
         assert self.to is not None
         assert self.following is not None
         return self.to, self.following

@@ -8,11 +8,11 @@ import numpy as np
 
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiler.ordering import Access, Ordering
-from mxsafe.machine.compiler.places import CompileError, Memory, Room
+from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, QUEUES
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.tokens import Header, deadlock_of
 
 __all__ = ["Emitter", "Pass", "Step"]
@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """What a pass of the vector unit does to rows, beside where they come from and go to.
+    """Operations of a vector unit's pass over rows, beside sources and destinations.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Emitter:
     steps : list of Step
     ordering : Ordering
     memory : Memory
-    a, w, out, a_scales, w_scales, out_scales, vector : Room
+    a, w, out, a_scales, w_scales, out_scales, vector : Allocator
         Buffers: of operand beats, of scale entries, of vector beats.
     """
 
@@ -95,15 +95,16 @@ class Emitter:
     def __post_init__(self) -> None:
         c = self.configuration
         self.memory = Memory(c.word_bytes)
-        self.rooms = {
-            side: Room(f"buffer {side}", getattr(c, f"{side}_beats")) for side in ("a", "w", "out")
-        }
-        # LOAD and STORE move whole words, which hold two entries.
-        self.scale_rooms = {
-            side: Room(f"scales of buffer {side}", getattr(c, f"{side}_entries"), multiple=2)
+        self.allocators = {
+            side: Allocator(f"buffer {side}", getattr(c, f"{side}_beats"))
             for side in ("a", "w", "out")
         }
-        self.vector = Room("the vector buffer", c.vector_beats)
+        # LOAD and STORE move whole words, which hold two entries.
+        self.scale_allocators = {
+            side: Allocator(f"scales of buffer {side}", getattr(c, f"{side}_entries"), multiple=2)
+            for side in ("a", "w", "out")
+        }
+        self.vector = Allocator("the vector buffer", c.vector_beats)
 
     def program(self) -> list[Instruction]:
         """The program: descriptors with their tokens.
@@ -156,38 +157,40 @@ class Emitter:
         return OperandLayout(configuration=self.configuration, rows=rows, columns=columns)
 
     def operand(self, name: str, layout: OperandLayout) -> Operand:
-        """Room in memory for an operand."""
+        """Allocate an operand in memory."""
         made = Operand(name, layout)
-        codes = self.memory.take(layout.strips * made.code_words)
-        return replace(made, codes=codes, scales=self.memory.take(layout.strips * made.scale_words))
+        codes = self.memory.alloc(layout.strips * made.code_words)
+        return replace(
+            made, codes=codes, scales=self.memory.alloc(layout.strips * made.scale_words)
+        )
 
-    def vectors(self, name: str, layout: NumberLayout) -> Vectors:
-        """Room in memory for numbers, a matrix of them."""
+    def vectors(self, name: str, layout: Float32Layout) -> Vectors:
+        """Allocate a float32 tensor in memory."""
         return self._in_memory(Vectors(name, layout))
 
     def numbers(self, name: str, count: int) -> Numbers:
-        """Room in memory for a number for each feature."""
+        """Allocate a float32 vector in memory, a number for each feature."""
         return self._in_memory(Numbers.of(name, count, self.configuration))
 
     def _in_memory(self, made: V) -> V:
         words = made.layout.strips * made.strip_words
-        return replace(made, address=self.memory.take(words))
+        return replace(made, address=self.memory.alloc(words))
 
     # Buffers.
 
     def place(
         self, side: Literal["a", "w", "out"], like: Operand, strips: int, *, keep: bool = False
     ) -> Placed:
-        """Room in a buffer for so many strips of an operand, perhaps for long."""
+        """Allocate so many strips of an operand in a buffer, perhaps for long."""
         entries, beats = 2 * like.scale_words, like.layout.beats
         purpose = f"{strips} strips of {like.name}"
-        codes = self.rooms[side].take(strips * beats, purpose, keep=keep)
+        codes = self.allocators[side].alloc(strips * beats, purpose, keep=keep)
         try:
-            scales = self.scale_rooms[side].take(
+            scales = self.scale_allocators[side].alloc(
                 strips * entries, f"scales of {purpose}", keep=keep
             )
         except CompileError:
-            self.rooms[side].give_back(codes)
+            self.allocators[side].free(codes)
             raise
         return Placed(
             side=side,
@@ -203,20 +206,20 @@ class Emitter:
             rows=self.configuration.rows,
         )
 
-    def give_back(self, placed: Placed) -> None:
+    def free(self, placed: Placed) -> None:
         """The strips are no longer needed."""
-        self.rooms[placed.side].give_back(placed.codes)
-        self.scale_rooms[placed.side].give_back(placed.scales)
+        self.allocators[placed.side].free(placed.codes)
+        self.scale_allocators[placed.side].free(placed.scales)
 
     def shrink(self, placed: Placed, strips: int) -> Placed:
         """The first strips are no longer needed; return the others."""
-        self.rooms[placed.side].shrink(placed.codes, strips * placed.stride)
-        self.scale_rooms[placed.side].shrink(placed.scales, strips * placed.scale_stride)
+        self.allocators[placed.side].shrink(placed.codes, strips * placed.stride)
+        self.scale_allocators[placed.side].shrink(placed.scales, strips * placed.scale_stride)
         return placed.some(range(strips, placed.strips))
 
     def rows(self, beats: int, count: int, purpose: str, *, keep: bool = False) -> Rows:
-        """Room in the vector buffer for rows, one behind the other, perhaps for long."""
-        return Rows(self.vector.take(beats * count, purpose, keep=keep), beats, count, beats)
+        """Allocate rows in the vector buffer, one behind the other, perhaps for long."""
+        return Rows(self.vector.alloc(beats * count, purpose, keep=keep), beats, count, beats)
 
     # Descriptors.
 

@@ -175,7 +175,7 @@ class _Panels:
         size, block = e.configuration.rows, out_block(e)
         first, stop = features.start // size, -(-features.stop // size)
         self._e, self._weights = e, weights
-        beats, most, room = weights.layout.beats, block // size, e.rooms["a"].free
+        beats, most, room = weights.layout.beats, block // size, e.allocators["a"].largest_gap
         self._again = layers * (stop - first) * beats > room
         if self._again:
             most = max(1, min(most, room // beats))
@@ -224,7 +224,7 @@ def _linear(
         own.multiply(x.some(part), results[-1])
     finish(results, part, chunk)
     for rows in results:
-        e.vector.give_back(rows.start)
+        e.vector.free(rows.start)
 
 
 def multiply(
@@ -286,7 +286,7 @@ def accumulated(
     """
     size, layout = e.configuration.rows, weights.layout
     block = out_block(e)
-    room = e.rooms["a"].free
+    room = e.allocators["a"].largest_gap
     last = min(layout.strips, max((room - spare) // layout.beats, 1))
     together = max(1, min(block // size, (room // layout.beats - last) // 2))
     panels = groups(layout.strips - last, together)
@@ -332,4 +332,4 @@ def _accumulate(e: Emitter, panels: list[Panel], x: Placed, part: range, sums: R
         multiply(e, panel.used(), x.some(part), rows.cut(own.start - start, len(own)))
     there = sums.some(part).cut(start, len(features))
     e.compute(rows, Pass(arithmetic="add", y=there), d=there)
-    e.vector.give_back(rows.start)
+    e.vector.free(rows.start)

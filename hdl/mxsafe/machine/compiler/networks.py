@@ -8,7 +8,7 @@ from mxsafe.machine.compiler.sums import HeldSums
 from mxsafe.machine.compiler.tensors import Vectors
 from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout
+from mxsafe.machine.layout import Float32Layout
 from mxsafe.validation import PositiveInteger, checked
 
 __all__ = ["Encoder", "EncoderShape"]
@@ -97,7 +97,7 @@ class Encoder:
     def _rows(self, name: str) -> Vectors:
         s, c = self.shape, self.emitter.configuration
         return self.emitter.vectors(
-            name, NumberLayout(configuration=c, rows=s.features, columns=s.tokens)
+            name, Float32Layout(configuration=c, rows=s.features, columns=s.tokens)
         )
 
 

@@ -18,7 +18,7 @@ __all__ = ["Access", "Ordering"]
 
 @dataclass(frozen=True)
 class Access:
-    """What a descriptor reads or writes of a buffer or of memory.
+    """Access of a descriptor to a buffer or to memory.
 
     Attributes
     ----------

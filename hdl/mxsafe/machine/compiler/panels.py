@@ -58,7 +58,7 @@ class Side:
         return own.beats, _up(own.entries, 2)
 
     def place(self, e: Emitter, strips: range) -> Placed:
-        """Room for some strips with all of k."""
+        """Allocate some strips with all of k."""
         layout = self.operand.layout
         beats = self.sizes(self.inner)[0]
         like = Operand(
@@ -166,10 +166,10 @@ class Panels:
                         later.step()
                 yield rows, strips, span
             if w is not None:
-                e.give_back(w)
+                e.free(w)
             w = None if later is None else later.placed
         if resident is not None:
-            e.give_back(resident)
+            e.free(resident)
 
     def _multiply(
         self,
@@ -190,7 +190,7 @@ class Panels:
         a = self._a.load(e, panel, self._k[0]) if resident is None else resident.some(panel)
         e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
         if resident is None:
-            e.give_back(a)
+            e.free(a)
 
     def _tile(self, strips: range, panel: range, at: int, last: int) -> None:
         """One tile, from one part of k after the other."""
@@ -207,8 +207,8 @@ class Panels:
                 write=k.stop == self._w.inner,
                 last_rows=last,
             )
-            e.give_back(w)
-            e.give_back(a)
+            e.free(w)
+            e.free(a)
 
     def _resident(self) -> Placed | None:
         """All of side a, if it fits and serves more than one panel of side w."""

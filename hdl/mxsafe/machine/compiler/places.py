@@ -1,20 +1,20 @@
-"""Room in memory and in buffers, given out while a program is compiled."""
+"""Allocators of memory and of buffers, used while a program is compiled."""
 
 from bisect import insort
 
-__all__ = ["CompileError", "Memory", "Room"]
+__all__ = ["Allocator", "CompileError", "Memory"]
 
 
 class CompileError(ValueError):
-    """What is to be compiled does not fit on the machine; the message has the numbers."""
+    """Error of a program that does not fit on the machine; the message has the numbers."""
 
 
-class Room:
-    """Places of a buffer, given out and taken back in the order of the program.
+class Allocator:
+    """Allocator of a buffer's places, in the order of the program.
 
-    What is kept for long is taken from the end of the buffer. Of the rest the next free places
-    after those given out last are taken, around the end of the buffer: so what has just been given
-    back is used again last, and a descriptor that writes a place seldom waits for one that still
+    What is kept for long is allocated at the end of the buffer. The rest gets the next free
+    places after the last allocation, around the end of the buffer: so what has just been freed is
+    used again last, and a descriptor that writes a place seldom waits for one that still
     reads it.
 
     Parameters
@@ -34,8 +34,8 @@ class Room:
         self._used: list[tuple[int, int]] = []
         self._next = 0
 
-    def take(self, count: int, purpose: str, *, keep: bool = False) -> int:
-        """First of so many places; raise CompileError if there are not as many together."""
+    def alloc(self, count: int, purpose: str, *, keep: bool = False) -> int:
+        """Allocate so many places and return the first; raise CompileError without such a gap."""
         length = -(-count // self._multiple) * self._multiple
         gaps = self._gaps()
         if keep:
@@ -55,24 +55,24 @@ class Room:
             f"not {length}"
         )
 
-    def give_back(self, start: int) -> None:
-        """The part that begins here is no longer needed."""
+    def free(self, start: int) -> None:
+        """Free the part that begins here."""
         self._used.remove(next(part for part in self._used if part[0] == start))
 
     def shrink(self, start: int, count: int) -> None:
-        """The first places of the part that begins here are no longer needed."""
+        """Free the first places of the part that begins here."""
         index, (_, stop) = next(
             (index, part) for index, part in enumerate(self._used) if part[0] == start
         )
         self._used[index : index + 1] = [(start + count, stop)] if start + count < stop else []
 
     @property
-    def free(self) -> int:
+    def largest_gap(self) -> int:
         """Places of the largest gap."""
         return max((stop - start for start, stop in self._gaps()), default=0)
 
-    def free_without(self, start: int, count: int) -> int:
-        """The same if the first places of the part that begins here were no longer needed."""
+    def largest_gap_without(self, start: int, count: int) -> int:
+        """The same if the first places of the part that begins here were free."""
         left = [(first + count if first == start else first, stop) for first, stop in self._used]
         return max((stop - start for start, stop in self._gaps(left)), default=0)
 
@@ -84,7 +84,7 @@ class Room:
 
 
 class Memory:
-    """Addresses of tensors in memory, one after the other.
+    """Allocator of tensors in memory, one after the other.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class Memory:
         self._word_bytes = word_bytes
         self.used = 0
 
-    def take(self, words: int) -> int:
-        """Address of so many words."""
+    def alloc(self, words: int) -> int:
+        """Allocate so many words and return their address."""
         address = self.used
         self.used += words * self._word_bytes
         if self.used > 1 << 32:

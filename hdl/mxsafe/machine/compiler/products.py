@@ -16,7 +16,7 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import STORE_BUFFERS
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.validation import checked, require_one_of
 
 __all__ = ["Matrix", "Products", "Sums"]
@@ -88,7 +88,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Sums:
-    """A matrix of binary32 or bfloat16 numbers in memory: strips of its rows.
+    """A float32 or bfloat16 tensor in memory: strips of its rows.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Products:
         block: Block = 64,
         format: MXFormat | str | None = None,
     ) -> Matrix:
-        """Room in memory for a matrix.
+        """Allocate a matrix in memory.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Products:
         require_one_of("number", number, ("float32", "bfloat16"))
         e = self.emitter
         panels = Panels(e, *self._sides(a, w), grain=e.configuration.rows)
-        layout = NumberLayout(
+        layout = Float32Layout(
             configuration=e.configuration,
             rows=w.shape[1],
             columns=a.shape[0],
@@ -200,7 +200,7 @@ class Products:
                 last = rows.some(part)
                 e.compute(last, Pass(), d=last, lanes=lanes)
             _store_sums(e, result, strips, span, rows)
-            e.vector.give_back(rows.start)
+            e.vector.free(rows.start)
         return Sums(result)
 
     def converted(self, a: Matrix, w: Matrix, block: Block | None = None) -> Matrix:
@@ -236,9 +236,9 @@ class Products:
             out = e.place("out", columns_of(result.operand, span), len(strips))
             for lanes, part in e.by_lanes(result.operand.layout.rows, strips):
                 e.compute(rows.some(part), Pass(), out=out.some(part), lanes=lanes)
-            e.vector.give_back(rows.start)
+            e.vector.free(rows.start)
             _store_operand(e, result.operand, strips, span, out)
-            e.give_back(out)
+            e.free(out)
         return result
 
     def _sides(self, a: Matrix, w: Matrix) -> tuple[Side, Side]:

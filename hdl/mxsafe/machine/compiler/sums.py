@@ -77,10 +77,10 @@ class StoredSums:
         """Some strips; a layer is added to them."""
         source = self._memory if strips.start in self._stored else self._inputs
         # If they can, they leave the places of those before, which may not be normalised yet.
-        if self._e.vector.free < len(strips) * source.layout.rows:
-            self._give_back()
+        if self._e.vector.largest_gap < len(strips) * source.layout.rows:
+            self._free()
         rows = self._loaded(source, strips)
-        self._give_back()
+        self._free()
         self._taken = rows
         for unit in _biased(self._e, rows, self._bias):
             unit()
@@ -89,22 +89,22 @@ class StoredSums:
     def left(self, strips: range, rows: Rows, *, needed: bool) -> None:
         """Strips have been normalised; a later layer may need them as they are."""
         if self._taken is None:
-            self._e.vector.give_back(rows.start)
+            self._e.vector.free(rows.start)
             return
         if needed:
             self._e.store_rows(self._memory, strips, rows)
             self._stored |= set(strips)
         if strips.stop == self._inputs.layout.strips:
-            self._give_back()
+            self._free()
 
     def _loaded(self, source: Vectors, strips: range) -> Rows:
         rows = self._e.rows(source.layout.rows, len(strips), "sums of a layer")
         self._e.load_rows(source, strips, rows)
         return rows
 
-    def _give_back(self) -> None:
+    def _free(self) -> None:
         if self._taken is not None:
-            self._e.vector.give_back(self._taken.start)
+            self._e.vector.free(self._taken.start)
         self._taken = None
 
     def biased(self, strips: range, bias: Rows | None) -> list[Unit]:

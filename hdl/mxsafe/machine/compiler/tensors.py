@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 
 __all__ = ["Numbers", "Operand", "Placed", "Rows", "Vectors"]
 
@@ -61,13 +61,13 @@ class Vectors:
     Attributes
     ----------
     name : str
-    layout : NumberLayout
+    layout : Float32Layout
         Its rows are the beats of a strip, its columns are lanes.
     address : int
     """
 
     name: str
-    layout: NumberLayout
+    layout: Float32Layout
     address: int = 0
 
     @property
@@ -102,7 +102,7 @@ class Numbers(Vectors):
         """Numbers without a place yet."""
         lanes = configuration.vector_lanes
         beats = -(-count // lanes)
-        layout = NumberLayout(configuration=configuration, rows=beats, columns=lanes)
+        layout = Float32Layout(configuration=configuration, rows=beats, columns=lanes)
         return cls(name, layout, count=count)
 
     def write(self, memory: Bytes, x: ArrayLike) -> None:

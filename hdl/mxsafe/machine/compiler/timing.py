@@ -17,7 +17,7 @@ __all__ = ["Prediction", "Run", "Times", "predict"]
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Clocks that a machine takes beside those of its work, in its usual configuration.
+    """Cycles that a machine takes beside those of its work, in its default configuration.
 
     `mxsafe.rtl.machine.times.times_of` has those of any machine, from its units.
 
@@ -32,9 +32,9 @@ class Times:
     gemm : int
         From the last beat of a tile to its last row in the vector buffer.
     products : int
-        Products under way.
+        Products in flight.
     transfers : int
-        Descriptors of LOAD, and of STORE, under way.
+        Descriptors of LOAD, and of STORE, in flight.
     tile, block : int
         From the end of a tile to that of the next, at least; and of a block.
     beat : int
@@ -86,7 +86,7 @@ class Run:
         Of the descriptor.
     queue : str
     start, stop : int
-        Clocks in which it keeps its engine from the next one.
+        Cycles in which it keeps its engine from the next one.
     end : int
         When its tokens are there.
     waits_for : str
@@ -103,15 +103,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is known of a program before it runs.
+    """Figures of a program, predicted before it runs.
 
     Attributes
     ----------
     cycles : int
     array_busy : int
-        Clocks in which the array takes a beat.
+        Cycles in which the array takes a beat.
     busy : dict of str to int
-        Clocks in which each queue works.
+        Cycles in which each queue works.
     words_read, words_written : int
         Words that LOAD and STORE move: exact.
     runs : list of Run
@@ -126,7 +126,7 @@ class Prediction:
     runs: list[Run] = field(default_factory=list, repr=False)
 
     def idle(self) -> dict[str, int]:
-        """Clocks in which the array has no beat, by what its next product waits for."""
+        """Cycles in which the array has no beat, by what its next product waits for."""
         found: dict[str, int] = {}
         at = work = 0
         for run in self.runs:
@@ -137,7 +137,7 @@ class Prediction:
 
 
 class _Model:
-    """The four queues and the bus, in clocks."""
+    """The four queues and the bus, in cycles."""
 
     def __init__(self, configuration: MachineConfiguration, times: Times) -> None:
         self.configuration, self.times = configuration, times
@@ -204,7 +204,7 @@ class _Model:
 
 @checked
 def predict(program: Emitter, times: Times | None = None) -> Prediction:
-    """Clocks and words of a program.
+    """Cycles and words of a program.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def predict(program: Emitter, times: Times | None = None) -> Prediction:
 def vector_clocks(
     fields: Mapping[str, int], configuration: MachineConfiguration, times: Times
 ) -> int:
-    """Clocks of a descriptor of vectors."""
+    """Cycles of a descriptor of vectors."""
     beats, rows = fields["beats"], fields["rows"]
     clocks = times.queue + times.vector
     clocks += times.arithmetic * bool(fields["arithmetic"])
@@ -267,7 +267,7 @@ def vector_clocks(
 
 
 def _is_of_vectors(step: Step) -> bool:
-    """Whether LOAD or STORE moves numbers of the vector buffer."""
+    """Whether LOAD or STORE moves a float32 tensor of the vector buffer."""
     buffer = DESCRIPTORS[step.kind].field("buffer").enumeration
     assert buffer is not None
     return buffer.name_of(step.fields["buffer"]) == "vector"

@@ -8,7 +8,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout, OperandLayout
+from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.validation import PositiveInteger, checked, shown
 
@@ -126,7 +126,7 @@ class PerceptronStep:
         return self.emitter.operand(name, layout)
 
     def _numbers(self, name: str, rows: int, columns: int) -> Vectors:
-        layout = NumberLayout(configuration=self.emitter.configuration, rows=rows, columns=columns)
+        layout = Float32Layout(configuration=self.emitter.configuration, rows=rows, columns=columns)
         return self.emitter.vectors(name, layout)
 
     def _forward(self, layer: int) -> None:
@@ -139,15 +139,15 @@ class PerceptronStep:
             for part in range(weights.layout.strips):
                 placed = e.load(weights, range(part, part + 1), "a")
                 self._multiply(placed, x, row, part)
-                e.give_back(placed)
-            e.give_back(x)
+                e.free(placed)
+            e.free(x)
             if last:
                 self._loss(strip, row)
             else:
                 e.store_rows(self._sums[layer], range(strip, strip + 1), row)
                 work = Pass(function=self.shape.function)
                 self._convert(row, work, self.inputs[layer + 1], strip)
-            e.vector.give_back(row.start)
+            e.vector.free(row.start)
 
     def _loss(self, strip: int, row: Rows) -> None:
         """Gradient of the last sums: ``(softmax - target) / batch``."""
@@ -160,7 +160,7 @@ class PerceptronStep:
         e.load_rows(self.targets, strips, target)
         work = Pass(arithmetic="axpy", parameter=1 / self.shape.batch, y=target)
         self._convert(row, work, self._gradients[-1], strip)
-        e.vector.give_back(target.start)
+        e.vector.free(target.start)
 
     def _backward(self, layer: int) -> None:
         """Gradient of the sums of the layer before."""
@@ -173,15 +173,15 @@ class PerceptronStep:
             for part in range(columns):
                 placed = e.load_transposed(weights, range(part, part + 1), "a")
                 self._multiply(placed, g, row, part)
-                e.give_back(placed)
-            e.give_back(g)
+                e.free(placed)
+            e.free(g)
             slope = e.rows(row.beats, 1, f"sums of layer {layer - 1}")
             e.load_rows(self._sums[layer - 1], strips, slope)
             e.compute(slope, Pass(function=f"{self.shape.function}_derivative"), d=slope)
             work = Pass(arithmetic="multiply", y=slope)
             self._convert(row, work, self._gradients[layer - 1], strip)
             for rows in (row, slope):
-                e.vector.give_back(rows.start)
+                e.vector.free(rows.start)
 
     def _update(self, layer: int) -> None:
         """Gradient of the weights, and the weights after the step."""
@@ -195,15 +195,15 @@ class PerceptronStep:
             for part in range(parts):
                 x = e.load_transposed(inputs, range(part, part + 1), "a")
                 self._multiply(x, g, row, part)
-                e.give_back(x)
-            e.give_back(g)
+                e.free(x)
+            e.free(g)
             master = e.rows(row.beats, 1, masters.name)
             e.load_rows(masters, strips, master)
             work = Pass(arithmetic="axpy", parameter=-self.shape.rate, y=master)
             self._convert(row, work, self.weights[layer], strip, kept=True)
             e.store_rows(masters, strips, row)
             for rows in (row, master):
-                e.vector.give_back(rows.start)
+                e.vector.free(rows.start)
 
     def _multiply(self, a: Placed, w: Placed, row: Rows, part: int) -> None:
         """One tile of results into a row."""
@@ -223,4 +223,4 @@ class PerceptronStep:
         lanes = min(rows, operand.layout.rows - strip * rows)
         e.compute(row, work, d=row if kept else None, out=out, lanes=lanes)
         e.store(out, operand, range(strip, strip + 1))
-        e.give_back(out)
+        e.free(out)

@@ -1,4 +1,4 @@
-"""What a transformer is made of: sizes, kinds of layers, tensors of a block."""
+"""Description of a transformer: sizes, kinds of layers, tensors of a block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class BlockTensors:
     def placed(
         cls, e: Emitter, shape: TransformerShape, index: int, norms: Sequence[str], *, stored: bool
     ) -> "BlockTensors":
-        """Room for a block with so named normalisations, and for keys and values if stored."""
+        """Allocate a block with so named normalisations, and keys and values if stored."""
         s, shared = shape, shape.shared_heads * shape.width
         sizes = {
             "query": (s.features, s.features),

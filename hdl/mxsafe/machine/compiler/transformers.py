@@ -8,7 +8,7 @@ from mxsafe.machine.compiler.sums import HeldSums, StoredSums, Sums
 from mxsafe.machine.compiler.tensors import Numbers, Vectors
 from mxsafe.machine.compiler.transformer_shape import NORM_PARTS, BlockTensors, TransformerShape
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.layout import NumberLayout
+from mxsafe.machine.layout import Float32Layout
 from mxsafe.validation import checked
 
 __all__ = ["Transformer"]
@@ -89,7 +89,7 @@ class Transformer:
 
     def _vectors(self, name: str, rows: int) -> Vectors:
         c = self.emitter.configuration
-        layout = NumberLayout(configuration=c, rows=rows, columns=self.shape.tokens)
+        layout = Float32Layout(configuration=c, rows=rows, columns=self.shape.tokens)
         return self.emitter.vectors(name, layout)
 
     def _norm_numbers(self, prefix: str) -> dict[str, Numbers]:
@@ -102,7 +102,7 @@ class Transformer:
         e, s = self.emitter, self.shape
         if s.causal:
             return True
-        room = {side: e.rooms[side].size for side in ("a", "w")}
+        room = {side: e.allocators[side].size for side in ("a", "w")}
 
         def beats(rows: int, columns: int) -> int:
             layout = e.layout(rows, columns)

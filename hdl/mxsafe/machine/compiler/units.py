@@ -98,7 +98,7 @@ class Panel:
         self._uses -= 1
         if not self._uses:
             for part in self._parts:
-                self._emitter.give_back(part)
+                self._emitter.free(part)
 
     def _loaded(self, strips: range) -> list[Placed]:
         try:

@@ -37,7 +37,7 @@ class DspMultiplierConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from factors to the product."""
+        """Enabled cycles from factors to the product."""
         return 3
 
 

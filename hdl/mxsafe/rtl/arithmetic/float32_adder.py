@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
     shift_sticky,
 )
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import STAGES
@@ -58,7 +58,7 @@ class Float32AdderConfiguration(Configuration):
         If there cannot be so many registers, or there is no such target.
     """
 
-    shown_if_unusual = frozenset({"target", "quick"})
+    shown_if_not_default = frozenset({"target", "quick"})
 
     pipeline: int | None = None
     reset: bool = False
@@ -70,7 +70,7 @@ class Float32AdderConfiguration(Configuration):
         if self.quick and self.target == "fpga":
             raise ValueError("quick must be False with target fpga, not True")
         stages = STAGES["Float32Adder"][self.target]
-        self._settle(pipeline=stages.usual)
+        self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
 
@@ -188,18 +188,20 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         And whether they were subtracted, and whether the sum is infinite or has no value.
         """
         large, small, subtract, distance, infinite, invalid = operands
-        journey = Journey(pipe, large=large, subtract=subtract, infinite=infinite, invalid=invalid)
+        sideband = Sideband(
+            pipe, large=large, subtract=subtract, infinite=infinite, invalid=invalid
+        )
         extended = Cat(Const(0, _EXTRA_BITS), _significand(m, "small", small))
-        aligned: Value = shift_sticky(m, "shifted", extended, distance, journey)
-        (aligned,) = journey.cross("aligned", aligned=aligned)
-        significand = _significand(m, "large", journey["large"])
+        aligned: Value = shift_sticky(m, "shifted", extended, distance, sideband)
+        (aligned,) = sideband.cross("aligned", aligned=aligned)
+        significand = _significand(m, "large", sideband["large"])
         total: Value
         if self.config.target == "fpga":
-            total = _sum_in_a_chain(m, significand, aligned, journey)
+            total = _sum_in_a_chain(m, significand, aligned, sideband)
         else:
             parts = 3 if self.config.quick else 2
-            total = _sum_or_difference(m, significand, aligned, journey, parts)
-        large, subtract, infinite, invalid = journey.all
+            total = _sum_or_difference(m, significand, aligned, sideband, parts)
+        large, subtract, infinite, invalid = sideband.all
         return pipe.cross_all(
             "added",
             total=total,
@@ -229,7 +231,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
         if self.config.target == "fpga":
-            journey = Journey(
+            sideband = Sideband(
                 pipe,
                 rounds=rounds,
                 leading=leading,
@@ -241,10 +243,10 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
                 too_large=too_large,
                 invalid=invalid,
             )
-            value, field = normalise_in_stages(m, "shifted_left", total[2:-1], exponent, journey)
+            value, field = normalise_in_stages(m, "shifted_left", total[2:-1], exponent, sideband)
             rest: Value = value
             rounds, leading, base, raised, subtract, negative, infinite, too_large, invalid = (
-                journey.all[:9]
+                sideband.all[:9]
             )
         else:
             quick = self.config.quick
@@ -274,7 +276,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         mantissa, guard = leading[below:], leading[below - 1]
         sticky = named(m, "sticky", 1, leading[: below - 1].any())
         increment: Value = named(m, "increment", 1, guard & (sticky | mantissa[0]))
-        last = Journey(pipe, **parts)
+        last = Sideband(pipe, **parts)
         mantissa, increment, base, raised = last.cross(
             "incremented", mantissa=mantissa, increment=increment, base=base, raised=raised
         )
@@ -304,19 +306,19 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         return named(m, "a_sign", 1, a[31] & ~clear), bits
 
 
-def _sum_in_a_chain(m: Module, large: Value, aligned: Value, journey: Journey) -> Value:
-    """What `_sum_or_difference` gives, from one carry chain behind a row of gates.
+def _sum_in_a_chain(m: Module, large: Value, aligned: Value, sideband: Sideband) -> Value:
+    """Return the result of `_sum_or_difference` from one carry chain behind a row of gates.
 
     The chain of an FPGA is faster than two halves and a comparison in its look-up tables.
     """
-    subtract = journey["subtract"]
+    subtract = sideband["subtract"]
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
     width = len(significand) + 1
     carry_in: Value = named(m, "carry_in", 1, subtract & ~below.any())
     addend: Value = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
     borrowed = truncated(m, "borrowed", _EXTRA_BITS, -below)
     extra: Value = named(m, "extra", _EXTRA_BITS, Mux(subtract, borrowed, below))
-    carry_in, addend, extra, large = journey.cross(
+    carry_in, addend, extra, large = sideband.cross(
         "complemented", carry_in=carry_in, addend=addend, extra=extra, significand=large
     )
     total = named(m, "sum_of_significands", None, large + addend + carry_in)
@@ -324,10 +326,10 @@ def _sum_in_a_chain(m: Module, large: Value, aligned: Value, journey: Journey) -
 
 
 def _sum_or_difference(
-    m: Module, large: Value, aligned: Value, journey: Journey, parts: int = 2
+    m: Module, large: Value, aligned: Value, sideband: Sideband, parts: int = 2
 ) -> Value:
     """The significand of the larger number plus or minus the other, which has extra bits below."""
-    subtract = journey["subtract"]
+    subtract = sideband["subtract"]
     # Bits below the significand of the larger one only borrow from it.
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
     has_below = named(m, "has_below", 1, below.any())

@@ -65,7 +65,7 @@ class Float32MultiplierConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         stages = STAGES["Float32Multiplier"][self.target]
-        self._settle(pipeline=stages.usual)
+        self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
 
@@ -198,7 +198,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         return m
 
     def _in_blocks(self, m: Module, platform: object, a: Value, b: Value) -> Value:
-        """The product of two significands, three clocks later."""
+        """The product of two significands, three cycles later."""
         parts: list[Value] = []
         for i, left in enumerate((a[:DSP_BITS], a[DSP_BITS:])):
             for j, right in enumerate((b[:DSP_BITS], b[DSP_BITS:])):
@@ -301,7 +301,7 @@ def _columns(m: Module, gates: Value, factor: Value, triple: Value) -> tuple[Val
     """The lower half of the product, with a carry, and the upper half without it.
 
     One chain of carries of half the bits stands behind all the adders, and only its last carry is
-    left for the next clock; but those are more adders in a row than for half the digits.
+    left for the next cycle; but those are more adders in a row than for half the digits.
     """
     rows = partial_products(m, "product", gates, factor, triple)
     placed = [(row, 2 * digit) for digit, row in enumerate(rows)]

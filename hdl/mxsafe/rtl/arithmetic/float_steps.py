@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import Journey
+from mxsafe.rtl.arithmetic.pipeline import Sideband
 
 __all__ = [
     "CANONICAL_NAN",
@@ -33,13 +33,14 @@ _GROUP = 8
 
 
 def shift_sticky(
-    m: Module, name: str, value: Value, amount: Value, journey: Journey | None = None
+    m: Module, name: str, value: Value, amount: Value, sideband: Sideband | None = None
 ) -> Value:
     """`value` shifted right; its lowest bit is also set if any one was shifted out.
 
-    On a journey there is a boundary ``<name>_<distance>`` behind each distance, a power of two.
+    In a sideband pipeline there is a boundary ``<name>_<distance>`` behind each distance, a power
+    of two.
     """
-    journey = journey or Journey()
+    sideband = sideband or Sideband()
     width = len(value)
     stages = width.bit_length()  # a shift by 2^stages - 1 leaves nothing but the sticky bit
     shifted: Value = value
@@ -55,7 +56,7 @@ def shift_sticky(
             far = Cat(sticky, Const(0, width - 1))
         shifted = named(m, f"{name}_{distance}", width, Mux(amount[stage], far, shifted))
         crossing = {"shifted": shifted, "amount": amount, "any_set": any_set}
-        shifted, amount, any_set = journey.cross(f"{name}_{distance}", **crossing)
+        shifted, amount, any_set = sideband.cross(f"{name}_{distance}", **crossing)
     if len(amount) <= stages:
         return shifted
     # A distance with one of the upper bits takes everything beyond the sticky bit.
@@ -65,7 +66,7 @@ def shift_sticky(
     return named(m, name, width, Mux(beyond, only_sticky, shifted))
 
 
-def shift_left(m: Module, name: str, value: Value, amount: Value, journey: Journey) -> Value:
+def shift_left(m: Module, name: str, value: Value, amount: Value, sideband: Sideband) -> Value:
     """`value` shifted left, in as many bits as it has; largest distance first.
 
     There is a boundary ``<name>_<distance>`` behind each distance, a power of two.
@@ -74,7 +75,7 @@ def shift_left(m: Module, name: str, value: Value, amount: Value, journey: Journ
         distance = 1 << stage
         far = Cat(Const(0, distance), value)[: len(value)]
         value = named(m, f"{name}_{distance}", len(value), Mux(amount[stage], far, value))
-        value, amount = journey.cross(f"{name}_{distance}", shifting=value, amount=amount)
+        value, amount = sideband.cross(f"{name}_{distance}", shifting=value, amount=amount)
     return value
 
 
@@ -114,7 +115,7 @@ def normalise(
         # The first bits of the count are there first: they are compared and shifted by first.
         most = truncated(m, f"{name}_most", len(exponent), exponent - 1)
         distance = lesser(m, f"{name}_distance", zeros, most, Const(0, 1))
-        shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Journey()))
+        shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Sideband()))
     else:
         subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
         most = truncated(m, f"{name}_most", len(zeros), exponent - 1)
@@ -157,17 +158,17 @@ def lesser(m: Module, name: str, left: Value, right: Value, right_wins: Value) -
 
 
 def normalise_in_stages(
-    m: Module, name: str, value: Value, exponent: Value, journey: Journey
+    m: Module, name: str, value: Value, exponent: Value, sideband: Sideband
 ) -> tuple[Value, Value]:
-    """As `normalise`, on a journey.
+    """As `normalise`, with a sideband pipeline.
 
     The boundaries are ``<name>_grouped``, ``<name>_counted``, ``<name>_lowered``,
     ``<name>_decided`` and those of `shift_left`.
     """
-    any_set, zeros = leading_one_and_zeros(m, f"{name}_zeros", value, journey, f"{name}_grouped")
-    value, exponent = journey.cross(f"{name}_grouped", rest=value, rest_exponent=exponent)
+    any_set, zeros = leading_one_and_zeros(m, f"{name}_zeros", value, sideband, f"{name}_grouped")
+    value, exponent = sideband.cross(f"{name}_grouped", rest=value, rest_exponent=exponent)
     most = named(m, f"{name}_most", None, (exponent - 1)[: len(zeros)])
-    value, exponent, most, zeros, any_set = journey.cross(
+    value, exponent, most, zeros, any_set = sideband.cross(
         f"{name}_counted",
         rest=value,
         rest_exponent=exponent,
@@ -176,40 +177,40 @@ def normalise_in_stages(
         any_set=any_set,
     )
     lowered: Value = named(m, f"{name}_lowered", None, (exponent - zeros)[: len(exponent) + 1])
-    value, lowered, most, zeros, any_set = journey.cross(
+    value, lowered, most, zeros, any_set = sideband.cross(
         f"{name}_lowered", rest=value, lowered=lowered, most=most, zeros=zeros, any_set=any_set
     )
     subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
     distance: Value = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
     vanishes = named(m, f"{name}_vanishes", 1, lowered[-1] | ~any_set)
     field: Value = named(m, f"{name}_field", None, Mux(vanishes, 0, lowered[:-1]))
-    value, distance, field = journey.cross(
+    value, distance, field = sideband.cross(
         f"{name}_decided", rest=value, distance=distance, field=field
     )
-    journey.add(field=field)
-    shifted = shift_left(m, name, value, distance, journey)
-    return shifted, journey["field"]
+    sideband.add(field=field)
+    shifted = shift_left(m, name, value, distance, sideband)
+    return shifted, sideband["field"]
 
 
 def leading_one_and_zeros(
-    m: Module, name: str, value: Value, journey: Journey | None = None, boundary: str = ""
+    m: Module, name: str, value: Value, sideband: Sideband | None = None, boundary: str = ""
 ) -> tuple[Value, Value]:
     """Whether any bit is set, and the number of zeros above it (anything if none is).
 
-    On a journey `boundary` lies behind groups of up to eight bits.
+    In a sideband pipeline `boundary` lies behind groups of up to eight bits.
     """
-    if journey is not None and len(value) <= _GROUP:
+    if sideband is not None and len(value) <= _GROUP:
         any_set, zeros = leading_one_and_zeros(m, name, value)
         return (
-            journey.one(boundary, f"{name}_any", any_set),
-            journey.one(boundary, f"{name}_zeros", zeros),
+            sideband.one(boundary, f"{name}_any", any_set),
+            sideband.one(boundary, f"{name}_zeros", zeros),
         )
     if len(value) == 1:
         return value, Const(0, 0)
     half = 1 << ((len(value) - 1).bit_length() - 1)  # bits of the upper part
     low_half, high_half = value[: len(value) - half], value[len(value) - half :]
-    low, low_count = leading_one_and_zeros(m, f"{name}_low", low_half, journey, boundary)
-    high, high_count = leading_one_and_zeros(m, f"{name}_high", high_half, journey, boundary)
+    low, low_count = leading_one_and_zeros(m, f"{name}_low", low_half, sideband, boundary)
+    high, high_count = leading_one_and_zeros(m, f"{name}_high", high_half, sideband, boundary)
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
     # The upper part has a power of two of bits, so its being empty is the top bit of the count.

@@ -30,7 +30,7 @@ class FullAddersConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return FULL_ADDERS
 
     @property

@@ -7,7 +7,7 @@ from amaranth.hdl import Const, Module, Signal, Value
 from mxsafe.rtl.arithmetic.signed_sum import Term
 from mxsafe.validation import require_integer
 
-__all__ = ["Journey", "Pipeline", "check_pipeline", "delayed"]
+__all__ = ["Pipeline", "Sideband", "check_pipeline", "delayed"]
 
 
 def check_pipeline(pipeline: object, boundaries: Sequence[str], least: int = 1) -> int:
@@ -92,12 +92,12 @@ class Pipeline:
         ]
 
     def drive(self, register: Value, value: Value) -> None:
-        """Let `register` follow `value` on every enabled clock."""
+        """Let `register` follow `value` on every enabled cycle."""
         with self._m.If(self._en):
             self._m.d.sync += register.eq(value)
 
 
-class Journey:
+class Sideband:
     """Values that go along while a step of a computation crosses boundaries of its own.
 
     A step such as a shifter names its boundaries and what it has to take across; who calls it has
@@ -108,7 +108,7 @@ class Journey:
     pipe : Pipeline, optional
         Which of the boundaries hold registers; without it none does.
     **along : Value
-        What goes along, by name; index the journey for where it is now.
+        What goes along, by name; index the sideband for its current stage.
     """
 
     def __init__(self, pipe: Pipeline | None = None, **along: Value) -> None:
@@ -120,7 +120,7 @@ class Journey:
 
     @property
     def all(self) -> tuple[Value, ...]:
-        """What goes along, in the order given, where it is now."""
+        """Sideband values in the current stage, in the order given."""
         return tuple(self._along.values())
 
     def add(self, **along: Value) -> None:
@@ -142,7 +142,7 @@ class Journey:
 def delayed(
     m: Module, en: Value, name: str, value: Value, cycles: int, *, reset: bool = False
 ) -> Value:
-    """`value` as it was so many enabled clocks ago, through registers ``name_1``, ``name_2``...
+    """`value` as it was so many enabled cycles ago, through registers ``name_1``, ``name_2``...
 
     Flags want a `reset`, data need none.
     """

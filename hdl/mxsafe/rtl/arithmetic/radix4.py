@@ -13,7 +13,7 @@ two bits of a digit.
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import Journey
+from mxsafe.rtl.arithmetic.pipeline import Sideband
 
 __all__ = [
     "digit_gates",
@@ -61,7 +61,7 @@ def upper_triple(factor: Value) -> Value:
 def partial_products(
     m: Module, name: str, gates: Value, factor: Value, triple: Value
 ) -> list[Value]:
-    """What there is to be added, each two places further up than the one before.
+    """Return the partial products, each two places further up than the one before.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def multiply_in_chains(
     name: str,
     digits: Value,
     factor: Value,
-    journey: Journey,
+    sideband: Sideband,
     boundary: str,
     *,
     top_is_never_one: bool = False,
@@ -126,7 +126,7 @@ def multiply_in_chains(
         The factor that is cut into digits, unsigned.
     factor : Value
         The other; may be signed.
-    journey : Journey
+    sideband : Sideband
         What goes along where there is a register.
     boundary : str
         Where that may stand: behind the first addition.
@@ -152,9 +152,9 @@ def multiply_in_chains(
         product = product.as_signed() if is_signed else product
         if number == 1:
             later = {f"row_{place}": rows[place] for place in range(2, len(rows))}
-            product, *rows[2:] = journey.cross(boundary, product=product, **later)
+            product, *rows[2:] = sideband.cross(boundary, product=product, **later)
     if len(rows) == 1:
-        (product,) = journey.cross(boundary, product=product)
+        (product,) = sideband.cross(boundary, product=product)
     width = len(digits) + len(factor)
     product = truncated(m, name, width, product)
     return product.as_signed() if is_signed else product

@@ -28,7 +28,7 @@ class RegisterCopyConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from `value` to `copy`."""
+        """Enabled cycles from `value` to `copy`."""
         return 1
 
 
@@ -45,7 +45,7 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     value : In
         What the register takes.
     copy : Out
-        The same, one enabled clock later.
+        The same, one enabled cycle later.
     """
 
     synthesised_once = True

@@ -48,7 +48,7 @@ class RounderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.sum_format.name}_rounder"
 
     @property

@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
     round_and_pack,
 )
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import STAGES, Stages
@@ -66,7 +66,7 @@ def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalerConfiguration(Configuration):
-    """A `Scaler`; the usual one is that of FP12 sums.
+    """A `Scaler`; the default one is that of FP12 sums.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class ScalerConfiguration(Configuration):
     def __post_init__(self) -> None:
         width = require_integer("width", self.width, 2, WIDEST_SUM)
         stages = scale_stages(self.target, width)
-        self._settle(pipeline=stages.usual)
+        self._settle(pipeline=stages.default)
         self._set(
             width=width,
             pipeline=stages.require("pipeline", self.pipeline),
@@ -198,16 +198,16 @@ class Scaler(Unit[ScalerConfiguration]):
             # Of a negative number less one, the leading one is where a bit differs from the next.
             # Changes from bit to bit are counted: a negative number needs no negation.
             leading = Cat(0, magnitude) ^ Cat(magnitude, negative)
-        journey = Journey(pipe, magnitude=magnitude, negative=negative, nan=nan)
+        sideband = Sideband(pipe, magnitude=magnitude, negative=negative, nan=nan)
         any_set, zeros = leading_one_and_zeros(
             m,
             "zeros",
             named(m, "edges", len(leading), leading),
-            journey,
+            sideband,
             "grouped",
         )
-        top, below = journey.cross("grouped", top=top, is_below=below)
-        zeros, top, below, any_set = journey.cross(
+        top, below = sideband.cross("grouped", top=top, is_below=below)
+        zeros, top, below, any_set = sideband.cross(
             "leading", zeros=zeros, top=top, is_below=below, any_set=any_set
         )
         # A number goes only so far to the left as its exponent allows.
@@ -215,7 +215,7 @@ class Scaler(Unit[ScalerConfiguration]):
         near = named(m, "is_near", 1, few & (zeros > top[:stages]))
         subnormal: Value = named(m, "is_subnormal", 1, below | near)
         lowered = truncated(m, "exponent", E8M0.width + 3, top - zeros)
-        lowered, subnormal, zeros, top, below, any_set = journey.cross(
+        lowered, subnormal, zeros, top, below, any_set = sideband.cross(
             "compared",
             exponent=lowered,
             is_subnormal=subnormal,
@@ -231,7 +231,7 @@ class Scaler(Unit[ScalerConfiguration]):
         # The distance of a right shift is the inverted exponent: no subtraction in front of the
         # shifter.
         far: Value = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
-        far, infinite, normal, subnormal, exponent, zeros, below = journey.cross(
+        far, infinite, normal, subnormal, exponent, zeros, below = sideband.cross(
             "lowered",
             far=far,
             is_infinite=infinite,
@@ -241,7 +241,7 @@ class Scaler(Unit[ScalerConfiguration]):
             zeros=zeros,
             is_below=below,
         )
-        magnitude, negative, nan = journey.all
+        magnitude, negative, nan = sideband.all
         distance: Value
         if self.config.target == "asic" and self.latency == 1:
             # All of this is before the only register: the first bits of the distance are the first
@@ -290,7 +290,7 @@ class Scaler(Unit[ScalerConfiguration]):
         )
         sign = negative if twos_complement else Const(0, 1)
         fill: Value = named(m, "fill", 1, sign & below)
-        journey = Journey(
+        sideband = Sideband(
             pipe, beyond=beyond, base=base, negative=negative, infinite=infinite, nan=nan
         )
         # Largest distance first: smaller than smallest first.
@@ -302,7 +302,7 @@ class Scaler(Unit[ScalerConfiguration]):
             lost = named(m, f"lost_{step}", 1, lost | (right & some))
             moved = Cat(turned[step:], fill.replicate(step))
             turned = named(m, f"turned_{step}", width, Mux(distance[stage], moved, turned))
-            turned, lost, below, distance, fill = journey.cross(
+            turned, lost, below, distance, fill = sideband.cross(
                 f"shifted_{step}",
                 turned=turned,
                 lost=lost,
@@ -310,7 +310,7 @@ class Scaler(Unit[ScalerConfiguration]):
                 distance=distance,
                 fill=fill,
             )
-        beyond, base, negative, infinite, nan = journey.all
+        beyond, base, negative, infinite, nan = sideband.all
         sign = negative if twos_complement else Const(0, 1)
         shifted = named(m, "shifted", width, Mux(below, turned, turned[::-1]))
         extra = width - MANTISSA_BITS - 2
@@ -340,15 +340,15 @@ class Scaler(Unit[ScalerConfiguration]):
             # The one that is missing reaches the guard if there are only ones below it.
             positive = named(m, "increment_of_positive", 1, up)
             up = Mux(negative, guard | (odd & ~inexact), positive)
-        journey = Journey(pipe, negative=negative, infinite=infinite, nan=nan)
-        mantissa, increment, base, hidden = journey.cross(
+        sideband = Sideband(pipe, negative=negative, infinite=infinite, nan=nan)
+        mantissa, increment, base, hidden = sideband.cross(
             "incremented",
             mantissa=mantissa,
             increment=named(m, "increment", 1, up),
             base=base,
             hidden=hidden,
         )
-        (packed,) = journey.cross(
+        (packed,) = sideband.cross(
             "packed", rounded=round_and_pack(m, mantissa, increment, base, hidden)
         )
-        return pack_special(m, packed, *journey.all)
+        return pack_special(m, packed, *sideband.all)

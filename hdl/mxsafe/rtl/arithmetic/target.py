@@ -1,4 +1,4 @@
-"""What a unit is built for: standard cells, or the carry chains and DSP blocks of an FPGA.
+"""Target of a unit: standard cells, or the carry chains and DSP blocks of an FPGA.
 
 A *target* is one word in the configurations of arithmetic units. It chooses where registers may
 stand and how many there are, adders of one carry chain instead of several that do not wait for each

@@ -44,14 +44,14 @@ class AccumulatorConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks until `acc` holds the sum with a partial sum."""
+        """Enabled cycles until `acc` holds the sum with a partial sum."""
         return 2
 
 
 class Accumulator(Unit[AccumulatorConfiguration]):
     """A binary32 accumulator of scaled partial sums: ``acc = acc (+) f32(partial_sum * X)``.
 
-    ``X`` is the product of the two block scales. A new partial sum is taken on every enabled clock.
+    ``X`` is the product of the two block scales. A new partial sum is taken on every enabled cycle.
     Once a NaN scale or Inf - Inf has made it NaN, the accumulator stays ``0x7fc00000`` until
     `first`.
 
@@ -110,7 +110,7 @@ class Accumulator(Unit[AccumulatorConfiguration]):
             adder.b.eq(product),
         ]
         # The register between scaler and adder: `acc` itself is the only one within the loop, so a
-        # partial sum can come every clock.
+        # partial sum can come every cycle.
         with m.If(self.en):
             m.d.sync += [
                 product.eq(scale.product),
@@ -128,7 +128,7 @@ class BF16AccumulatorConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks until `acc` holds the sum with a partial sum."""
+        """Enabled cycles until `acc` holds the sum with a partial sum."""
         return 1
 
 

@@ -1,4 +1,4 @@
-"""What an array asks of an arithmetic: how operands look, what multiplies, and how sums are added.
+"""Interface of an array's arithmetic: operand layouts, the MAC, and the addition of sums.
 
 An arithmetic is one object. It owns its MAC, the layout of its operands, what stands at the edge of
 the array for them, how long everything takes, and the accumulators behind the MACs. There are
@@ -61,7 +61,7 @@ class Completion:
     Attributes
     ----------
     done : Value
-        They are there in this clock.
+        They are there in this cycle.
     results : list of Value
         Those of all MACs, or of one row where rows complete one after the other.
     """
@@ -75,9 +75,9 @@ class Arithmetic(Options, ABC):
     """How an array multiplies and adds, with all options that go with it."""
 
     name: ClassVar[str]
-    """What the command line and the manifest call it."""
+    """Name on the command line and in the manifest."""
     label: ClassVar[str] = ""
-    """What names of modules call it; nothing for the paper's."""
+    """Name within module names; empty for the paper's arithmetic."""
     scales_stay: ClassVar[bool] = False
     """Whether only the scales of a block's last beat count, and stay until the next."""
 
@@ -87,7 +87,7 @@ class Arithmetic(Options, ABC):
         return {"arithmetic": self.name, **super().parameters}
 
     def base(self, unit: str) -> str:
-        """Name of a unit of this arithmetic in its usual configuration."""
+        """Name of a unit of this arithmetic in its default configuration."""
         return "_".join(filter(None, (self.prefix, unit, self.label)))
 
     def settled(self, shape: UnitShape) -> Self:
@@ -134,7 +134,7 @@ class Arithmetic(Options, ABC):
         return 0
 
     def distances(self, count: int) -> ScaleDistancesConfiguration | None:
-        """What makes distances of scales and anchors at the edge of the array, if there are such.
+        """Return the configuration of scale distances at the edge of the array, if there are such.
 
         Behind it they are what the sub-matrix units have for scales.
         """
@@ -154,11 +154,11 @@ class Arithmetic(Options, ABC):
         return self.code_width(side)
 
     def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
-        """What makes operands of `count` codes at the edge of the array, if codes are not that."""
+        """Return the configuration of the decoder at the array's edge, if codes need one."""
         return None
 
     def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
-        """What makes NaN scales of codes for NaN and Inf at the edge, if there are such codes."""
+        """Return the configuration that turns NaN and Inf codes into NaN scales at the edge."""
         return None
 
     @abstractmethod
@@ -188,12 +188,12 @@ class Arithmetic(Options, ABC):
         return None
 
     def completes_rows(self, shape: UnitShape) -> bool:
-        """Whether rows of results can complete one after the other, as many clocks as columns."""
+        """Whether rows of results can complete one after the other, as many cycles as columns."""
         return False
 
     @abstractmethod
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
 
     @abstractmethod
     def accumulate(
@@ -260,7 +260,7 @@ class BlockArithmetic(Arithmetic):
         return self.formats.of(side).scale.width
 
     def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
-        """What makes NaN scales of codes for NaN and Inf; they stay as long as scales do."""
+        """Return the configuration that turns NaN and Inf codes into NaN scales of a block."""
         format = self.formats.of(side)
         if isinstance(format, FormatSet) or not has_special_codes(format):
             return None
@@ -281,7 +281,7 @@ class BeatArithmetic(Arithmetic):
         """An accumulator: ports `en`, `valid`, `first`, `partial_sum`, scales if any, and `acc`."""
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self.mac(shape.lanes).latency + self.accumulator(shape.lanes).latency
 
     def accumulate(

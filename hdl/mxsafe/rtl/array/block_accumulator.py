@@ -28,7 +28,7 @@ __all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration"]
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAccumulatorConfiguration(Configuration):
-    """A `BlockAccumulator`; the usual one serves 16 MACs of four lanes of MXSF.
+    """A `BlockAccumulator`; the default one serves 16 MACs of four lanes of MXSF.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class BlockAccumulatorConfiguration(Configuration):
         If the adder cannot have so many registers.
     """
 
-    shown_if_unusual = frozenset({"target", "carry_save", "groups"})
+    shown_if_not_default = frozenset({"target", "carry_save", "groups"})
 
     macs: Alike = 16
     halves: Alike = 2
@@ -107,12 +107,12 @@ class BlockAccumulatorConfiguration(Configuration):
 
     @property
     def step_latency(self) -> int:
-        """Enabled clocks from `turn` to `steps`."""
+        """Enabled cycles from `turn` to `steps`."""
         return self.scale_stages + at(self, "step")
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from `turn` until `acc` ends with that MAC's accumulator."""
+        """Enabled cycles from `turn` until `acc` ends with that MAC's accumulator."""
         return self.step_latency + at(self, "turn around") - 1 + self.add_stages
 
     @property
@@ -127,7 +127,7 @@ class _Flags(NamedTuple):
     Attributes
     ----------
     adds, starts : Value
-        It takes a dot product in this clock, and it starts from 0 with that.
+        It takes a dot product in this cycle, and it starts from 0 with that.
     copies : Value
         It is complete, and the next one may start.
     """
@@ -140,7 +140,7 @@ class _Flags(NamedTuple):
 _FEW = 8
 """MACs that share an adder of a unit that has several: there the adder is among the slowest."""
 _TOGETHER = 4
-"""MACs among whose sums one is chosen in the first of two clocks."""
+"""MACs among whose sums one is chosen in the first of two cycles."""
 
 
 class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
@@ -169,9 +169,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         One-hot: the MAC whose step begins. That of MAC 0 comes in the cycle after the block's last
         dot products, for only then are its sums complete.
     block_exponent, nan : In
-        Of that MAC's scales, in the same clock. See `Scaler`.
+        Of that MAC's scales, in the same cycle. See `Scaler`.
     steps, first : In(1)
-        A step has reached the adder, `step_latency` enabled clocks after it began; and it belongs
+        A step has reached the adder, `step_latency` enabled cycles after it began; and it belongs
         to the first block of a tile.
     acc : Out(array of 32)
         The last accumulators of the ring; that of the last step comes last.
@@ -180,14 +180,14 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         With `carry_save` or for an FPGA in place of `negate`: halves and these are added, see
         `OperandDot`.
     copies : In(1)
-        Only for an FPGA: that of MAC 0. It comes a clock earlier than `turn` does, and so do
+        Only for an FPGA: that of MAC 0. It comes a cycle earlier than `turn` does, and so do
         `valid` and `starts`: each MAC has registers of its own for these.
 
     Notes
     -----
     For an FPGA the accumulators are not a ring but a memory of look-up tables, of which a step
     reads its MAC's and which the adder writes: the choice among the accumulators of a ring was the
-    longest path, and 512 registers more. `steps` comes a clock before the sum is at the adder.
+    longest path, and 512 registers more. `steps` comes a cycle before the sum is at the adder.
 
     A step that begins while others are still inside the adder finds the ring less far turned, so
     it takes its accumulator from as many places further on.
@@ -268,7 +268,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         turns = sums_in_turn(m, copies=copies, turn=self.turn, sums=sums)
         if not fpga:
             return gated_or(m, "head", turns).as_signed()
-        # A sum is chosen in two clocks: among those of some MACs, which lie together, and then.
+        # A sum is chosen in two cycles: among those of some MACs, which lie together, and then.
         together = [
             delayed(m, self.en, f"head_{start}", gated_or(m, f"head_of_{start}", some), 1)
             for start in range(0, len(turns), _TOGETHER)
@@ -361,7 +361,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         written = delayed(m, self.en, "passing", self.steps, behind, reset=True)
         writes = named(m, "writes", 1, self.en & written)
         self._count(m, "write", writes, write.addr)
-        # Sums of a row of MACs come without a gap: they move on in every clock, and are all there
+        # Sums of a row of MACs come without a gap: they move on in every cycle, and are all there
         # when the last one is.
         shown = [Signal(32, name=f"shown_{i}", reset_less=True) for i in range(config.shown - 1)]
         around = [*shown, add.sum]

@@ -19,12 +19,12 @@ __all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
 
 
 Latency = Annotated[int, within(0, 256)]
-"""Annotation of enabled clocks that flags are delayed by."""
+"""Annotation of enabled cycles that flags are delayed by."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSequencerConfiguration(Configuration):
-    """A `BlockSequencer`; the usual one goes with the usual `BlockAccumulator`.
+    """A `BlockSequencer`; the default one goes with the default `BlockAccumulator`.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ class BlockSequencerConfiguration(Configuration):
     shown : int
         Accumulators that are put out: steps from one `done` to the next.
     dot_latency : int
-        Enabled clocks that dot products come after their flags.
+        Enabled cycles that dot products come after their flags.
     step_latency, result_latency : int
         `step_latency` and `latency` of the accumulators.
     groups : int
-        Registers of `starts`, 1 or 2, or 4 where dot products come two clocks or more after their
+        Registers of `starts`, 1 or 2, or 4 where dot products come two cycles or more after their
         flags: it reaches every bit of every sum.
     early : int
-        Enabled clocks that `valid`, `starts` and `copies` come earlier, 0 or 1: for registers near
+        Enabled cycles that `valid`, `starts` and `copies` come earlier, 0 or 1: for registers near
         what they reach.
     """
 
-    shown_if_unusual = frozenset({"groups", "early"})
+    shown_if_not_default = frozenset({"groups", "early"})
 
     macs: Alike = 16
     shown: Alike = 4
@@ -63,14 +63,14 @@ class BlockSequencerConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, until the first `done`."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, until the first `done`."""
         return self.dot_latency + self.shown + self.result_latency
 
 
 class BlockSequencer(Unit[BlockSequencerConfiguration]):
     """Flags for the `BlockAccumulator` units of a sub-matrix unit, all of which go in step.
 
-    A block that ends starts `macs` steps, one an enabled clock. The next may end `macs` cycles
+    A block that ends starts `macs` steps, one an enabled cycle. The next may end `macs` cycles
     later, not earlier. The first block after a reset starts a tile whatever its flags say.
 
     Attributes
@@ -83,7 +83,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         Number of the step whose scales are looked up.
     valid, starts, turn, steps, first : Out
         See `BlockAccumulator`; `starts` is there once for each group of them. `turn` comes
-        ``dot_latency + 1`` enabled clocks after `index`.
+        ``dot_latency + 1`` enabled cycles after `index`.
     copies : Out(1)
         Only if flags come early: that of the first turn.
     done : Out(1)
@@ -120,7 +120,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         with m.If(block_ends):
             m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]
 
-        # Of the step that `index` was at an enabled clock ago.
+        # Of the step that `index` was at an enabled cycle ago.
         begins = Signal()
         completes = Signal(reset_less=True)
         steps = range(config.shown - 1, config.macs, config.shown)

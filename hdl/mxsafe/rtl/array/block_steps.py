@@ -1,4 +1,4 @@
-"""What sequencers have in common: steps of the MACs, and where blocks and tiles start."""
+"""Shared parts of sequencers: steps of the MACs, and where blocks and tiles start."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
@@ -9,7 +9,7 @@ __all__ = ["count_steps", "mark_starts"]
 
 
 def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) -> Value:
-    """Count the steps that follow an end, one an enabled clock, until each MAC has had its turn.
+    """Count the steps that follow an end, one an enabled cycle, until each MAC has had its turn.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
     en : Value
         Clock enable.
     ends : Value
-        What is worth `macs` steps ends in this clock: this is the first step.
+        What is worth `macs` steps ends in this cycle: this is the first step.
     index : Signal
         The counter.
     macs : int
@@ -27,7 +27,7 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
     Returns
     -------
     Value
-        There is a step in this clock.
+        There is a step in this cycle.
     """
     stepping = named(m, "is_stepping", 1, ends | index.any())
     next_index = truncated(m, "next_index", len(index), index + 1)

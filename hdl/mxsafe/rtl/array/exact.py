@@ -94,7 +94,7 @@ class Exact(IntegerArithmetic):
 
     name = "exact"
     label = "exact"
-    shown_if_unusual = frozenset({"target", "paired", "carry_save"})
+    shown_if_not_default = frozenset({"target", "paired", "carry_save"})
 
     accumulators: PositiveInteger = 1
     pipeline: int | None = None
@@ -144,11 +144,11 @@ class Exact(IntegerArithmetic):
             most = max((count for count in counts if shape.macs % count == 0), default=0)
             raise ValueError(
                 f"accumulators must be at most {most} of {shape.macs} MACs with target fpga, where "
-                f"sums into one must come at least {apart} clocks apart, not {self.accumulators}"
+                f"sums into one must come at least {apart} cycles apart, not {self.accumulators}"
             )
         scaling = scale_stages(self.target, self._sum_bits(shape) - 1)
         self._settle(
-            scale_stages=scaling.usual or (2 if macs > 2 else 1),
+            scale_stages=scaling.default or (2 if macs > 2 else 1),
             add_stages=min(at(self, "add_stages"), max(most_in_adder, 1)),
         )
         most_add = min(STAGES["Float32Adder"][self.target].most, max(most_in_adder, 1))
@@ -190,7 +190,7 @@ class Exact(IntegerArithmetic):
         return None if self.target == "fpga" else summed_together(self.formats, lanes)
 
     def _late(self, lanes: int) -> int:
-        """Upper bits of a MAC's sums that take their carry a clock later.
+        """Upper bits of a MAC's sums that take their carry a cycle later.
 
         With one accumulator of a single format the sums of blocks are as slow as a MAC.
         """
@@ -255,12 +255,12 @@ class Exact(IntegerArithmetic):
         return self.accumulators == 1
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self._sequencer(shape, by_row=by_row).latency
 
     @property
     def _dot_latency(self) -> int:
-        """Enabled clocks from a beat that enters to dot products: local registers come first."""
+        """Enabled cycles from a beat that enters to dot products: local registers come first."""
         assert self.pipeline is not None
         return self.pipeline + int(self.runs_free)
 

@@ -41,8 +41,8 @@ class Fp12(BlockArithmetic, BeatArithmetic):
         super().__post_init__()
 
     def _settle_for(self, shape: UnitShape) -> None:
-        usual = SafeMacConfiguration(formats=self.formats, lanes=shape.lanes).pipeline
-        self._settle(pipeline=usual)
+        default = SafeMacConfiguration(formats=self.formats, lanes=shape.lanes).pipeline
+        self._settle(pipeline=default)
         self._set(pipeline=self.mac(shape.lanes).pipeline)
 
     def mac(self, lanes: int) -> SafeMacConfiguration:

@@ -1,4 +1,4 @@
-"""What arithmetics have in common whose sums of blocks are integers: `Exact` and `Window`."""
+"""Shared parts of the arithmetics whose block sums are integers: `Exact` and `Window`."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class IntegerArithmetic(BlockArithmetic):
         return operand_layout(self.formats, side, dsp=self._multiplies_by_dsp)
 
     def decoder(self, side: Side, count: int) -> LaneDecoderConfiguration | None:
-        """What makes operands of codes; two integers are their own."""
+        """Return the operand decoder's configuration; two integers need none."""
         if self.formats.has_integers:
             return None
         factor = factor_of(self.formats, side, dsp=self._multiplies_by_dsp)

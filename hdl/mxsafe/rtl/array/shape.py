@@ -22,7 +22,7 @@ class _Shape(Options):
 
     @property
     def differences(self) -> list[str]:
-        """All sizes, if one of them is not as usual."""
+        """All sizes, if one of them is not at its default."""
         return [] if self == type(self)() else [str(self)]
 
 
@@ -54,7 +54,7 @@ class UnitShape(_Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class ArrayShape(_Shape):
-    """Size of a systolic array; the usual one is the paper's.
+    """Size of a systolic array; the default one is the paper's.
 
     Parameters
     ----------

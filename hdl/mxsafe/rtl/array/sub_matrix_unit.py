@@ -31,7 +31,7 @@ class SubMatrixUnitConfiguration(Configuration):
     shape : UnitShape
         Its size.
     row_interval : int, optional
-        Enabled clocks from one row of a tile's results to the next, by default as many as there are
+        Enabled cycles from one row of a tile's results to the next, by default as many as there are
         columns: as often as a single accumulator completes a row. Others hold rows back in
         registers. At least as many as sub-matrix units stand above each other.
     arithmetic : Arithmetic
@@ -56,7 +56,7 @@ class SubMatrixUnitConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return self.arithmetic.base("pu")
 
     @property
@@ -72,7 +72,7 @@ class SubMatrixUnitConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from the last beat of a tile until `done`."""
+        """Enabled cycles from the last beat of a tile until `done`."""
         return 1 + self.arithmetic.latency(self.shape, by_row=self.by_row)
 
     @property
@@ -85,11 +85,11 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     """``rows x columns`` MACs with binary32 accumulators.
 
     Operands are registered at the entrance, broadcast to the MACs and handed on to the next
-    sub-matrix unit one clock later. Results of a finished tile leave row by row while the next tile
+    sub-matrix unit one cycle later. Results of a finished tile leave row by row while the next tile
     computes. Where one accumulator serves all MACs, it completes them row by row anyway, and the
     row is there on the last registers of its ring; else all are complete together, and all rows but
     the first are copied and held until their turn. For an FPGA the MACs take operands from their
-    own registers, a clock behind the entrance.
+    own registers, a cycle behind the entrance.
 
     With `Exact` and `Window` only flags are reset.
 
@@ -107,10 +107,10 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     scale_offset : In
         What the exponents of a block lack, with formats chosen at run time.
     token_next, a_next, w_next, scale_a_next, scale_w_next, scale_offset_next, ... : Out
-        The same, one clock later, for the neighbours.
+        The same, one cycle later, for the neighbours.
     done : Out(1)
         `results` is a row of a finished tile: row 0 first, another every `row_interval` enabled
-        clocks.
+        cycles.
     results : Out(array of 32)
         One row; anything while not `done`.
 

@@ -50,7 +50,7 @@ class SystolicArrayConfiguration(Configuration):
         AXI4-Stream demands (elements of 6 and 4 bits).
     """
 
-    shown_if_unusual = frozenset({"gated"})
+    shown_if_not_default = frozenset({"gated"})
 
     shape: ArrayShape = field(default_factory=ArrayShape)
     arithmetic: Arithmetic
@@ -63,7 +63,7 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return self.arithmetic.base("sta")
 
     @property
@@ -79,7 +79,7 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def row_interval(self) -> int:
-        """Enabled clocks from one row of a sub-matrix unit's results to the next."""
+        """Enabled cycles from one row of a sub-matrix unit's results to the next."""
         interval = self.unit.row_interval
         assert interval is not None
         return interval
@@ -104,13 +104,13 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a tile to its first result row, without stalls."""
+        """Cycles from the last beat of a tile to its first result row, without stalls."""
         in_queue = 2 if self.arithmetic.runs_free else 0
         return self.entrance + self.unit.latency + (self.shape.pu_columns - 1) + 1 + in_queue
 
     @property
     def last_row(self) -> int:
-        """Clocks from the last beat of a tile to its last result row, without stalls."""
+        """Cycles from the last beat of a tile to its last result row, without stalls."""
         shape = self.shape
         return self.latency + (shape.rows - 1) * self.row_interval + shape.pu_rows - 1
 
@@ -124,7 +124,7 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def queue(self) -> BeatMemoryConfiguration | None:
-        """Where rows wait if the array runs free: room for all tiles under way."""
+        """Where rows wait if the array runs free: room for all tiles in flight."""
         if not self.arithmetic.runs_free:
             return None
         rows = max(self.tiles_under_way * self.shape.array_rows, 2)
@@ -135,7 +135,7 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """What a schedule needs to know."""
+        """Properties that a schedule needs."""
         room = {"tiles_under_way": self.tiles_under_way} if self.queue else {}
         return {"block_cycles": self.block_cycles, "row_interval": self.row_interval, **room}
 
@@ -155,7 +155,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     """An output-stationary array of sub-matrix units that multiplies matrices tile by tile.
 
     A beat of the two operand streams holds `lanes` values of k for every array row and column. It
-    enters the sub-matrix unit in the corner first and reaches its neighbours a clock later, so the
+    enters the sub-matrix unit in the corner first and reaches its neighbours a cycle later, so the
     edges are skewed; the caller never sees that. Beats are taken together, when both streams have
     one. Results leave one array row a beat, row 0 first, while the next tile computes.
 
@@ -188,7 +188,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     s_axis_a_tuser.format, s_axis_w_tuser.format : In
         Only of an operand with a set of formats: the mode, which stays from the first to the last
         beat of a block; see `FormatSet`. Codes lie as in `CodeUnpacker`: where narrow ones are
-        packed, a beat holds what the array takes in as many clocks, and a block takes whole beats
+        packed, a beat holds what the array takes in as many cycles, and a block takes whole beats
         of both streams.
     m_axis_c_tdata : Out(array of 32)
         One binary32 for each array column.
@@ -212,7 +212,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     on each operand stream.
 
     For an FPGA `m_axis_c_tready` reaches counters and the memory of the queue, and neither the
-    array nor `s_axis_*_tready`; sub-matrix units are reset a clock later than the rest.
+    array nor `s_axis_*_tready`; sub-matrix units are reset a cycle later than the rest.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -393,9 +393,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         return units
 
     def _late_reset(self, m: Module, platform: object, name: str) -> Value:
-        """The reset a clock later, from a register for what is near it.
+        """The reset a cycle later, from a register for what is near it.
 
-        A beat that is taken when the reset is over reaches a unit a clock later than that.
+        A beat that is taken when the reset is over reaches a unit a cycle later than that.
         """
         late = RegisterCopy()
         place(m, platform, name, late, reset=False)
@@ -411,7 +411,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         units: list[list[SubMatrixUnit]],
         streams: dict[Side, Any],
     ) -> None:
-        """Give the first unit of each line its rows of a beat and the flags, a clock later each."""
+        """Give the first unit of each line its rows of a beat and the flags, a cycle later each."""
         offset = self._offset(m, streams)
         for i, line in enumerate(units):
             m.d.comb += [unit.en.eq(en) for unit in line]
@@ -426,7 +426,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             m.d.comb += line[0].operand("a").eq(entering)
 
     def _offset(self, m: Module, streams: dict[Side, Any]) -> Signal | None:
-        """What the exponents of the block lack, of both modes together."""
+        """Return the exponent offset of the block, of both modes together."""
         arithmetic = self.config.arithmetic
         parts: list[Value] = []
         for side, stream in streams.items():
@@ -457,7 +457,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         units: list[list[SubMatrixUnit]],
         streams: dict[Side, Any],
     ) -> None:
-        """Give the first unit of each column its columns of a beat, a clock later each."""
+        """Give the first unit of each column its columns of a beat, a cycle later each."""
         width = self.config.shape.columns
         for j, unit in enumerate(units[0]):
             columns = range(j * width, (j + 1) * width)
@@ -475,7 +475,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         token: Token,
         streams: dict[Side, Any],
     ) -> Value:
-        """Operands and scales of some rows or columns of a beat, at least `line` clocks later.
+        """Operands and scales of some rows or columns of a beat, at least `line` cycles later.
 
         Decoders and guards stand behind the registers: they see a code when its flags are there.
         """
@@ -554,7 +554,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     ) -> tuple[Value, Value]:
         """Pick up whole array rows as the sub-matrix units show them.
 
-        A line shows its rows a clock after the line above it, and takes at least as long from row
+        A line shows its rows a cycle after the line above it, and takes at least as long from row
         to row as there are lines: so no two lines of a column are ever done together.
         """
         shape = self.config.shape

@@ -1,4 +1,4 @@
-"""What travels with an operand beat through the array."""
+"""Token that travels with an operand beat through the array."""
 
 from amaranth.lib import data
 

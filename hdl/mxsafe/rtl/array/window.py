@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from amaranth.hdl import Cat, Module, Value
 
 from mxsafe.formats import E8M0, FormatSet
-from mxsafe.products import USUAL_INNER, USUAL_WINDOW
+from mxsafe.products import DEFAULT_INNER, DEFAULT_WINDOW
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
 from mxsafe.rtl.arithmetic.scaler import block_exponent, is_nan_scale
@@ -63,8 +63,8 @@ class Window(IntegerArithmetic):
     name = "window"
     label = "window"
 
-    window: int = USUAL_WINDOW
-    inner: Long = USUAL_INNER
+    window: int = DEFAULT_WINDOW
+    inner: Long = DEFAULT_INNER
     pipeline: int | None = None
     scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
 
@@ -97,7 +97,7 @@ class Window(IntegerArithmetic):
         return E8M0.width
 
     def distances(self, count: int) -> ScaleDistancesConfiguration:
-        """What makes distances of scales and anchors."""
+        """Return the scale distances configuration."""
         return ScaleDistancesConfiguration(distance_bits=self._distance_bits, count=count)
 
     @property
@@ -125,7 +125,7 @@ class Window(IntegerArithmetic):
         return True
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first results."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self._sequencer(shape, by_row=by_row).latency
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> WindowAccumulatorConfiguration:

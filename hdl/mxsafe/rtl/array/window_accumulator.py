@@ -23,7 +23,7 @@ __all__ = ["WindowAccumulator", "WindowAccumulatorConfiguration"]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAccumulatorConfiguration(Configuration):
-    """A `WindowAccumulator`; the usual one serves 16 MACs of eight lanes of MXSF.
+    """A `WindowAccumulator`; the default one serves 16 MACs of eight lanes of MXSF.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class WindowAccumulatorConfiguration(Configuration):
 
     @property
     def scaler(self) -> ScalerConfiguration:
-        """What converts the sums."""
+        """Configuration of the scaler that converts the sums."""
         return ScalerConfiguration(
             width=self.window - 1,
             quantum_exponent=self.lowest_exponent,
@@ -83,7 +83,7 @@ class WindowAccumulatorConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from `turn` until `results` ends with that MAC's."""
+        """Enabled cycles from `turn` until `results` ends with that MAC's."""
         return self.scale_stages + 1
 
 
@@ -108,13 +108,13 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     aligns, first : In(1)
         The sums of a block are complete; it is the first of a tile.
     distances : In(array)
-        For each MAC, an enabled clock earlier: how far its block is below the anchors of row and
+        For each MAC, an enabled cycle earlier: how far its block is below the anchors of row and
         column.
     turn : In(macs)
         One-hot: the MAC whose window is converted. That of MAC 0 comes when the windows of a tile
-        are complete, in the clock after `aligns`.
+        are complete, in the cycle after `aligns`.
     anchor_exponent, nan : In
-        Of that MAC's anchors, in the same clock. See `Scaler`.
+        Of that MAC's anchors, in the same cycle. See `Scaler`.
     results : Out(array of 32)
         The last results; that of the last step comes last.
     """

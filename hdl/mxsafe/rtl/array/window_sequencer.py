@@ -20,7 +20,7 @@ __all__ = ["WindowSequencer", "WindowSequencerConfiguration"]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSequencerConfiguration(Configuration):
-    """A `WindowSequencer`; the usual one goes with the usual `WindowAccumulator`.
+    """A `WindowSequencer`; the default one goes with the default `WindowAccumulator`.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class WindowSequencerConfiguration(Configuration):
     shown : int
         Results that are put out at a time.
     dot_latency : int
-        Enabled clocks that dot products come after their flags.
+        Enabled cycles that dot products come after their flags.
     result_latency : int
         `latency` of the accumulator.
     """
@@ -41,20 +41,20 @@ class WindowSequencerConfiguration(Configuration):
 
     @property
     def turn_latency(self) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, to the first turn."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first turn."""
         return self.dot_latency + 2
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from a tile's last beat, as it enters the MACs, until the first `done`."""
+        """Enabled cycles from a tile's last beat, as it enters the MACs, until the first `done`."""
         return self.turn_latency + self.shown - 1 + self.result_latency
 
 
 class WindowSequencer(Unit[WindowSequencerConfiguration]):
     """Flags for the `WindowAccumulator` of a sub-matrix unit.
 
-    Blocks may end in any clock. A tile that ends starts `macs` steps, one an enabled clock; the
-    next may end as many clocks later, not earlier. The first block after a reset starts a tile
+    Blocks may end in any cycle. A tile that ends starts `macs` steps, one an enabled cycle; the
+    next may end as many cycles later, not earlier. The first block after a reset starts a tile
     whatever its flags say.
 
     Attributes
@@ -64,7 +64,7 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
     token : In(Token)
         Flags of a beat, as it enters the MACs.
     index : Out
-        Number of the step whose anchors are looked up, `turn_latency` enabled clocks before its
+        Number of the step whose anchors are looked up, `turn_latency` enabled cycles before its
         turn.
     valid, starts, aligns, first, turn : Out
         See `WindowAccumulator`.

@@ -57,7 +57,7 @@ class BlockMemoryConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from an address that is taken to the first beat."""
+        """Cycles from an address that is taken to the first beat."""
         return 4
 
     @property
@@ -76,7 +76,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
 
     The master's bursts have whole beats, go up and do not cross 4 KiB, as those of a machine do.
     Beyond the memory they are answered with DECERR, and write nothing. A burst of each direction is
-    under way at a time, a beat a clock. The bridge goes first; it takes a clock for a word.
+    outstanding at a time, a beat a cycle. The bridge goes first; it takes a cycle for a word.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             byte = number % (_WORD_BITS // _BYTE)
             is_word = equals(word, number // (_WORD_BITS // _BYTE)) if self._word_bits else 1
             own = axi.wdata.word_select(number, _BYTE)
-            # From registers: nobody reads in the clock behind a write.
+            # From registers: nobody reads in the cycle behind a write.
             en, byte_written = Signal(name=f"en_{number}"), Signal(_BYTE, name=f"byte_{number}")
             m.d.sync += [
                 en.eq(Mux(takes_word, is_word, writes & ~write_fault & axi.wstrb[number])),
@@ -144,7 +144,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
                 lane.read_address.eq(address_read),
             ]
             beat.append(lane.read_data)
-        # A block RAM takes half a clock to show something: nothing else is done in that one.
+        # A block RAM takes half a cycle to show something: nothing else is done in that one.
         found = Signal(config.data_bits, name="beat_found", reset_less=True)
         m.d.sync += found.eq(Cat(beat))
         with m.If(moves):

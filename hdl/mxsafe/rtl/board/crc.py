@@ -8,9 +8,9 @@ __all__ = ["CRC_BITS", "CRC_START", "CRC_WHOLE", "crc_after"]
 
 CRC_BITS = 32
 CRC_START = (1 << CRC_BITS) - 1
-"""What the register holds in front of the first byte; a checksum is its complement."""
+"""Start value of the register; a checksum is the complement of its content."""
 CRC_WHOLE = 0xDEBB20E3
-"""What it holds behind bytes and their checksum."""
+"""Content of the register behind bytes and their checksum."""
 _POLYNOMIAL = 0xEDB88320
 
 

@@ -27,7 +27,7 @@ class FrameReceiverConfiguration(Configuration):
     Parameters
     ----------
     patience : int
-        Clocks without a byte after which a frame is given up, 2 to 2^32.
+        Cycles without a byte after which a frame is given up, 2 to 2^32.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class FrameReceiverConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last byte of a frame to its request."""
+        """Cycles from the last byte of a frame to its request."""
         return 1
 
 
@@ -58,7 +58,7 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
     byte_valid, byte_value, byte_error : In
         A byte has come; or a broken one.
     word_valid : Out(1), word_index : Out(8), word : Out(32)
-        For one clock: a word of the data of a frame that is not whole yet.
+        For one cycle: a word of the data of a frame that is not whole yet.
     valid : Out(1)
         A request is whole. Bytes that come now are dropped.
     ready : In(1)
@@ -68,7 +68,7 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
     command, number, words_less_1, address : Out
         Its header.
     gives_up : Out(1)
-        For one clock: a frame is given up, or has a wrong checksum.
+        For one cycle: a frame is given up, or has a wrong checksum.
     """
 
     def ports(self) -> Mapping[str, Member]:

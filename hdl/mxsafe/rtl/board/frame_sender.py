@@ -24,7 +24,7 @@ class FrameSenderConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the start to the first byte."""
+        """Cycles from the start to the first byte."""
         return 1
 
 
@@ -38,9 +38,9 @@ class FrameSender(Unit[FrameSenderConfiguration]):
     status, number, words : In
         Its header, and how many words of data it has. They stay until it is sent.
     busy : Out(1)
-        It is not yet sent; set from the clock after the start on.
+        It is not yet sent; set from the cycle after the start on.
     read_en, read_index, read_data : Out, Out, In
-        The words: `read_data` is word `read_index` from the second clock after `read_en` on.
+        The words: `read_data` is word `read_index` from the second cycle after `read_en` on.
     valid, byte_value, ready : Out, Out, In
         The bytes.
     """

@@ -1,4 +1,4 @@
-"""What both ends of a serial line have in common: the length of a bit."""
+"""Length of a bit, shared by both ends of a serial line."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +14,7 @@ _MOST_DIVISOR = 1 << 16
 
 
 Divisor = Annotated[int, within(_LEAST_DIVISOR, _MOST_DIVISOR)]
-"""Annotation of clocks a bit."""
+"""Annotation of cycles a bit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class LineConfiguration(Configuration):
     Parameters
     ----------
     divisor : int
-        Clocks of a bit, 4 to 65,536.
+        Cycles of a bit, 4 to 65,536.
 
     Raises
     ------

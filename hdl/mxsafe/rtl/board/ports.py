@@ -27,9 +27,9 @@ class MemoryAccess(wiring.Signature):
     data : Out(32)
         The word, if it is written.
     there : In(1)
-        A word that is read is there, some clocks after `ready`; nothing is wanted meanwhile.
+        A word that is read is there, some cycles after `ready`; nothing is wanted meanwhile.
     found : In(32)
-        That word, in this clock alone.
+        That word, in this cycle alone.
     """
 
     def __init__(self, words: int) -> None:

@@ -35,7 +35,7 @@ _COUNTER_BITS = 16
 _STATUS_ADDRESS = next(r.address for r in REGISTERS if r.name == "status")
 _STATUS_BITS = 3
 _REGISTERS, _MEMORY, _BOARD = range(3)
-"""What a command is about: its bits above the lowest."""
+"""Target of a command: its bits above the lowest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class SerialBridgeConfiguration(Configuration):
     memory_bytes : int
         Bytes of the memory: a multiple of 4, 8 to 2^32.
     patience : int
-        Clocks without a byte after which a frame is given up.
+        Cycles without a byte after which a frame is given up.
 
     Raises
     ------
@@ -66,12 +66,12 @@ class SerialBridgeConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last byte of a request that is wrong to the first byte of its answer."""
+        """Cycles from the last byte of a request that is wrong to the first byte of its answer."""
         return self.receiver.latency + 3
 
     @property
     def receiver(self) -> FrameReceiverConfiguration:
-        """What finds requests."""
+        """Configuration of the receiver of requests."""
         return FrameReceiverConfiguration(patience=self.patience)
 
     @property
@@ -103,7 +103,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
     status : Out(3)
         The machine's status register, as read last.
     gives_up : Out(1)
-        For one clock: a request is given up, or has a wrong checksum.
+        For one cycle: a request is given up, or has a wrong checksum.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -130,7 +130,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         place(m, platform, "receiver", self._receiver)
         place(m, platform, "sender", self._sender)
         place(m, platform, "buffer", self._buffer)
-        # A block RAM takes half a clock to show something, and what it goes to lies elsewhere.
+        # A block RAM takes half a cycle to show something, and what it goes to lies elsewhere.
         self._shown = Signal(_WORD_BITS, name="word_of_buffer", reset_less=True)
         m.d.sync += self._shown.eq(self._buffer.read_data)
         receiver = self._receiver
@@ -306,7 +306,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         """The header of the answer."""
         receiver, sender = self._receiver, self._sender
         held = Signal(name="interrupt_held")
-        # The answer begins in the clock after this one.
+        # The answer begins in the cycle after this one.
         with m.If(answers):
             m.d.sync += held.eq(self.irq)
         is_done = named(m, "is_done", 1, equals(self._outcome, STATUSES["done"]))

@@ -47,9 +47,9 @@ class SerialMachineConfiguration(Configuration):
     memory_bytes : int
         Bytes of its memory, a multiple of 4,096.
     divisor : int
-        Clocks of a bit on the line.
+        Cycles of a bit on the line.
     patience : int
-        Clocks without a byte after which a request is given up.
+        Cycles without a byte after which a request is given up.
 
     Raises
     ------
@@ -67,18 +67,18 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_serial_machine"
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not as usual."""
+        """Parts of a name: sizes that are not at their default."""
         names = ("memory_bytes", "divisor", "patience")
         own = [(name, getattr(self, name)) for name in names]
-        usual = SerialMachineConfiguration.__dataclass_fields__
+        default = SerialMachineConfiguration.__dataclass_fields__
         return [
             *differing_sizes(vars(self.machine)),
-            *(part_of_name(name, value) for name, value in own if value != usual[name].default),
+            *(part_of_name(name, value) for name, value in own if value != default[name].default),
         ]
 
     @property
@@ -89,7 +89,7 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the start bit of a byte to the byte."""
+        """Cycles from the start bit of a byte to the byte."""
         return self.receiver.latency
 
     @property
@@ -106,7 +106,7 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def bridge(self) -> SerialBridgeConfiguration:
-        """What does what a host asks for."""
+        """Configuration of the bridge, which executes a host's requests."""
         return self.part(SerialBridgeConfiguration)
 
     @property

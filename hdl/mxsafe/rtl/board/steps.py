@@ -1,4 +1,4 @@
-"""What a unit does one after the other: a register for each step, one of which is set."""
+"""Steps of a unit, one after the other: a register for each, one of which is set."""
 
 from collections.abc import Iterable
 
@@ -34,7 +34,7 @@ class Steps:
         return self._steps[name]
 
     def go(self, start: str, end: str, when: Value | None = None) -> None:
-        """Go from a step to another; at most one way out of a step is open in a clock."""
+        """Go from a step to another; at most one way out of a step is open in a cycle."""
         here = self._steps[start]
         way = here if when is None else named(self._m, f"{start}_to_{end}", 1, here & when)
         self._goes[start].append(way)

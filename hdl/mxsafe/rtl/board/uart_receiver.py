@@ -23,7 +23,7 @@ class UartReceiverConfiguration(LineConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the start bit on the line to its byte."""
+        """Cycles from the start bit on the line to its byte."""
         return _SYNCHRONISERS + self.divisor // 2 + (_SAMPLES - 1) * self.divisor + 1
 
 
@@ -38,11 +38,11 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
     line : In(1)
         The line, high at rest, from anywhere: it passes two registers first.
     valid : Out(1)
-        For one clock: a byte has come.
+        For one cycle: a byte has come.
     data : Out(8)
         The byte.
     error : Out(1)
-        For one clock, instead of `valid`: a byte without its stop bit has come. The next start bit
+        For one cycle, instead of `valid`: a byte without its stop bit has come. The next start bit
         is looked for when the line has been high.
     busy : Out(1)
         A byte is coming.

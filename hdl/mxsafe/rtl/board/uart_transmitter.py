@@ -22,7 +22,7 @@ class UartTransmitterConfiguration(LineConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a byte that is taken to its start bit."""
+        """Cycles from a byte that is taken to its start bit."""
         return 1
 
 

@@ -172,7 +172,7 @@ class Ulx3sConfiguration(Configuration):
 
     @property
     def hertz(self) -> int:
-        """Clocks a second."""
+        """Cycles a second."""
         return self.clock_mhz * 1_000_000
 
     @property
@@ -212,7 +212,7 @@ class Ulx3sConfiguration(Configuration):
 class Ulx3s(Unit[Ulx3sConfiguration]):
     """The machine on a ULX3S.
 
-    The clock comes from a PLL. The reset lasts for some clocks after the PLL has locked, and as
+    The clock comes from a PLL. The reset lasts for some cycles after the PLL has locked, and as
     long as the button is down.
 
     Attributes

@@ -82,7 +82,7 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
         return m
 
 
-_USUAL_STAGES = 3
+_DEFAULT_STAGES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class BF16MacConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         coarse, fine = self._boundaries
-        self._settle(pipeline=min(_USUAL_STAGES, len(coarse)))
+        self._settle(pipeline=min(_DEFAULT_STAGES, len(coarse)))
         self._set(pipeline=check_pipeline(self.pipeline, fine))
 
     @property
@@ -145,7 +145,7 @@ class BF16Mac(Unit[BF16MacConfiguration]):
 
     Products are added in pairs, then pairs of pairs: four lanes give
     ``(p0 + p1) + (p2 + p3)``. Every product and sum is rounded to nearest even. A new input is
-    taken on every enabled clock.
+    taken on every enabled cycle.
 
     Attributes
     ----------

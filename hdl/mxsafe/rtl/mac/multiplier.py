@@ -22,7 +22,7 @@ from mxsafe.rtl.arithmetic.bits import (
     truncated,
 )
 from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier, DspMultiplierConfiguration
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
@@ -143,7 +143,7 @@ class OperandMultiplierConfiguration(Configuration):
         Whether the registers are reset.
     """
 
-    shown_if_unusual = frozenset(
+    shown_if_not_default = frozenset(
         {"target", "registers", "halved", "paired", "complemented", "reset"}
     )
 
@@ -180,7 +180,7 @@ class OperandMultiplierConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from operands to the product."""
+        """Enabled cycles from operands to the product."""
         return len(self.boundaries)
 
     @property
@@ -197,7 +197,7 @@ class OperandMultiplierConfiguration(Configuration):
 class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """Product of two prepared operands as sign and fixed-point magnitude.
 
-    Combinational, unless it is for an FPGA. There a block multiplies in three clocks. It takes 18
+    Combinational, unless it is for an FPGA. There a block multiplies in three cycles. It takes 18
     bits, and elements of most formats are numbers of fewer (MXSF: 13 with the sign). Such operands
     are shifted in front of the block, where their shifts are less than that of the product. With
     wider formats, and where two products come from one block, the product is shifted: a level of
@@ -211,7 +211,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     a, w : In(struct)
         See `operand_layout`.
     significands : In
-        Their product, of operands three clocks before, if it comes from outside.
+        Their product, of operands three cycles before, if it comes from outside.
     sign : Out(1)
         Sign of the product.
     magnitude : Out
@@ -301,28 +301,30 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         distance: Value = truncated(m, "distance", bits, total - 2 if config.dsp else total)
         negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
         beside = config.paired or config.complemented
-        journey = Journey(pipe, distance=distance, is_negative=negative if beside else Const(0, 1))
+        sideband = Sideband(
+            pipe, distance=distance, is_negative=negative if beside else Const(0, 1)
+        )
         significands: Value
         if config.paired:
             significands = self.significands
             for boundary in DSP_PLACES:
-                journey.cross(boundary)
+                sideband.cross(boundary)
         else:
             # A negative factor, unless it stays beside: then nothing is negated behind the product.
             multiply = FactorsInStages(config.formats, dsp=config.dsp, reset=config.reset)
             factors = multiply.factors(m, self.a, self.w, None if beside else negative)
-            significands = multiply.product(m, platform, "significands", enable, factors, journey)
-        distance = journey["distance"]
-        journey = Journey(pipe, is_negative=journey["is_negative"])
+            significands = multiply.product(m, platform, "significands", enable, factors, sideband)
+        distance = sideband["distance"]
+        sideband = Sideband(pipe, is_negative=sideband["is_negative"])
         half = bits // 2
         near = named(m, "shifted_by_low_bits", None, significands << distance[:half])
-        near, high = journey.cross("shifted", shifted=near, high=distance[half:])
+        near, high = sideband.cross("shifted", shifted=near, high=distance[half:])
         width = len(self.term)
         shifted = (near << Cat(Const(0, half), high))[always_zero:]
         far = named(m, "shifted", width, shifted[:width])
         # A complement is one short of the negated number, which the next addition makes up: the
         # gates for it are in the look-up tables of the shift.
-        negative = journey["is_negative"]
+        negative = sideband["is_negative"]
         m.d.comb += [
             self.term.eq(far ^ negative.replicate(width)),
             self.plus.eq(negative),
@@ -336,7 +338,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         narrow, wide = sorted(SIDES, key=lambda side: len(numbers[side]))
         half = len(numbers[narrow]) // 2
         negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
-        # Known a clock before the number is negated, so that its upper half does not wait for it.
+        # Known a cycle before the number is negated, so that its upper half does not wait for it.
         borrows: Value = named(m, "borrows", 1, numbers[narrow][:half].any() & negative)
         number, other, borrows, negative = pipe.cross_all(
             "shifted",
@@ -369,7 +371,7 @@ class FactorsInStages:
         Formats of the operands.
     dsp : bool
         In a `DspMultiplier`, whose registers are at `DSP_PLACES`; else there is a register at those
-        that the journey has.
+        that the sideband has.
     reset : bool
         Whether the block is reset.
     suffix : str
@@ -403,28 +405,30 @@ class FactorsInStages:
         name: str,
         en: Value,
         factors: tuple[Value, Value],
-        journey: Journey,
+        sideband: Sideband,
     ) -> Value:
-        """Their product; what else is on the journey goes along."""
+        """Their product; the other sideband values go along."""
         factor, other = factors
         if self.dsp:
             for boundary in DSP_PLACES:
-                journey.cross(boundary)
+                sideband.cross(boundary)
             block = (factor, Cat(other, 0).as_signed() if factor.shape().signed else other)
             return dsp_product(m, platform, name, en, block, reset=self.reset)
         entered, multiplied, behind = DSP_PLACES
-        factor, other = journey.cross(entered, **{f"{name}_factor": factor, f"{name}_other": other})
+        factor, other = sideband.cross(
+            entered, **{f"{name}_factor": factor, f"{name}_other": other}
+        )
         digits: Side = "w" if self._signed_side == "a" else "a"
         product = multiply_in_chains(
             m,
             f"{name}_product",
             other,
             factor,
-            journey,
+            sideband,
             multiplied,
             top_is_never_one=Operand.top_digit_is_never_one(self.formats.of(digits)),
         )
-        (product,) = journey.cross(behind, **{name: product})
+        (product,) = sideband.cross(behind, **{name: product})
         return product
 
 
@@ -483,7 +487,7 @@ class PairedMultiplierConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from significands to their products."""
+        """Enabled cycles from significands to their products."""
         return _DSP.latency
 
     @property
@@ -578,7 +582,7 @@ class RoundingMultiplierConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.formats.name}_{self.sum_format.name}_multiplier"
 
     @property

@@ -25,7 +25,7 @@ Side = Literal["a", "w"]
 SIDES: tuple[Side, Side] = ("a", "w")
 
 Factor = Literal["digits", "triple"]
-"""What a significand is prepared for, see `mxsafe.rtl.arithmetic.radix4`: to be cut into digits, or
+"""Preparation of a significand, see `mxsafe.rtl.arithmetic.radix4`: to be cut into digits, or
 to be multiplied by them, for which its triple goes along."""
 FACTORS: tuple[Factor, Factor] = ("digits", "triple")
 
@@ -137,7 +137,7 @@ class Operand:
 
 
 def factor_of(formats: OperandFormats, side: Side, *, dsp: bool) -> Factor | None:
-    """What an operand's significands are prepared for: nothing where a DSP block multiplies them.
+    """Return the preparation of an operand's significands; None where a DSP block multiplies them.
 
     The narrower significand is cut into digits, for each digit is a row to be added.
     """

@@ -68,12 +68,12 @@ class OperandDecoderConfiguration(Configuration):
 
     @property
     def operand(self) -> Operand:
-        """What comes out."""
+        """Operand that comes out."""
         return Operand.of(self.format)
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return _base(self.format, "operand_decoder", self.factor)
 
     @property
@@ -279,7 +279,7 @@ class LaneDecoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return _base(self.format, "lane_decoder", self.factor)
 
 

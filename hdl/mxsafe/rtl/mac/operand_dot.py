@@ -92,7 +92,7 @@ class OperandDotConfiguration(Configuration):
         If a parameter is not as above; the message gives the numbers.
     """
 
-    shown_if_unusual = frozenset({"target", "paired", "together", "late", "carry_save"})
+    shown_if_not_default = frozenset({"target", "paired", "together", "late", "carry_save"})
 
     formats: OperandFormats
     lanes: AlikePower = 4
@@ -107,8 +107,8 @@ class OperandDotConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         fpga = self.target == "fpga"
-        usual = self.lanes if self.carry_save else max(self.lanes // 2, 1)
-        self._settle(dsp=fpga, together=usual)
+        default = self.lanes if self.carry_save else max(self.lanes // 2, 1)
+        self._settle(dsp=fpga, together=default)
         if self.carry_save:
             self._check_carry_save()
         together = require_power_of_two("together", self.together)
@@ -251,7 +251,7 @@ def summed_together(formats: OperandFormats, lanes: int) -> int:
 
 
 def late_bits(formats: OperandFormats, lanes: int) -> int:
-    """Upper bits of these sums that take their carry a clock later, where MACs are the slowest."""
+    """Upper bits of these sums that take their carry a cycle later, where MACs are the slowest."""
     of_four = summed_together(formats, lanes) > 2
     return _LATE if of_four and not formats.has_integers else 0
 
@@ -295,7 +295,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
     a, w : In(array of struct)
         See `operand_layout`.
     significands : In(array)
-        Products of their significands, `DspMultiplier` clocks later, if they come from outside.
+        Products of their significands, `DspMultiplier` cycles later, if they come from outside.
     halves : Out(array of signed), negate : Out
         The dot product is the sum of the halves, each subtracted where `negate` is set: sums of so
         many products as are added together, or one number with registers at ``total``. Those of

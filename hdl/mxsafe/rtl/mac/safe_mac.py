@@ -11,7 +11,7 @@ from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.packing import Packer, float_layout
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline, check_pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.arithmetic.target import Target, spread
@@ -32,7 +32,7 @@ __all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
 
 
 def mac_base(base: str, formats: OperandFormats) -> str:
-    """Name of a MAC in its usual configuration: of MXSF without the format."""
+    """Name of a MAC in its default configuration: of MXSF without the format."""
     return base if formats.name == "mxsf" else f"{base}_{formats.name}"
 
 
@@ -85,7 +85,7 @@ class SafeMacConfiguration(Configuration):
         _ = self.formats.float_elements  # which refuses integers
         fpga = self.target == "fpga"
         self._settle(dsp=fpga)
-        self._settle(pipeline=min(at(self, "usual"), len(self.places)))
+        self._settle(pipeline=min(at(self, "default"), len(self.places)))
         least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(
             pipeline=check_pipeline(self.pipeline, self.places, least),
@@ -138,7 +138,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     """Dot product of a few element codes a cycle, rounded as the paper's FP12 adder tree does.
 
     Every product is rounded to `sum_format`, then pairs, then pairs of pairs. A new input is taken
-    on every enabled clock.
+    on every enabled cycle.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
         steps = MacSteps(m, platform, pipe, config.multiplier, self.en)
         lanes = [self._decode(m, platform, lane) for lane in range(config.lanes)]
         flags = [unit.nan for pair in lanes for unit in pair if unit.config.nan]
-        beside = Journey(
+        beside = Sideband(
             pipe,
             zero_sign=named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all()),
             nan=named(m, "any_nan", 1, Cat(flags).any()) if flags else Const(0, 1),

@@ -23,7 +23,7 @@ from mxsafe.validation import AlikePower, about
 
 __all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
 
-_USUAL_STAGES = 2
+_DEFAULT_STAGES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class SafeMacExactConfiguration(Configuration):
     def __post_init__(self) -> None:
         fpga = self.target == "fpga"
         boundaries = self.boundaries
-        usual = len(boundaries) if fpga else min(_USUAL_STAGES, len(boundaries))
-        self._settle(pipeline=usual, dsp=fpga)
+        default = len(boundaries) if fpga else min(_DEFAULT_STAGES, len(boundaries))
+        self._settle(pipeline=default, dsp=fpga)
         least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
         self._set(pipeline=check_pipeline(self.pipeline, boundaries, least))
         with about(products="lanes"):
@@ -84,7 +84,7 @@ class SafeMacExactConfiguration(Configuration):
 
     @property
     def dot(self) -> OperandDotConfiguration:
-        """What multiplies and adds: all but the last addition, and the registers before that."""
+        """Configuration of the dot product: all but the last addition and its registers."""
         return self.part(
             OperandDotConfiguration,
             pipeline=self.latency - 1,
@@ -100,7 +100,7 @@ class SafeMacExactConfiguration(Configuration):
 class SafeMacExact(Unit[SafeMacExactConfiguration]):
     """Dot product of a few element codes a cycle, without any rounding.
 
-    Products are integers, so their sum is one. A new input is taken on every enabled clock. It is
+    Products are integers, so their sum is one. A new input is taken on every enabled cycle. It is
     made of what an array has: operand decoders at its edge, and `OperandDot` in its MACs.
 
     Attributes
@@ -146,7 +146,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
 
         pipe.drive(self.dot, self._total(m, multiply))
         if config.formats.has_special_codes:
-            # The flag takes as many clocks as the numbers; the last register is that of the output.
+            # The flag takes as many cycles as the numbers; the last register is that of the output.
             nan: Value = Cat(*flags).any()
             for boundary in boundaries[:-1]:
                 nan = pipe.cross(boundary, "nan", nan)

@@ -21,7 +21,7 @@ from mxsafe.rtl.arithmetic.bits import (
     truncated,
 )
 from mxsafe.rtl.arithmetic.packing import count_ones, fixed_point_bits
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain
 from mxsafe.rtl.arithmetic.target import Place
 from mxsafe.rtl.mac.multiplier import DSP_PLACES, FactorsInStages, RoundingMultiplierConfiguration
@@ -59,7 +59,7 @@ def mac_places(lanes: int, *, dsp: bool) -> tuple[Place, ...]:
 
 @dataclass(frozen=True)
 class MacSteps:
-    """What a SAFE-MAC for an FPGA is made of.
+    """Building blocks of a SAFE-MAC for an FPGA.
 
     Attributes
     ----------
@@ -95,15 +95,15 @@ class MacSteps:
         negative: Value = named(m, f"is_negative_{lane}", 1, a.sign ^ w.sign)
         total = named(m, f"shift_{lane}", config.product.shift_bits, a.shift + w.shift)
         negate = Const(0, 1) if dsp else negative
-        journey = Journey(self.pipe, **{f"shift_{lane}": total, f"negate_{lane}": negate})
+        sideband = Sideband(self.pipe, **{f"shift_{lane}": total, f"negate_{lane}": negate})
         multiply = FactorsInStages(config.formats, dsp=dsp, reset=True, suffix=f"_{lane}")
         factors = multiply.factors(m, a, w, negative if dsp else None)
         name = f"significands_{lane}"
-        product = multiply.product(m, self.platform, name, self.enable, factors, journey)
+        product = multiply.product(m, self.platform, name, self.enable, factors, sideband)
         number = product if dsp else Cat(product, 0).as_signed()
-        kept = self._rounded_product(lane, number, journey)
+        kept = self._rounded_product(lane, number, sideband)
 
-        distance, surplus = journey[f"shift_{lane}"], config.excess + 2
+        distance, surplus = sideband[f"shift_{lane}"], config.excess + 2
         if (spare := surplus - config.product.significand_bits) > 0:
             # With less of a shift than that nothing is kept.
             bits = (config.product.max_shift + 2 - spare).bit_length()
@@ -112,26 +112,26 @@ class MacSteps:
         half = len(distance) // 2
         near: Value = named(m, f"shifted_by_low_bits_{lane}", None, kept << distance[:half])
         parts = {f"shifted_{lane}": near, f"high_{lane}": distance[half:]}
-        near, high = journey.cross("shifted_low", **parts)
+        near, high = sideband.cross("shifted_low", **parts)
         far = near << Cat(Const(0, half), high)
         moved = far[surplus:] if surplus > 0 else Cat(Const(0, -surplus), far)
         name, width = f"product_{lane}", config.magnitude_bits + 1
-        (value,) = journey.cross("products", **{name: moved[:width]})
-        return value.as_signed(), journey[f"negate_{lane}"]
+        (value,) = sideband.cross("products", **{name: moved[:width]})
+        return value.as_signed(), sideband[f"negate_{lane}"]
 
-    def _rounded_product(self, lane: int, product: Value, journey: Journey) -> Value:
+    def _rounded_product(self, lane: int, product: Value, sideband: Sideband) -> Value:
         """A signed product of significands, its low bits rounded off before it is shifted."""
         m, config, name = self.m, self.config, f"product_{lane}"
         precision, most = config.sum_format.precision, config.most_drops
         if not most:
             for boundary in ("dropped", "tied", "rounded"):
-                (product,) = journey.cross(boundary, **{name: product})
+                (product,) = sideband.cross(boundary, **{name: product})
             return product
         width = max(len(product), most + 1)
         number: Value = named(m, f"number_{lane}", signed(width), product)
         bits = config.product.significand_bits
         folded = named(m, f"folded_{lane}", bits, number[:bits] ^ number[-1].replicate(bits))
-        shift = journey[f"shift_{lane}"]
+        shift = sideband[f"shift_{lane}"]
         # As in `RoundingMultiplier`: bits go for the precision, or for the smallest subnormal.
         long = Cat(folded[place + precision :].any() for place in range(most))
         levels = (config.excess - place + 2 for place in range(most))
@@ -139,15 +139,15 @@ class MacSteps:
         too_long = named(m, f"drops_for_precision_{lane}", most, long)
         too_low = named(m, f"drops_for_subnormals_{lane}", most, low)
         drops: Value = named(m, f"drops_{lane}", most, too_long | too_low)
-        number, drops = journey.cross("dropped", **{name: number, f"drops_{lane}": drops})
-        return self._rounded(name, number, drops, journey, ("tied", "rounded"))
+        number, drops = sideband.cross("dropped", **{name: number, f"drops_{lane}": drops})
+        return self._rounded(name, number, drops, sideband, ("tied", "rounded"))
 
     def _rounded(
         self,
         name: str,
         number: Value,
         drops: Value,
-        journey: Journey,
+        sideband: Sideband,
         boundaries: tuple[str, str],
     ) -> Value:
         """A signed number rounded to nearest even, without the low bits that are set in `drops`.
@@ -158,11 +158,11 @@ class MacSteps:
         tied, behind = boundaries
         tie: Value = named(self.m, f"{name}_tie", 1, select(leading_one(drops), number[1:]))
         values = {name: number, f"{name}_drops": drops, f"{name}_tie": tie}
-        number, drops, tie = journey.cross(tied, **values)
+        number, drops, tie = sideband.cross(tied, **values)
         half = Cat(drops[1:], Const(0, 1)).as_signed()
         total = add_in_a_chain(self.m, f"{name}_with_half", number, half, tie)
         values = {f"{name}_rounded": total, f"{name}_drops": drops}
-        total, drops = journey.cross(behind, **values)
+        total, drops = sideband.cross(behind, **values)
         return named(self.m, f"{name}_kept", total.shape(), cleared(total, drops).as_signed())
 
     def add_and_round(self, terms: list[Term]) -> list[Term]:
@@ -175,15 +175,15 @@ class MacSteps:
         name = f"level{level}_{left // 2}"
         added, leading, tied, rounded = (f"{place}_of_{level}" for place, _ in _LEVEL)
         total, negate = self._sum(name, *terms[left : left + 2])
-        journey, width = Journey(self.pipe, **{f"{name}_negate": negate}), len(total)
-        (total,) = journey.cross(added, **{name: total})
+        sideband, width = Sideband(self.pipe, **{f"{name}_negate": negate}), len(total)
+        (total,) = sideband.cross(added, **{name: total})
         drops = self._drops(name, total)
-        total, drops = journey.cross(leading, **{name: total, f"{name}_drops": drops})
-        kept = self._rounded(name, total, drops, journey, (tied, rounded))
-        return kept[:width].as_signed(), journey[f"{name}_negate"]
+        total, drops = sideband.cross(leading, **{name: total, f"{name}_drops": drops})
+        kept = self._rounded(name, total, drops, sideband, (tied, rounded))
+        return kept[:width].as_signed(), sideband[f"{name}_negate"]
 
     def _sum(self, name: str, left: Term, right: Term) -> Term:
-        """What `add` gives, from one carry chain."""
+        """Return the result of `add` from one carry chain."""
         (value, negate), (other, other_negate) = left, right
         if isinstance(negate, Const) and isinstance(other_negate, Const):
             return add_in_a_chain(self.m, name, value, other, Const(0, 1)), negate
@@ -199,14 +199,14 @@ class MacSteps:
         folded = named(self.m, f"{name}_folded", len(high), high ^ value[-1].replicate(len(high)))
         return ones_below_leading(self.m, f"{name}_drops", folded)
 
-    def packed(self, terms: list[Term], beside: Journey) -> tuple[Value, Value]:
+    def packed(self, terms: list[Term], beside: Sideband) -> tuple[Value, Value]:
         """Magnitude bits of the code of a sum, rounded to nearest even, and the sign.
 
         Parameters
         ----------
         terms : list of Term
             What is still to be added: two numbers, or one.
-        beside : Journey
+        beside : Sideband
             Crosses all places from ``total`` on; has the sign of a zero, `zero_sign`.
         """
         m, precision = self.m, self.config.sum_format.precision

@@ -1,1 +1,1 @@
-"""Units assembled to machines: the layer."""
+"""The machine, in rooms: DMA, control, buffers, GEMM and VECTOR; and the layer."""

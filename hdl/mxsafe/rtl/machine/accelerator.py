@@ -32,22 +32,22 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator"
 
     @property
     def latency(self) -> int:
-        """Clocks from the taken write of the start to the address of the program's first word."""
+        """Cycles from the taken write of the start to the address of the program's first word."""
         return self.registers.latency + self.core.latency
 
     @property
     def registers(self) -> RegistersConfiguration:
-        """What a driver sees."""
+        """Register file configuration."""
         return RegistersConfiguration(machine=self.machine)
 
     @property
     def core(self) -> AcceleratorCoreConfiguration:
-        """What runs programs."""
+        """Core configuration."""
         return AcceleratorCoreConfiguration(machine=self.machine)
 
 

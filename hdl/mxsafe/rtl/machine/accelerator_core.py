@@ -46,7 +46,7 @@ _EVENTS = (
     "words_read",
     "words_written",
 )
-"""What is counted."""
+"""Events that are counted."""
 _SIDES = ("a", "w")
 _KINDS = ("codes", "scales")
 
@@ -67,7 +67,7 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     """
 
     decided_by = tuple(each.name for each in fields(MachineConfiguration))
-    shown_if_unusual = frozenset({"array_lanes", "vector_parts", "target"})
+    shown_if_not_default = frozenset({"array_lanes", "vector_parts", "target"})
 
     def __post_init__(self) -> None:
         most = 8 * self.machine.word_bytes
@@ -80,28 +80,28 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator_core"
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not as usual."""
+        """Parts of a name: sizes that are not at their default."""
         return differing_sizes(self.decisive)
 
     @property
     def latency(self) -> int:
-        """Clocks from the start to the address of the program's first word."""
+        """Cycles from the start to the address of the program's first word."""
         waits = at(self, "start") + at(self.fetch, "wanted") + at(self, "runs") + at(self, "axi")
         return self.reader.latency + 1 + waits
 
     @property
     def fetch(self) -> FetchConfiguration:
-        """What reads programs."""
+        """Program fetch configuration."""
         return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
 
     @property
     def reader(self) -> AxiReaderConfiguration:
-        """What reads memory."""
+        """Memory read master configuration."""
         return self.part(
             AxiReaderConfiguration,
             data_bits=self.machine.data_width,
@@ -109,7 +109,7 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def writer(self) -> AxiWriterConfiguration:
-        """What writes memory."""
+        """Memory write master configuration."""
         return self.part(
             AxiWriterConfiguration,
             data_bits=self.machine.data_width,
@@ -117,12 +117,12 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def gemm(self) -> GemmEngineConfiguration:
-        """What multiplies."""
+        """GEMM engine configuration."""
         return GemmEngineConfiguration(machine=self.machine)
 
     @property
     def queues(self) -> QueuesConfiguration:
-        """What keeps descriptors in order."""
+        """Descriptor queues configuration."""
         return self.part(
             QueuesConfiguration,
             depth=self.machine.queue_depth,
@@ -131,17 +131,17 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def load(self) -> LoadEngineConfiguration:
-        """What fills buffers."""
+        """LOAD engine configuration."""
         return LoadEngineConfiguration(machine=self.machine)
 
     @property
     def store(self) -> StoreEngineConfiguration:
-        """What empties buffers."""
+        """STORE engine configuration."""
         return StoreEngineConfiguration(machine=self.machine)
 
     @property
     def vector(self) -> VectorEngineConfiguration:
-        """What computes with rows."""
+        """Vector engine configuration."""
         return VectorEngineConfiguration(machine=self.machine)
 
     @property
@@ -181,19 +181,19 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
     stop : In(1)
         All work is to end.
     quiet : Out(1)
-        No transaction with memory is under way.
+        No transaction with memory is outstanding.
     is_done : Out(1)
         All descriptors are done.
     stopped, error, error_number : Out
         There has been an error, its code, the number of its descriptor.
     array_busy, wait_load, wait_vector, wait_store, words_read, words_written : Out(1)
-        What is counted has happened in the clock before.
+        What is counted has happened in the cycle before.
     m_axi : Out(Axi4)
         Memory.
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """What registers say and ask, and memory."""
+        """Return the ports to the registers and to memory."""
         return {
             "start": In(1),
             "program_base": In(ADDRESS_BITS),
@@ -262,7 +262,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             engine = unit.queue if engine is None else engine
             descriptor, valid, ready = queue.descriptor, queue.valid, engine.ready
             if name == "gemm" and at(self.config, "gemm descriptor"):
-                # All of its counters begin in the clock in which the engine is ready.
+                # All of its counters begin in the cycle in which the engine is ready.
                 unit = RegisterSlice(bits=len(Value.cast(descriptor)), halved=True)
                 place(m, platform, "slice_gemm", unit)
                 m.d.comb += [
@@ -281,13 +281,13 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                 Value.cast(engine.descriptor).eq(Value.cast(descriptor)),
                 queue.ready.eq(ready),
             ]
-            # All a clock later for an FPGA, so that what they tell stays in order.
+            # All a cycle later for an FPGA, so that what they tell stays in order.
             m.d.comb += engine.stop.eq(self._near(m, platform, f"stop_{name}", queue.stop))
             when = domain(m, at(self.config, "done"))
             when += [queue.done.eq(engine.done), queue.error.eq(engine.error)]
 
     def _near(self, m: Module, platform: object, name: str, value: Value) -> Value:
-        """At once, or for an FPGA a clock later from a register that is kept for one unit."""
+        """At once, or for an FPGA a cycle later from a register that is kept for one unit."""
         if not at(self.config, "stop"):
             return value
         near = RegisterCopy()
@@ -373,7 +373,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             connect(m, getattr(store, f"out_{kind}"), getattr(parts["out_buffer"], kind))
 
     def _tell(self, m: Module, parts: Mapping[str, Any]) -> None:
-        """What registers want to know."""
+        """Drive the status that the registers report."""
         queues, load, store = parts["queues"], parts["load"], parts["store"]
         m.d.comb += [
             self.is_done.eq(queues.is_done),
@@ -387,7 +387,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             m.d.sync += self.quiet.eq(idle & self._stops)
         else:
             m.d.comb += self.quiet.eq(idle)
-        # Counters are long. A descriptor is done some clocks after the last of its events.
+        # Counters are long. A descriptor is done some cycles after the last of its events.
         events = Signal(len(_EVENTS), name="events")
         m.d.sync += events.eq(
             Cat(

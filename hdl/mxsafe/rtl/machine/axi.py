@@ -83,7 +83,7 @@ def _address_channel(prefix: str) -> dict[str, Member]:
 
 
 def burst_constants(prefix: str, data_bits: int) -> dict[str, int]:
-    """What an address channel says of every burst: whole beats, addresses that go up."""
+    """Return the constants of an address channel: bursts of whole beats, addresses that go up."""
     return {
         f"{prefix}size": (data_bits // 8).bit_length() - 1,
         f"{prefix}burst": _INCR,
@@ -192,7 +192,7 @@ class AxiLite(wiring.Signature):
 
 
 _CHANNELS = {"ar": True, "r": False, "aw": True, "w": False, "b": True}
-"""Channels, and whether a beat in two clocks is enough: data have a beat every clock."""
+"""Channels, and whether a beat in two cycles is enough: data have a beat every cycle."""
 
 
 def sliced_axi(m: Module, platform: object, name: str, master: Any) -> Any:

@@ -29,7 +29,7 @@ from mxsafe.validation import about, one_of, require_one_of
 
 __all__ = ["Layer", "LayerConfiguration"]
 
-_USUAL_STAGES = ("activation",)
+_DEFAULT_STAGES = ("activation",)
 _OPERAND = "s_axis_operand"
 """The stream of numbers that a stage adds, by its name in the stage."""
 
@@ -48,7 +48,7 @@ class LayerConfiguration(Configuration):
         for those are the next layer's samples.
     result_block : int or tuple of int, optional
         Blocks of the results: a length along the features, with a scale for every sample, or a
-        shape ``(features, samples)`` of tiles; by default the format's usual length.
+        shape ``(features, samples)`` of tiles; by default that of the format.
     activation : str
         ``none`` or one of `mxsafe.rtl.vector.activation.ACTIVATIONS`.
     stages : sequence of str, or str
@@ -68,7 +68,7 @@ class LayerConfiguration(Configuration):
     arithmetic: Arithmetic
     result_block: int | tuple[int, int] | None = None
     activation: str = "relu"
-    stages: tuple[str, ...] | str = _USUAL_STAGES
+    stages: tuple[str, ...] | str = _DEFAULT_STAGES
 
     def __post_init__(self) -> None:
         arithmetic = self.arithmetic
@@ -111,13 +111,13 @@ class LayerConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return self.arithmetic.base("layer")
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: what is not as usual; stages by what they do."""
-        if (self.stages, self.activation) == (_USUAL_STAGES, "relu"):
+        """Parts of a name: what is not at its default; stages by what they do."""
+        if (self.stages, self.activation) == (_DEFAULT_STAGES, "relu"):
             return super().differences
         names = [self.activation if name == "activation" else name for name in self.stages]
         return super().differences + (names or ["none"])
@@ -163,7 +163,7 @@ class LayerConfiguration(Configuration):
 
     @property
     def packer(self) -> OperandPackerConfiguration:
-        """What gathers converted beats to operand beats."""
+        """Configuration of the packer that gathers converted beats to operand beats."""
         return OperandPackerConfiguration(
             format=self.format,
             width=self.columns,
@@ -179,7 +179,7 @@ class LayerConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last operand beats of a strip to its last beat out, without stalls.
+        """Cycles from the last operand beats of a strip to its last beat out, without stalls.
 
         Of a strip that has whole tiles, and whole blocks that `lanes` divides.
         """
@@ -188,7 +188,7 @@ class LayerConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """What a schedule needs to know."""
+        """Properties that a schedule needs."""
         return self.array.properties
 
 
@@ -203,7 +203,7 @@ class Layer(Unit[LayerConfiguration]):
 
     Rows of a strip's last tile that are not features are dropped. So what comes out is the
     quantised matrix itself, ``quantize(activation(matmul(weights, samples)))``, cut into beats as
-    the array takes them; a ragged edge is a shorter block. Each stage takes a beat a clock.
+    the array takes them; a ragged edge is a shorter block. Each stage takes a beat a cycle.
 
     Attributes
     ----------
@@ -287,7 +287,7 @@ class Layer(Unit[LayerConfiguration]):
     def _admit(self, m: Module, array: SystolicArray) -> data.View:
         """Let operands in, and keep what is to be known of the rows of tiles; return the oldest.
 
-        There is room for as many tiles as are under way at a time: the array does not let their
+        There is room for as many tiles as are in flight at a time: the array does not let their
         last beats in any closer than their rows leave.
         """
         layout, room = self.config.tile, self.config.array.tiles_under_way
@@ -295,7 +295,7 @@ class Layer(Unit[LayerConfiguration]):
         tiles = [Signal(layout.size, name=f"tile_{age}", reset_less=True) for age in range(room)]
         under_way = Signal(range(room + 1), name="tiles_under_way")
         # The last beats of a tile come long before its rows: what is said there is kept in a queue,
-        # newest first, as many as the array can have under way.
+        # newest first, as many as the array can have in flight.
         enters = named(m, "tile_enters", 1, self.s_axis_a.tready & self.s_axis_a.tlast)
         row_leaves = named(m, "row_leaves", 1, array.m_axis_c.tvalid & array.m_axis_c.tready)
         leaves = named(m, "tile_leaves", 1, row_leaves & array.m_axis_c.tlast)

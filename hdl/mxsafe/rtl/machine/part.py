@@ -1,4 +1,4 @@
-"""What parts of a machine are: each is given the whole machine, and sizes are said nowhere else."""
+"""Base of a machine's parts: each gets the whole machine, which alone says the sizes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,8 +39,8 @@ class PartConfiguration(Configuration):
         return self.sizes(self.machine)
 
     @property
-    def usual(self) -> dict[str, Any]:
-        """Those of the usual machine."""
+    def defaults(self) -> dict[str, Any]:
+        """Those of the default machine."""
         return self.sizes(MachineConfiguration())
 
     def __eq__(self, other: object) -> bool:
@@ -58,5 +58,5 @@ class PartConfiguration(Configuration):
 
     @property
     def target(self) -> Target:
-        """What it is built for."""
+        """Target that it is built for."""
         return self.machine.target

@@ -27,7 +27,7 @@ class EnginePort(wiring.Signature):
     ready : In(1)
         The engine needs it no longer; the next one may be shown.
     done : In(1)
-        The oldest descriptor that is not done is: all that it writes is written. One clock for each
+        The oldest descriptor that is not done is: all that it writes is written. One cycle for each
         descriptor, with its `ready` or later.
     error : In(4)
         Instead of `done`: the oldest descriptor that is not done has this error. It stays.
@@ -99,16 +99,16 @@ class BufferRead(wiring.Signature):
     valid : Out(1)
         An entry is wanted.
     ready : In(1)
-        The entry is read: `data` holds it from the next clock on, for an FPGA from the clock behind
+        The entry is read: `data` holds it from the next cycle on, for an FPGA from the cycle behind
         that.
     address : Out
         Number of the entry.
     hold : Out(1)
-        What `data` holds is still needed after this clock: no other reader may read that bank. Who
+        What `data` holds is still needed after this cycle: no other reader may read that bank. Who
         holds must not wait for somebody who reads the same bank.
     data : In
-        The entry that was read last, in the clock after `ready` and as long as `hold` has been set
-        since; for an FPGA a clock later.
+        The entry that was read last, in the cycle after `ready` and as long as `hold` has been set
+        since; for an FPGA a cycle later.
     """
 
     def __init__(self, depth: int, bits: int) -> None:
@@ -140,7 +140,7 @@ class MemoryRead(wiring.Signature):
     address : Out
         Number of the entry.
     data : In
-        The entry that was read last, from the clock after `en` on.
+        The entry that was read last, from the cycle after `en` on.
     """
 
     def __init__(self, depth: int, bits: int) -> None:

@@ -1,4 +1,4 @@
-"""What may happen to results between an array and the converter: a list of stages."""
+"""Stages that results may pass between an array and the converter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from mxsafe.rtl.vector.vector_function import VectorFunction
 __all__ = ["STAGES", "checked_stages", "stage_unit"]
 
 STAGES: tuple[str, ...] = ("bias", "activation", "residual")
-"""What a stage may be, see `mxsafe.rtl.machine.layer.LayerConfiguration`."""
+"""Kinds of stages, see `mxsafe.rtl.machine.layer.LayerConfiguration`."""
 
 
 def stage_unit(name: str, *, columns: int, activation: str) -> Unit[Any]:

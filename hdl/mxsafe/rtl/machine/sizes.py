@@ -16,10 +16,10 @@ from mxsafe.rtl.configuration import part_of_name
 __all__ = ["differing_sizes", "shortest"]
 
 _KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
-"""What may be in each list of a `MachineConfiguration`."""
+"""Allowed entries of each list of a `MachineConfiguration`."""
 _FORMATS = frozenset({"format_a", "format_w"})
 _MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE, "fpga": FPGA_MACHINE}
-"""Machines that have a name, the usual one first."""
+"""Machines that have a name, the default one first."""
 
 
 def shortest(differing: Callable[[MachineConfiguration], list[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the timing model of the compiler has to know of a machine, from its units."""
+"""Times of a machine's units, for the timing model of the compiler."""
 
 from mxsafe.machine.compiler.timing import Times
 from mxsafe.machine.configuration import MachineConfiguration
@@ -31,13 +31,13 @@ def between(machine: MachineConfiguration, way: str) -> int:
 
 
 def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
-    """Clocks that a machine takes beside those of its work.
+    """Cycles that a machine takes beside those of its work.
 
     Parameters
     ----------
     machine : MachineConfiguration
     memory : int
-        Clocks from a request to the first word of memory.
+        Cycles from a request to the first word of memory.
     """
     core = AcceleratorCoreConfiguration(machine=machine)
     products, queues, vectors = core.gemm, core.queues, core.vector
@@ -52,7 +52,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         queue=queues.latency,
         load=core.load.latency + between(machine, "load"),
         store=core.store.latency + between(machine, "store"),
-        # Rows leave three clocks apart then.
+        # Rows leave three cycles apart then.
         gemm=gemm + between(machine, "gemm") + 2 * machine.rows * at(products, "rows"),
         products=queues.under_way["gemm"],
         transfers=queues.under_way["load"],
@@ -76,11 +76,11 @@ def _softmax(chain: VectorChainConfiguration) -> int:
 
 
 def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
-    """Clocks between the passes of a row."""
+    """Cycles between the passes of a row."""
     if chain.normalise is None:
         return {"layer_norm": 0, "rms_norm": 0}
     core = chain.normalise.core
     wait = core.lane.square_latency + core.sum_latency
-    deviation = wait + core.row.usual_latency
+    deviation = wait + core.row.default_latency
     mean = wait + core.row.mean_latency if core.centre else 0
     return {"layer_norm": mean + deviation, "rms_norm": deviation}

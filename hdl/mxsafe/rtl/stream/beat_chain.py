@@ -21,7 +21,7 @@ MOST_STAGES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class BeatChainConfiguration(Configuration):
-    """A `BeatChain`; the usual one is that of 16 lanes of MXSF and blocks of four beats.
+    """A `BeatChain`; the default one is that of 16 lanes of MXSF and blocks of four beats.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class BeatChainConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its leaving, if every stage moves."""
+        """Cycles from a beat to its leaving, if every stage moves."""
         return self.stages
 
     @property
     def beat(self) -> data.StructLayout:
-        """What waits of a beat."""
+        """Layout of a waiting beat."""
         return data.StructLayout({"lanes": self.lane_bits, "largest": self.largest_bits, "last": 1})
 
 

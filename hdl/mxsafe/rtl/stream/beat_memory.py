@@ -40,7 +40,7 @@ class BeatMemoryConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from an address to what stands there."""
+        """Cycles from an address to what stands there."""
         return 1
 
 
@@ -49,7 +49,7 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
 
     It is a module of its own without anything else in it, so that FPGA tools infer block RAM, and
     an ASIC flow puts a macro in its place. Nothing is reset. What a read gives of the address that
-    is written in the same clock is not defined.
+    is written in the same cycle is not defined.
 
     Attributes
     ----------

@@ -58,8 +58,8 @@ class BlockConverterConfiguration(Configuration):
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
     paced : bool
-        Two beats come two clocks apart at least: its register slices have one place each. It gives
-        a beat every second clock then. For an FPGA alone.
+        Two beats come two cycles apart at least: its register slices have one place each. It gives
+        a beat every second cycle then. For an FPGA alone.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class BlockConverterConfiguration(Configuration):
         If a parameter is not as above, or the format does not suit.
     """
 
-    shown_if_unusual = frozenset({"target", "paced"})
+    shown_if_not_default = frozenset({"target", "paced"})
 
     format: MXFormat
     width: Alike = 16
@@ -95,7 +95,7 @@ class BlockConverterConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a block to its first codes, if no other block waits."""
+        """Cycles from the last beat of a block to its first codes, if no other block waits."""
         return self.replay.latency + 1 + at(self, "entry") + at(self, "waiting")
 
     @property
@@ -121,7 +121,7 @@ class BlockConverterConfiguration(Configuration):
 
     @property
     def lane(self) -> data.StructLayout:
-        """What waits of a value: a negative exponent is that of a subnormal, less 1."""
+        """Layout of a waiting value: a negative exponent is that of a subnormal, less 1."""
         return data.StructLayout(
             {
                 "fraction": self.alignment.mantissa_bits + 2,
@@ -137,7 +137,7 @@ class BlockConverterConfiguration(Configuration):
 
     @property
     def summary(self) -> data.StructLayout:
-        """What is known of a block that is complete."""
+        """Summary of a complete block."""
         largest = data.ArrayLayout(self.exponent_bits, self.width)
         return data.StructLayout({"largest": largest, "last": 1})
 

@@ -78,8 +78,8 @@ class ConverterConfiguration(Configuration):
     format : MXFormat
         Format that is converted to.
     block : int or tuple of int, optional
-        Length of blocks along a row, or shape ``(rows, columns)`` of tiles; by default the format's
-        usual length.
+        Length of blocks along a row, or shape ``(rows, columns)`` of tiles; by default that of the
+        format.
     width : int
         Values in a beat.
     source : {"float32", "bfloat16"}
@@ -134,7 +134,7 @@ class ConverterConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its codes, without stalls: as many as a block has beats."""
+        """Cycles from a beat to its codes, without stalls: as many as a block has beats."""
         return self.blocks.beats
 
     @property
@@ -191,7 +191,7 @@ class Converter(Unit[ConverterConfiguration]):
         }
 
     def _waiting(self) -> data.ArrayLayout:
-        """What waits of all lanes of a beat."""
+        """Layout of the waiting lanes of a beat."""
         config = self.config
         lane = data.StructLayout(
             {
@@ -229,7 +229,7 @@ class Converter(Unit[ConverterConfiguration]):
     def _align(
         self, m: Module, platform: object, taken: Signal, block_last: Signal
     ) -> tuple[Value, Value]:
-        """What of a beat's lanes has to wait, and the largest exponents of its blocks so far."""
+        """Return the waiting parts of a beat's lanes, and its blocks' largest exponents so far."""
         waiting: list[Value] = []
         references: list[Value] = []
         for group in range(self.config.blocks.groups):

@@ -18,7 +18,7 @@ __all__ = ["LargestExponent", "LargestExponentConfiguration"]
 
 @dataclass(frozen=True, kw_only=True)
 class LargestExponentConfiguration(Configuration):
-    """A `LargestExponent`; the usual one is that of a beat of 16 values and of what came before.
+    """A `LargestExponent`; the default one is that of a beat of 16 values and of what came before.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class OperandPackerConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the first of `lanes` beats to the operand beat, without stalls."""
+        """Cycles from the first of `lanes` beats to the operand beat, without stalls."""
         return self.lanes - 1
 
     @property
@@ -89,7 +89,7 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
     are registers for the codes of ``lanes - 1`` beats, and for nothing else.
 
     A block starts a new operand beat: where a block ends within one, code 0 takes the place of the
-    lanes that are missing, in a clock for each, while the block's last beat waits.
+    lanes that are missing, in a cycle for each, while the block's last beat waits.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
         ends_block = named(m, "ends_block", 1, self.s_axis.tuser.block_last | self.s_axis.tlast)
         step, padding = Signal(name="step"), Signal(name="is_padding")
         lane = Signal(range(self.config.lanes), name="lane")
-        # The last lane goes straight through: it is there in the clock in which the beat leaves.
+        # The last lane goes straight through: it is there in the cycle in which the beat leaves.
         full = named(m, "is_full", 1, lane.all())
         open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
         with m.If(step):

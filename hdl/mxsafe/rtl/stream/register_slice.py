@@ -25,7 +25,7 @@ class RegisterSliceConfiguration(Configuration):
     bits : int
         Bits of a beat.
     halved : bool
-        It takes a beat every second clock at most, and has half the registers.
+        It takes a beat every second cycle at most, and has half the registers.
 
     Raises
     ------
@@ -38,15 +38,15 @@ class RegisterSliceConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its leaving."""
+        """Cycles from a beat to its leaving."""
         return 1
 
 
 class RegisterSlice(Unit[RegisterSliceConfiguration]):
-    """Beats as they come, a clock later: all that leaves it comes from registers.
+    """Beats as they come, a cycle later: all that leaves it comes from registers.
 
     On an FPGA the wires between two units take longer than the logic in them. A whole slice has
-    room for two beats and takes one every clock; one that is `halved` has room for one.
+    room for two beats and takes one every cycle; one that is `halved` has room for one.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ class RowReplayConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its first beat out, if no other row waits."""
+        """Cycles from the last beat of a row to its first beat out, if no other row waits."""
         return 2 + at(self, "rows")
 
     @property
@@ -77,7 +77,7 @@ class RowReplayConfiguration(Configuration):
 
     @property
     def entry(self) -> data.StructLayout:
-        """What is known of a row that is complete."""
+        """Summary of a complete row."""
         return data.StructLayout({"last": range(self.depth), "overlong": 1, **self.summary})
 
     @property
@@ -87,7 +87,7 @@ class RowReplayConfiguration(Configuration):
 
     @property
     def flags(self) -> data.StructLayout:
-        """What stands beside a beat that leaves."""
+        """Flags beside a beat that leaves."""
         return data.StructLayout(
             {"number": range(max(self.passes, 2)), "first": 1, "overlong": 1, **self.summary}
         )
@@ -188,7 +188,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
     def _hold(
         self, m: Module, row_taken: Value, newest: Value, done: Value
     ) -> tuple[Signal, Signal, Signal]:
-        """What is known of a row a clock later: that it comes, the same, and how many there are."""
+        """Return, a cycle later, whether a row comes, its summary, and the number of known rows."""
         comes = Signal(name="row_comes")
         held = Signal(len(newest), name="newest_row", reset_less=True)
         known = Signal(range(self.config.rows + 1), name="rows_known")

@@ -42,7 +42,7 @@ class TransposerConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the first row of a tile to its first column, without stalls."""
+        """Cycles from the first row of a tile to its first column, without stalls."""
         return self.size
 
     @property

@@ -16,10 +16,10 @@ from mxsafe.rtl.vector.function_lane import (
     FunctionLane,
     FunctionLaneConfiguration,
     check_functions,
+    default_stages,
     function_flags,
     most_stages,
     short_name,
-    usual_stages,
 )
 from mxsafe.validation import Alike, Names, require_integer
 
@@ -27,7 +27,7 @@ __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 """Functions that results of a layer can pass."""
-_USUAL = "relu+gelu+silu+tanh"
+_DEFAULT = "relu+gelu+silu+tanh"
 _EXPONENT = slice(23, 31)
 _MANTISSA = slice(0, 23)
 
@@ -69,15 +69,15 @@ class ActivationConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
-        usual = 0 if self.functions == "relu" else usual_stages(self.functions)
-        self._settle(pipeline=usual)
+        default = 0 if self.functions == "relu" else default_stages(self.functions)
+        self._settle(pipeline=default)
         most = most_stages(self.functions)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        names = {_USUAL: "activation", "+".join(FUNCTIONS): "every_function"}
+        """Name of the module in its default configuration."""
+        names = {_DEFAULT: "activation", "+".join(FUNCTIONS): "every_function"}
         return names.get(self.functions, short_name(self.functions))
 
     @property
@@ -87,7 +87,7 @@ class ActivationConfiguration(Configuration):
 
     @property
     def lane(self) -> FunctionLaneConfiguration:
-        """What each number passes, if that is more than `relu` without registers."""
+        """Configuration of the lane of each number, if more than `relu` without registers."""
         return FunctionLaneConfiguration(functions=self.functions, pipeline=self.latency)
 
     @property

@@ -51,10 +51,10 @@ __all__ = [
     "FunctionLane",
     "FunctionLaneConfiguration",
     "check_functions",
+    "default_stages",
     "function_flags",
     "most_stages",
     "short_name",
-    "usual_stages",
 ]
 
 FUNCTIONS = ("relu", "relu_derivative", *activation.FUNCTIONS, *POWERS, *ROOTS)
@@ -106,7 +106,7 @@ def most_stages(functions: str) -> int:
     return len(_boundaries(functions)) - 1
 
 
-def usual_stages(functions: str) -> int:
+def default_stages(functions: str) -> int:
     """Registers for 500 MHz in 45 nm."""
     # Those of tables alone have places that only look-up tables need.
     spare = 3 if _boundaries(functions) is _OF_TABLES else 1
@@ -132,7 +132,7 @@ def check_functions(functions: object, known: Sequence[str]) -> str:
 
 
 def short_name(functions: str) -> str:
-    """What names of modules say of functions."""
+    """Return the short name of functions for module names."""
     return functions.replace("_derivative", "d").replace("+", "_")
 
 
@@ -165,13 +165,13 @@ class FunctionLaneConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         every = self.functions == "+".join(FUNCTIONS)
         return "function_lane" if every else f"{short_name(self.functions)}_lane"
 
     @property
     def front_latency(self) -> int:
-        """Enabled clocks from an argument to the look-up in tables."""
+        """Enabled cycles from an argument to the look-up in tables."""
         return sum(boundary in FRONT for boundary in self.boundaries)
 
     @property
@@ -207,7 +207,7 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         are several, and no registers before the tables.
     code, code_next : In
         With such registers in its place: the place of the function in the configuration, and the
-        same one enabled clock less than `front_latency` later; without powers and roots the latter
+        same one enabled cycle less than `front_latency` later; without powers and roots the latter
         alone. Lanes can share registers before that. Each has the last one for itself, a bit for
         each function: it chooses many rows.
     value : In(32)

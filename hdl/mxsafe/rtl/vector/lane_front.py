@@ -1,4 +1,4 @@
-"""What comes before the tables of a lane of functions: a power of e, and subnormals made normal.
+"""Front of a lane of functions, before the tables: a power of e, and subnormals made normal.
 
 A number has a signed exponent field of 10 bits here, so that it may be larger or smaller than any
 binary32. `exp` is whole behind these steps, and `sigmoid` needs a reciprocal yet.
@@ -135,7 +135,7 @@ class _Power:
         return Const(1, 1) if self._alone else any_of(self._flags.values())
 
     def _or(self, name: str, power: Value, other: Value) -> Value:
-        """What goes through the registers: what belongs to a power, or to another number."""
+        """Return the input of the registers: a power's value, or that of another number."""
         power = named(self._m, name, None, power)
         if self._alone:
             return power

@@ -31,7 +31,7 @@ class MultiplyAddConfiguration(Configuration):
         Registers within them, 0 to 4, by default 2 and 1; for an FPGA 5, and 0 to 23, by default 6.
         No matter without the one or the other. Each has one more behind it.
     late_addend : bool
-        With both: the addend comes a clock before its product is there, instead of with `x`.
+        With both: the addend comes a cycle before its product is there, instead of with `x`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -51,32 +51,32 @@ class MultiplyAddConfiguration(Configuration):
     def __post_init__(self) -> None:
         if not self.multiply and not self.add:
             raise ValueError("multiply or add must be set")
-        usual = {name: at(self, name) for name in _UNITS}
-        self._settle(**usual)
+        default = {name: at(self, name) for name in _UNITS}
+        self._settle(**default)
         for name, unit in _UNITS.items():
             self._set(**{name: STAGES[unit][self.target].require(name, getattr(self, name))})
-        # What is not there has the usual number, so that equal hardware has one name.
+        # What is not there has the default number, so that equal hardware has one name.
         if not self.multiply:
-            self._set(multiply_stages=usual["multiply_stages"])
+            self._set(multiply_stages=default["multiply_stages"])
         if not self.add:
-            self._set(add_stages=usual["add_stages"])
+            self._set(add_stages=default["add_stages"])
         # Of one register there is none to be saved.
         self._set(late_addend=self.late_addend and self.add and self.multiply_latency > 1)
 
     @property
     def multiply_latency(self) -> int:
-        """Clocks from a number to its product."""
+        """Cycles from a number to its product."""
         assert self.multiply_stages is not None
         return self.multiply_stages + 1 if self.multiply else 0
 
     @property
     def addend_latency(self) -> int:
-        """Enabled clocks from a number to its addend, which then waits for the product."""
+        """Enabled cycles from a number to its addend, which then waits for the product."""
         return self.multiply_latency - 1 if self.late_addend else 0
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from the operands to the result."""
+        """Enabled cycles from the operands to the result."""
         assert self.add_stages is not None
         return self.multiply_latency + (self.add_stages + 1 if self.add else 0)
 
@@ -96,7 +96,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
     factor : In(32)
         If there is a multiplier.
     addend : In(32)
-        If there is an adder. It comes `addend_latency` enabled clocks after `x`.
+        If there is an adder. It comes `addend_latency` enabled cycles after `x`.
     result : Out(32)
         From a register.
     """

@@ -30,12 +30,12 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its first result, without stalls, at most."""
+        """Cycles from the last beat of a row to its first result, without stalls, at most."""
         return self.replay.latency + self.core.latency + at(self, "rows")
 
     @property
     def core(self) -> NormaliseCoreConfiguration:
-        """What takes the rows that wait in memory."""
+        """Configuration of the core, which takes the rows that wait in memory."""
         return self.part(NormaliseCoreConfiguration)
 
 
@@ -57,7 +57,7 @@ class Normalise(Unit[NormaliseConfiguration]):
 
     Notes
     -----
-    A row of n beats keeps the core busy for ``passes * n`` clocks and at most
+    A row of n beats keeps the core busy for ``passes * n`` cycles and at most
     ``(passes - 1) * NormaliseRowConfiguration.latency`` more.
     """
 

@@ -57,24 +57,24 @@ class NormaliseBackwardConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its first results, without stalls, at most."""
+        """Cycles from the last beat of a row to its first results, without stalls, at most."""
         return self.entry_stages + self.rows.latency + self.row.latency + self.stages
 
     @property
     def entry_stages(self) -> int:
-        """Enabled clocks from values and gradients to differences and products with gains."""
+        """Enabled cycles from values and gradients to differences and products with gains."""
         difference = self.difference.latency if self.centre else 0
         return max(self.product.latency if self.gain else 0, difference)
 
     @property
     def stages(self) -> int:
-        """Enabled clocks from a beat and the factors of its row to results."""
+        """Enabled cycles from a beat and the factors of its row to results."""
         mean = self.difference.latency if self.centre else 0
         return self.correct.latency + mean + self.product.latency
 
     @property
     def rows(self) -> SummedRowsConfiguration:
-        """What stores rows and adds them up."""
+        """Configuration of the memory of rows and their sums."""
         return self.part(
             SummedRowsConfiguration,
             totals=self.centre,
@@ -83,27 +83,27 @@ class NormaliseBackwardConfiguration(Configuration):
 
     @property
     def row(self) -> NormaliseBackwardRowConfiguration:
-        """What makes factors of sums."""
+        """Configuration of the unit that makes factors of sums."""
         return NormaliseBackwardRowConfiguration(centre=self.centre)
 
     @property
     def difference(self) -> MultiplyAddConfiguration:
-        """What subtracts a mean."""
+        """Configuration of the subtraction of a mean."""
         return MultiplyAddConfiguration(multiply=False)
 
     @property
     def product(self) -> MultiplyAddConfiguration:
-        """What multiplies by a gain, and by the reciprocal deviation."""
+        """Configuration of the multiplication by a gain, and by the reciprocal deviation."""
         return MultiplyAddConfiguration(add=False)
 
     @property
     def correct(self) -> MultiplyAddConfiguration:
-        """What subtracts the part along the values."""
+        """Configuration of the subtraction of the part along the values."""
         return MultiplyAddConfiguration()
 
     @property
     def statistics(self) -> data.StructLayout:
-        """What is known of a row from the forward pass."""
+        """Statistics of a row from the forward pass."""
         mean = {"mean": 32} if self.centre else {}
         return data.StructLayout({**mean, "reciprocal_deviation": 32})
 
@@ -116,7 +116,7 @@ class NormaliseBackward(Unit[NormaliseBackwardConfiguration]):
     ``k = ((sum(h * d) * s) * r) * r``: bit for bit the gradient of x of
     `mxsafe.model.normalisation.layer_norm_backward` and `rms_norm_backward`, with the same `lanes`
     and `partials`. While h and d of a row enter a memory they are added up; then the row passes the
-    lanes, and the next one enters. Each takes a beat a clock.
+    lanes, and the next one enters. Each takes a beat a cycle.
 
     Gradients of gain and bias are sums over rows, which are columns of beats: those of
     ``gradient * y``, with y the forward unit's results without gain and bias, and those of the
@@ -132,7 +132,7 @@ class NormaliseBackward(Unit[NormaliseBackwardConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row.
     s_axis_gradient_tdata, s_axis_gain_tdata : In(array)
-        Gradients, and if there are any gains, taken in the same clock.
+        Gradients, and if there are any gains, taken in the same cycle.
     s_axis_statistics_tdata : In(struct)
         ``mean``, if there is one, and ``reciprocal_deviation``: one beat for each row, taken with
         the row's last beat. It is what `Normalise` gives as `m_axis_statistics`.
@@ -146,7 +146,7 @@ class NormaliseBackward(Unit[NormaliseBackwardConfiguration]):
     A row of more beats than the memory has is cut: what the memory holds of it gives NaN, what
     follows is as a row of its own. `m_axis_tready` reaches the inputs' `tready` combinationally,
     and so does the `tvalid` of each input that of the others. A row keeps the multiplier of
-    `NormaliseBackwardRow` busy for as many clocks as that takes; shorter ones wait for it.
+    `NormaliseBackwardRow` busy for as many cycles as that takes; shorter ones wait for it.
     """
 
     def ports(self) -> Mapping[str, Member]:

@@ -28,12 +28,12 @@ class NormaliseBackwardRowConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from sums to `valid`, if the factors before are not needed any more."""
+        """Cycles from sums to `valid`, if the factors before are not needed any more."""
         return 3 * self.multiply.latency + 1
 
     @property
     def multiply(self) -> MultiplyAddConfiguration:
-        """What multiplies, a product after the other."""
+        """Configuration of the multiplier, which makes one product after the other."""
         return MultiplyAddConfiguration(add=False)
 
 
@@ -57,7 +57,7 @@ class NormaliseBackwardRow(Unit[NormaliseBackwardRowConfiguration]):
     valid : Out(1)
         There are factors.
     leaves : In(1)
-        They are not needed from the next clock on.
+        They are not needed from the next cycle on.
     slope, mean, deviation : Out(32)
         The first product, the second if there is a mean, and r.
     """
@@ -84,7 +84,7 @@ class NormaliseBackwardRow(Unit[NormaliseBackwardRowConfiguration]):
         config = self.config
         multiply = MultiplyAdd(config.multiply)
         place(m, platform, "multiply", multiply, reset=False)
-        # Products of a row start in these clocks, and each is there as many later.
+        # Products of a row start in these cycles, and each is there as many later.
         second, third, ready = (count * config.multiply.latency for count in (1, 2, 3))
         step = Signal(range(ready + 1), name="step")
         held = Signal(name="has_factors")

@@ -31,7 +31,7 @@ ALONG = ("lanes", "beats")
 MOST_VALUES = 8192
 """Values of the longest row."""
 _TOKEN = data.StructLayout({"values": 1, "squares": 1, "results": 1, "last": 1})
-"""What a beat is for, if anything, and whether it ends its pass."""
+"""Purpose of a beat, if any, and whether it ends its pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +93,13 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the first beat of a row to its first result, without stalls, at most."""
+        """Cycles from the first beat of a row to its first result, without stalls, at most."""
         wait = self.lane.square_latency + self.sum_latency + self.row.latency
         return (self.passes - 1) * (self.depth + wait) + self.stages
 
     @property
     def stages(self) -> int:
-        """Enabled clocks from a beat of the last pass to its results."""
+        """Enabled cycles from a beat of the last pass to its results."""
         return self.lane.latency + (1 + self.adder.latency if self.bias else 0)
 
     @property
@@ -109,17 +109,17 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def bias_stage(self) -> int:
-        """Enabled clocks from a beat of the last pass until its biases are taken."""
+        """Enabled cycles from a beat of the last pass until its biases are taken."""
         return self.lane.latency + (not self.holds_bias)
 
     @property
     def adder(self) -> MultiplyAddConfiguration:
-        """What adds biases, behind registers of results and biases."""
+        """Configuration of the adder of biases, behind registers of results and biases."""
         return MultiplyAddConfiguration(multiply=False, target=self.target)
 
     @property
     def sum_latency(self) -> int:
-        """Enabled clocks from squares to their sum: several are added up before a register.
+        """Enabled cycles from squares to their sum: several are added up before a register.
 
         For an FPGA that register is always there.
         """
@@ -137,12 +137,12 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def lane(self) -> NormaliseLaneConfiguration:
-        """What every value passes through."""
+        """Configuration of a lane, which every value passes."""
         return self.part(NormaliseLaneConfiguration)
 
     @property
     def row(self) -> NormaliseRowConfiguration:
-        """What finds what the values of a row share."""
+        """Configuration of the unit that finds the shared values of a row."""
         return self.part(
             NormaliseRowConfiguration,
             rows=self.rows // self.dividers,
@@ -152,7 +152,7 @@ class NormaliseCoreConfiguration(Configuration):
 
     @property
     def replay(self) -> RowReplayConfiguration:
-        """What gives the rows."""
+        """Row replay configuration."""
         return RowReplayConfiguration(
             beat_bits=32 * self.lanes,
             depth=self.depth,
@@ -166,8 +166,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     """Rows that come two or three times to rows with mean 0 and mean square 1.
 
     The first pass adds up values (with a mean), the next squares of differences, the last gives
-    results; each takes a beat a clock. Between passes the unit waits until `NormaliseRow` has what
-    the next one needs, up to `NormaliseRowConfiguration.latency` clocks; after the last it does
+    results; each takes a beat a cycle. Between passes the unit waits until `NormaliseRow` has what
+    the next one needs, up to `NormaliseRowConfiguration.latency` cycles; after the last it does
     not. Sums are exact, so their order does not matter; the model is
     `mxsafe.model.normalisation.normalise`, which also says how large errors are.
 
@@ -328,7 +328,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         return named(m, "next_row_waits", 1, there & ~results)
 
     def _tokens(self, m: Module, en: Signal, first: data.View) -> list[data.View]:
-        """What the beat in each stage is for; everything moves on if the last stage can."""
+        """Return the token of the beat in each stage; everything moves on if the last stage can."""
         config = self.config
         stages = config.stages
         tokens = [first]

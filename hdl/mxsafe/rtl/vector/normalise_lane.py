@@ -35,7 +35,7 @@ WINDOW_BITS = 26
 DIFFERENCE_BITS = WINDOW_BITS + 1
 """Bits of a value with an offset, and of the magnitude of a difference."""
 EARLY_BITS = 18
-"""Lower bits of a mean, which are subtracted a clock before the others."""
+"""Lower bits of a mean, which are subtracted a cycle before the others."""
 NUMBER_BITS = 17
 """Bits of the significand of a difference."""
 RECIPROCAL_BITS = 18
@@ -49,7 +49,7 @@ BASE_BITS = 10
 _CUT = 14
 """Bits of products that are not added up; two more go once they are."""
 _CORRECTION = 5
-"""What makes up for the first on average, and half of the second."""
+"""Correction of the first on average, and of half of the second."""
 _SHIFT_BITS = 6
 _FULL = MANTISSA_BITS + 1
 
@@ -87,22 +87,22 @@ class NormaliseLaneConfiguration(Configuration):
 
     @property
     def base_offset(self) -> int:
-        """What is added to the exponent fields that lanes get."""
+        """Offset that is added to the exponent fields that lanes get."""
         return self.gain - (not self.centre)
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from a word to its result."""
+        """Enabled cycles from a word to its result."""
         return len(self.places)
 
     @property
     def square_latency(self) -> int:
-        """Enabled clocks from a word to its square."""
+        """Enabled cycles from a word to its square."""
         return self.flag_latency + 2 + at(self, "product rows")
 
     @property
     def flag_latency(self) -> int:
-        """Enabled clocks from a word to the flag that its product is a square."""
+        """Enabled cycles from a word to the flag that its product is a square."""
         return len(self._difference_places)
 
     @property
@@ -134,30 +134,30 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         Exponent field of the row's largest value, 1 for subnormals; beside `word`.
     mean : In(27)
         Mean in units of the window, plus half the range: an offset that `value` has too. Its lower
-        `EARLY_BITS` beside `word`, 0 in the first pass; the others a clock later.
+        `EARLY_BITS` beside `word`, 0 in the first pass; the others a cycle later.
     centred : In(1)
         If a mean is `optional`: it is subtracted. Without, `mean` has to be 0, and squares and
-        results are those of a lane without `centre`, a clock later. Steady.
+        results are those of a lane without `centre`, a cycle later. Steady.
     value : Out(27)
-        `word` in the window, with its offset; a clock after `word`.
+        `word` in the window, with its offset; a cycle after `word`.
     squares : In(1)
-        The product is a square; a clock before `square`'s, when the significand is registered.
+        The product is a square; a cycle before `square`'s, when the significand is registered.
     square : Out(38)
-        `square_latency` clocks after `word`; where the product is none, any number.
+        `square_latency` cycles after `word`; where the product is none, any number.
     reciprocal : In(18)
         Significand of the reciprocal deviation; where a mean is always subtracted, 0 beside
         `squares`.
     base : In(signed 10)
-        Exponent field of a result whose difference fills all its bits, plus `base_offset`; a clock
+        Exponent field of a result whose difference fills all its bits, plus `base_offset`; a cycle
         before `square`.
     gain : In(32)
         A binary32 beside `square`.
     constant : In(1)
-        The row has no deviation: results are 0. A clock before `result`, and with a gain two.
+        The row has no deviation: results are 0. A cycle before `result`, and with a gain two.
     not_finite : In(1)
         There is an Inf or NaN in the row: results are NaN. Beside `constant`, and beside `result`.
     result : Out(32)
-        A binary32, cut towards zero; `latency` clocks after `word`.
+        A binary32, cut towards zero; `latency` cycles after `word`.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What all values of a row share: its mean, and the reciprocal of its standard deviation."""
+"""Shared values of a row: its mean, and the reciprocal of its standard deviation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ _MOST_STEPS = 42
 """Steps of two bits after which a quotient that still has too few bits is 0."""
 _BIAS = 127
 _PARTS = 3
-"""Parts of a sum; the carry of each goes on to the next one in the clock that follows."""
+"""Parts of a sum; the carry of each goes on to the next one in the cycle that follows."""
 _FEW_LANES = 4
 """Lanes of a row that one register of a mean drives."""
 _POWER_OFFSET = 135
-"""What the exponent bias and the units of the window and of squares come to."""
+"""Sum of the exponent bias and the units of the window and of squares."""
 
 
 _PHASES = ("divide", "scale", "widen", "invert", "root", "keep")
-"""What is done with a sum, once all of it is there: divide by the number of values; give a variance
+"""Steps of a complete sum: divide by the number of values; give a variance
 its power of 4, add `epsilon`, invert it, and take the square root; keep what there is."""
 _Phases = Mapping[str, Signal]
 
@@ -90,16 +90,16 @@ class NormaliseRowConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last values of a pass to `done`, at most."""
+        """Cycles from the last values of a pass to `done`, at most."""
         return self.settling + self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
 
     @property
     def mean_latency(self) -> int:
-        """Clocks from the last values of a pass for means to `done`."""
+        """Cycles from the last values of a pass for means to `done`."""
         return self.settling + self.rows * (self.sum_bits // 2 + 1) + 1
 
     @property
-    def usual_latency(self) -> int:
+    def default_latency(self) -> int:
         """The same for deviations, of rows whose largest value is two to four of them."""
         # The variance is then from a quarter to a sixteenth of the largest square.
         spare = self.sum_bits - SQUARE_BITS + 3
@@ -108,12 +108,12 @@ class NormaliseRowConfiguration(Configuration):
 
     @property
     def settling(self) -> int:
-        """Clocks until the carries of a sum have gone where they belong."""
+        """Cycles until the carries of a sum have gone where they belong."""
         return _PARTS - 1
 
     @property
     def of_row(self) -> data.StructLayout:
-        """What is known of a row in the end, as binary32 numbers."""
+        """Results of a row, in float32."""
         mean = {"mean": 32} if self.centre else {}
         return data.StructLayout({**mean, "reciprocal_deviation": 32})
 
@@ -134,12 +134,12 @@ class NormaliseRowConfiguration(Configuration):
 
     @property
     def addend_bits(self) -> int:
-        """Bits of what is added in a clock."""
+        """Bits of what is added in a cycle."""
         return SQUARE_BITS + self.span_bits
 
     @property
     def addends(self) -> data.ArrayLayout:
-        """Layout of what is added in a clock."""
+        """Layout of what is added in a cycle."""
         return data.ArrayLayout(self.addend_bits, 1 if self.span == 1 else 2)
 
     @property
@@ -153,9 +153,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     """Sums of rows to their means, and to the reciprocals of their standard deviations.
 
     Rows side by side share one divider, which takes their sums one after the other. It finds two
-    bits of a quotient a clock; the reciprocal root of a variance v is the root of ``1 / v``, from
-    18 clocks of the same divider and 18 of a square root, digit by digit. So this unit costs a
-    twelfth of 16 lanes; a table and its polynomial would take 31 clocks less a row, and two thirds
+    bits of a quotient a cycle; the reciprocal root of a variance v is the root of ``1 / v``, from
+    18 cycles of the same divider and 18 of a square root, digit by digit. So this unit costs a
+    twelfth of 16 lanes; a table and its polynomial would take 31 cycles less a row, and two thirds
     more area.
 
     Attributes
@@ -178,10 +178,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     leaves : In(1)
         The last values of the last pass are taken; if there is a mean.
     done : Out(1)
-        What the pass was for is there from the next clock on.
+        What the pass was for is there from the next cycle on.
     mean : Out(array)
         Rounded down, in units of the window; with the offset of the values. If `centred` is not
-        set it is 0. From the clock after `leaves` to the next mean its lower bits are 0, which
+        set it is 0. From the cycle after `leaves` to the next mean its lower bits are 0, which
         `NormaliseLane` wants early. Each mean is there `copies` times, side by side.
     reciprocal, base, constant, not_finite : Out(array)
         As `NormaliseLane` wants them, with `base_offset`; from a mean to the deviation `reciprocal`
@@ -377,7 +377,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         divisor: Value,
         last_step: Value,
     ) -> tuple[Signal, Signal]:
-        """A quotient, two bits a clock, or its square root, a bit a clock."""
+        """A quotient, two bits a cycle, or its square root, a bit a cycle."""
         config = self.config
         divides = named(m, "divides", 1, phases["divide"] | phases["invert"])
         inverts = phases["invert"]
@@ -504,7 +504,7 @@ def _reciprocal_word(
 
 
 def _in_parts(m: Module, name: str, total: Value, addend: Value, carries: Value) -> Value:
-    """A sum as wide as the total, in parts with the carries of the clock before, and its carries.
+    """A sum as wide as the total, in parts with the carries of the cycle before, and its carries.
 
     That of the highest part is 0.
     """

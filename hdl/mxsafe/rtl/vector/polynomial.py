@@ -145,12 +145,12 @@ def product_rows(m: Module, name: str, a: Value, b: Value, shift: int) -> list[V
 
 
 def rise_constant(table: Table) -> int:
-    """What goes with the rows of slope times distance."""
+    """Return the constant that goes with the rows of slope times distance."""
     return _constant(slope_shape(table), table.offset_bits, table.result_shift)
 
 
 def _constant(shape: Shape, bits: int, shift: int) -> int:
-    """What goes with the rows of a product, of a factor of that shape by one of so many bits."""
+    """Return the constant of a product's rows, of a factor of that shape by one of some bits."""
     lengths = [max(shape.width + 1 + low - shift, 0) for low in range(0, bits, 2)]
     return -sum(1 << (length - shape.signed) for length in lengths)
 
@@ -230,7 +230,7 @@ class PolynomialConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.table}_polynomial"
 
 
@@ -248,7 +248,7 @@ class Polynomial(Unit[PolynomialConfiguration]):
 
     @property
     def table(self) -> Table:
-        """What it evaluates."""
+        """Table that it evaluates."""
         return tables.load(self.config.table)
 
     def ports(self) -> Mapping[str, Member]:

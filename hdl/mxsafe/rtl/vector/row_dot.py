@@ -60,19 +60,19 @@ class RowDotConfiguration(Configuration):
 
     @property
     def lane(self) -> MultiplyAddConfiguration:
-        """What multiplies; of no matter without products."""
+        """Configuration of the multiplier; of no matter without products."""
         stages = self.multiply_stages if self.multiply else 2
         return MultiplyAddConfiguration(add=False, multiply_stages=stages)
 
     @property
     def front_latency(self) -> int:
-        """Clocks from a beat to its sum."""
+        """Cycles from a beat to its sum."""
         products = self.lane.latency if self.multiply else 0
         return products + (self.lanes.bit_length() - 1) * (self.add_stages + 1)
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its sum, without stalls.
+        """Cycles from the last beat of a row to its sum, without stalls.
 
         Of a row with at least as many beats as there are partial sums.
         """
@@ -88,9 +88,9 @@ class RowDot(Unit[RowDotConfiguration]):
     a binary tree. It does not depend on the number of registers, or on stalls.
 
     Partial sums go round in a ring: an adder, and registers behind it that make as many places as
-    there are partial sums. A beat is taken each clock, also from row to row: while beats of the
+    there are partial sums. A beat is taken each cycle, also from row to row: while beats of the
     next row enter, partial sums of the last one leave. A row of fewer beats than there are partial
-    sums takes as many clocks as there are of them.
+    sums takes as many cycles as there are of them.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class RowDot(Unit[RowDotConfiguration]):
     s_axis_tlast : In(1)
         The beat ends its row.
     s_axis_factor_tdata : In(array)
-        With `multiply`, the numbers that they are multiplied by, taken in the same clock.
+        With `multiply`, the numbers that they are multiplied by, taken in the same cycle.
     m_axis_tdata : Out(array)
         The sum of each row. Every NaN is ``0x7fc00000``.
     m_axis_tlast : Out(1)

@@ -53,29 +53,29 @@ class SoftmaxConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a first row that fills the memory to its results."""
+        """Cycles from the last beat of a first row that fills the memory to its results."""
         core = self.core
         waits = self.replay.latency + at(self, "rows") + self.depth
         return waits + sum(core.pauses) - core.rest + core.latency
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Clocks without a beat, before the first and before the second pass of a row."""
+        """Cycles without a beat, before the first and before the second pass of a row."""
         return {"pauses": list(self.core.pauses)}
 
     @property
     def core(self) -> SoftmaxCoreConfiguration:
-        """What computes."""
+        """Softmax core configuration."""
         return self.part(SoftmaxCoreConfiguration)
 
     @property
     def entry(self) -> SoftmaxEntryConfiguration:
-        """What comes before the memory."""
+        """Configuration of the stage before the memory."""
         return self.part(SoftmaxEntryConfiguration)
 
     @property
     def replay(self) -> RowReplayConfiguration:
-        """What stores rows."""
+        """Configuration of the memory of rows."""
         return RowReplayConfiguration(
             beat_bits=self.core.beat.size, depth=self.depth, summary_bits=0
         )
@@ -85,8 +85,8 @@ class Softmax(Unit[SoftmaxConfiguration]):
     """``exp(scale * x) / sum(exp(scale * x))`` of rows of at most 4,096 values.
 
     Bit for bit what `mxsafe.model.softmax` computes. While a row enters the memory its largest
-    value is found; from there it comes twice. A beat enters a clock, if there is room; a row begins
-    to enter when the one before begins to leave. A row of ``n`` beats leaves every ``2 n`` clocks
+    value is found; from there it comes twice. A beat enters a cycle, if there is room; a row begins
+    to enter when the one before begins to leave. A row of ``n`` beats leaves every ``2 n`` cycles
     and those of `SoftmaxCoreConfiguration.pauses`.
 
     Attributes

@@ -55,27 +55,27 @@ class SoftmaxBackwardConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its first results, without stalls, at most."""
+        """Cycles from the last beat of a row to its first results, without stalls, at most."""
         return self.rows.latency + 1 + self.stages
 
     @property
     def stages(self) -> int:
-        """Enabled clocks from a beat and its sum to results."""
+        """Enabled cycles from a beat and its sum to results."""
         return self.subtract.latency + (1 + self.scale) * self.multiply.latency
 
     @property
     def rows(self) -> SummedRowsConfiguration:
-        """What stores rows and adds up products."""
+        """Configuration of the memory of rows and their sums of products."""
         return self.part(SummedRowsConfiguration)
 
     @property
     def subtract(self) -> MultiplyAddConfiguration:
-        """What subtracts a sum from a gradient."""
+        """Configuration of the subtraction of a sum from a gradient."""
         return MultiplyAddConfiguration(multiply=False)
 
     @property
     def multiply(self) -> MultiplyAddConfiguration:
-        """What multiplies by a result, and by the scale."""
+        """Configuration of the multiplication by a result, and by the scale."""
         return MultiplyAddConfiguration(add=False)
 
 
@@ -84,7 +84,7 @@ class SoftmaxBackward(Unit[SoftmaxBackwardConfiguration]):
 
     Results p of a row and the gradient g with respect to them come together. While they enter a
     memory their products are added up; then the row passes the lanes, and the next one enters. Each
-    takes a beat a clock. Bit for bit what `mxsafe.model.softmax.softmax_backward` computes, with
+    takes a beat a cycle. Bit for bit what `mxsafe.model.softmax.softmax_backward` computes, with
     the same `lanes` (1 where each lane is a row) and `partials`.
 
     Attributes
@@ -97,7 +97,7 @@ class SoftmaxBackward(Unit[SoftmaxBackwardConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row.
     s_axis_gradient_tdata : In(array)
-        Gradients, taken in the same clock.
+        Gradients, taken in the same cycle.
     m_axis_tdata : Out(array)
         Results, binary32, in the layout of the values. Every NaN is ``0x7fc00000``.
     m_axis_tlast : Out(1)

@@ -1,4 +1,4 @@
-"""What a lane of softmax needs to know of a row: from its largest value and the factor."""
+"""Row constants of a softmax lane, from the row's largest value and the factor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     normalise_in_stages,
     shift_sticky,
 )
-from mxsafe.rtl.arithmetic.pipeline import Journey, Pipeline
+from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, digit_shift, windowed
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
@@ -65,7 +65,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
     position, digits, start : Out
         Of the factor; `start` is the offset of the first pass.
     threshold, complement, invalid : Out
-        Of the maximum of `latency` enabled clocks before.
+        Of the maximum of `latency` enabled cycles before.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -206,9 +206,9 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         shifted: Value
         field: Value
         if self.config.target == "fpga":
-            journey = Journey(pipe, negative=negative)
-            shifted, field = normalise_in_stages(m, "normal", total, raised, journey)
-            negative = journey["negative"]
+            sideband = Sideband(pipe, negative=negative)
+            shifted, field = normalise_in_stages(m, "normal", total, raised, sideband)
+            negative = sideband["negative"]
         else:
             shifted, field = normalise(m, "normal", total, raised)
         shifted, field, negative = pipe.cross_all(

@@ -75,57 +75,57 @@ class SoftmaxCoreConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat of the second pass to its results."""
+        """Cycles from a beat of the second pass to its results."""
         return self.lane.latency
 
     @property
     def lane(self) -> SoftmaxLaneConfiguration:
-        """What every value passes through."""
+        """Configuration of a lane, which every value passes."""
         return SoftmaxLaneConfiguration(target=self.target)
 
     @property
     def constants(self) -> SoftmaxConstantsConfiguration:
-        """What finds the constants of a row."""
+        """Configuration of the unit that finds the constants of a row."""
         return SoftmaxConstantsConfiguration(target=self.target)
 
     @property
     def logarithm(self) -> SoftmaxLogarithmConfiguration:
-        """What finds the logarithm of a sum."""
+        """Configuration of the unit that finds the logarithm of a sum."""
         return SoftmaxLogarithmConfiguration(target=self.target)
 
     @property
     def rest(self) -> int:
-        """Clocks between the last beat of a row and `setup`, which changes constants.
+        """Cycles between the last beat of a row and `setup`, which changes constants.
 
-        A lane with more registers needs them as many clocks longer.
+        A lane with more registers needs them as many cycles longer.
         """
         return self.lane.latency - SoftmaxLaneConfiguration().latency
 
     @property
     def pauses(self) -> tuple[int, int]:
-        """Clocks without a beat, before a first pass and before a second one."""
+        """Cycles without a beat, before a first pass and before a second one."""
         return self.rest + self.setup_steps, self.sum_latency + self.rows + self.finish_latency
 
     @property
     def setup_steps(self) -> int:
-        """Clocks until the constants of all rows are there."""
+        """Cycles until the constants of all rows are there."""
         # Those of a single row stay where they were computed.
         stored = self.rows if self.rows > 1 else 0
         return self.choosing + self.constants.latency + stored
 
     @property
     def choosing(self) -> int:
-        """Clocks that it takes to look at one of several rows."""
+        """Cycles that it takes to look at one of several rows."""
         return int(self.rows > 1)
 
     @property
     def finish_latency(self) -> int:
-        """Clocks from the sum of a row to its logarithm."""
+        """Cycles from the sum of a row to its logarithm."""
         return self.choosing + self.logarithm.latency
 
     @property
     def sum_latency(self) -> int:
-        """Clocks from the clock after a beat to the sum with its terms."""
+        """Cycles from the cycle after a beat to the sum with its terms."""
         return self.latency + (2 if self.along == "lanes" else 0)
 
     @property
@@ -135,19 +135,19 @@ class SoftmaxCoreConfiguration(Configuration):
 
     @property
     def summary(self) -> data.StructLayout:
-        """What is known of rows before they come."""
+        """Summary of rows, known before they come."""
         return data.StructLayout({"factor": 32, "maxima": data.ArrayLayout(32, self.rows)})
 
     @property
     def flags(self) -> data.StructLayout:
-        """What stands beside a beat."""
+        """Flags beside a beat."""
         return data.StructLayout({"number": 1, "first": 1, "overlong": 1})
 
 
 class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     """Softmax of rows of at most 4,096 values, each of which comes twice.
 
-    What it computes stands in `mxsafe.model.softmax`. A beat is taken in every clock, but for
+    What it computes stands in `mxsafe.model.softmax`. A beat is taken in every cycle, but for
     `SoftmaxCoreConfiguration.pauses`: before a row (or the rows of all lanes) constants are made
     from its maximum, and before its second pass the logarithm of the sum.
 
@@ -331,7 +331,7 @@ def _looked_at(
     values: list[Value],
     finished: Callable[[Module, Value], Value] = lambda m, value: value,
 ) -> Value:
-    """The value of the row that is looked at; of several rows, in the clock after."""
+    """The value of the row that is looked at; of several rows, in the cycle after."""
     value = finished(m, chosen(m, name, tokens.row, values))
     return value if len(values) == 1 else delayed(m, tokens.moves, f"{name}_held", value, 1)
 
@@ -370,7 +370,7 @@ def _sums_of(
 
 
 class _Row:
-    """What is known of a row: constants of its maximum, its sum, the offset of its exponents."""
+    """State of a row: constants of its maximum, its sum, the offset of its exponents."""
 
     def __init__(self, m: Module, config: SoftmaxCoreConfiguration, number: int) -> None:
         name = f"row_{number}"
@@ -400,7 +400,7 @@ class _Row:
 
 
 class _Tokens:
-    """Which beats are where, and what is done in the clocks between passes.
+    """Which beats are where, and what is done in the cycles between passes.
 
     Phases follow one another: ``setup``, a pass for the sum, ``finish``, a pass for the results.
 

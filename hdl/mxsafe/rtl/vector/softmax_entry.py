@@ -1,4 +1,4 @@
-"""What happens to values on their way into softmax's memory: masks, and the largest of a row."""
+"""Masks and row maxima of values on their way into softmax's memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,17 +49,17 @@ class SoftmaxEntryConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to what is known of the row."""
+        """Cycles from the last beat of a row to what is known of the row."""
         return 2 if self.along == "lanes" else 1
 
     @property
     def core(self) -> SoftmaxCoreConfiguration:
-        """What the rows are for."""
+        """Configuration of the core that takes the rows."""
         return self.part(SoftmaxCoreConfiguration)
 
     @property
     def controls(self) -> data.StructLayout:
-        """What stands beside a beat of values."""
+        """Controls beside a beat of values."""
         causal = {"causal": 1} if self.along == "beats" else {}
         return data.StructLayout({"factor": 32, "length": _LENGTH, **causal})
 
@@ -67,7 +67,7 @@ class SoftmaxEntryConfiguration(Configuration):
 class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     """Numbers to keys that keep their order; what does not count to that of -Inf; the maxima.
 
-    Keys leave in the clock in which values come. What is known of a row stands here until it is
+    Keys leave in the cycle in which values come. What is known of a row stands here until it is
     taken, and the next row does not begin before.
 
     Attributes
@@ -91,7 +91,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
 
     Notes
     -----
-    A row takes twice as many clocks to leave as to enter. So the next one is there in time if it
+    A row takes twice as many cycles to leave as to enter. So the next one is there in time if it
     begins once constants have been made of what is known of this one, and maxima need no other
     registers than those they are found in.
     """
@@ -153,7 +153,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         """Whether the values of a beat of one row count."""
         lanes = self.config.lanes
         left = Signal(_LENGTH, name="values_left", reset_less=True)  # from the second beat on
-        # Comparisons are registered too: what they are for takes most of a clock.
+        # Comparisons are registered too: what they are for takes most of a cycle.
         follow = Signal(lanes, name="following_count", reset_less=True)
         length = self.s_axis.tuser.length
         remaining = named(m, "remaining", len(left), Mux(begins, length, left))
@@ -191,7 +191,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         follows: Value,
         values: "list[_Number]",
     ) -> Value:
-        """The largest key of one row, a clock behind the beats."""
+        """The largest key of one row, a cycle behind the beats."""
         # Half of the comparisons come before a register, half behind it. Signs, and which values
         # count, are known late: magnitudes are compared, and are made keys behind the register.
         level = values
@@ -209,7 +209,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         ]
         maximum = Signal(32, name="maximum", reset_less=True)
         largest = _largest(m, "larger", [maximum, *keys])
-        # A row never begins in the clock behind the last beat of another.
+        # A row never begins in the cycle behind the last beat of another.
         restarts = named(m, "maximum_restarts", 1, taken & begins)
         with m.If(restarts):
             m.d.sync += maximum.eq(_LOWEST)

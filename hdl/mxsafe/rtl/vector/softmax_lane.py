@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 POSITION = signed(10)
-"""What is added to an exponent field to get a distance in the window."""
+"""Shape of the offset between an exponent field and a distance in the window."""
 _PLACES = widths.FACTOR_FRACTION_BITS // 2
 DIGITS = data.StructLayout({"one": _PLACES, "two": _PLACES, "negative": _PLACES})
 """Digits of the factor from -2 to 2, lowest first: magnitudes of 1 and 2, and signs.
@@ -129,11 +129,11 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     complement : In(24)
         Inverted bits of the largest value in the window.
     digits : In(struct)
-        Of the factor, for the value of the clock before; for an FPGA from three to four before.
+        Of the factor, for the value of the cycle before; for an FPGA from three to four before.
     offset : In(26)
-        For the value of the clock before; for an FPGA of three before.
+        For the value of the cycle before; for an FPGA of three before.
     invalid : In(1)
-        The result is NaN, for the value `latency` clocks before.
+        The result is NaN, for the value `latency` cycles before.
     term : Out(32)
         The power in units of ``2^-31``, rounded down.
     result : Out(32)

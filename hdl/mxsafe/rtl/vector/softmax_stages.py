@@ -1,4 +1,4 @@
-"""What parts of softmax have in common: only the target can be chosen, and it places registers."""
+"""Shared base of softmax's parts: only the target can be chosen, and it places registers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,5 +37,5 @@ class SoftmaxPartConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Enabled clocks from what comes in to what follows from it."""
+        """Enabled cycles from what comes in to what follows from it."""
         return len(self.stages)

@@ -67,7 +67,7 @@ class SummedRowsConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the last beat of a row to its sums, without stalls, at most."""
+        """Cycles from the last beat of a row to its sums, without stalls, at most."""
         return max(self.products.latency + self.partials - 1, self.replay.latency)
 
     @property
@@ -77,12 +77,12 @@ class SummedRowsConfiguration(Configuration):
 
     @property
     def products(self) -> RowDotConfiguration:
-        """What adds up products of a row."""
+        """Configuration of the sums of products of a row."""
         return RowDotConfiguration(lanes=self.lanes // self.rows, partials=self.partials)
 
     @property
     def left_totals(self) -> RowDotConfiguration:
-        """What adds up left numbers of a row."""
+        """Configuration of the sums of left numbers of a row."""
         lanes = self.lanes // self.rows
         return RowDotConfiguration(lanes=lanes, partials=self.partials, multiply=False)
 
@@ -94,7 +94,7 @@ class SummedRowsConfiguration(Configuration):
 
     @property
     def sums(self) -> data.StructLayout:
-        """What is known of a row in the end."""
+        """Final sums of a row."""
         each = data.ArrayLayout(32, self.rows)
         totals = {"totals": each} if self.totals else {}
         summary = {"summary": self.summary_bits} if self.summary_bits else {}
@@ -132,7 +132,7 @@ class SummedRowsConfiguration(Configuration):
 class SummedRows(Unit[SummedRowsConfiguration]):
     """Rows of pairs, and beside them sums over each row: of products, and of left numbers.
 
-    A beat goes into a memory and into `RowDot` in the same clock. A row is there once all of it is,
+    A beat goes into a memory and into `RowDot` in the same cycle. A row is there once all of it is,
     with its sums or before them; whoever takes it takes those first. Meanwhile the next one enters.
 
     Attributes

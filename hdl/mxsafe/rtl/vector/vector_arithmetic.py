@@ -19,7 +19,7 @@ from mxsafe.validation import Alike, Count, require_one_of
 __all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
 
 OPERATIONS: tuple[str, ...] = ("add", "multiply", "axpy", "scale")
-"""What a unit may have, see `VectorArithmetic`."""
+"""Operations that a unit may have, see `VectorArithmetic`."""
 OPERANDS: tuple[str, ...] = ("lanes", "beat", "both")
 """Whether the second operand is a number for each lane, one for the whole beat, or either."""
 
@@ -78,8 +78,8 @@ class VectorArithmeticConfiguration(Configuration):
             self._set(operand="lanes", ragged=False, holds=False)
         if self.ragged and self.operand != "beat":
             raise ValueError(f"operand must be beat with ragged, not {self.operand!r}")
-        usual = replace(self.lane, multiply_stages=None, add_stages=None)
-        self._settle(multiply_stages=usual.multiply_stages, add_stages=usual.add_stages)
+        default = replace(self.lane, multiply_stages=None, add_stages=None)
+        self._settle(multiply_stages=default.multiply_stages, add_stages=default.add_stages)
         self._set(
             multiply_stages=self.lane.multiply_stages,
             add_stages=self.lane.add_stages,
@@ -87,9 +87,9 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
-        usual = self.operations == OPERATIONS[:3]
-        return "vector_arithmetic" if usual else f"vector_{'_'.join(self.operations)}"
+        """Name of the module in its default configuration."""
+        default = self.operations == OPERATIONS[:3]
+        return "vector_arithmetic" if default else f"vector_{'_'.join(self.operations)}"
 
     def has(self, kind: frozenset[str]) -> bool:
         """Whether one of these operations is there."""
@@ -102,7 +102,7 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def lane(self) -> MultiplyAddConfiguration:
-        """What computes a lane."""
+        """Configuration of a lane."""
         return self.part(
             MultiplyAddConfiguration,
             multiply=self.has(_MULTIPLYING),
@@ -113,7 +113,7 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its result, without stalls."""
+        """Cycles from a beat to its result, without stalls."""
         return self.lane.latency
 
     @property
@@ -123,13 +123,13 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def last_lane(self) -> data.StructLayout | None:
-        """What the operand says beside its number; None if nothing."""
+        """Layout of the operand's fields beside its number; None without any."""
         lane = range(max(self.lanes, 2))
         return data.StructLayout({"last_lane": lane}) if self.ragged else None
 
     @property
     def user(self) -> data.StructLayout | None:
-        """What a beat says: which operation and how, and what goes along; None if nothing."""
+        """Layout of a beat's controls: the operation and how, what goes along; None if nothing."""
         fields = {
             "operation": range(len(self.operations)) if len(self.operations) > 1 else 0,
             "single": int(self.operand == "both"),
@@ -153,7 +153,7 @@ def _operations(given: Sequence[str] | str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Turn:
-    """What happens in a clock.
+    """Events of a cycle.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
 
     Which of them it is, each beat says itself. A beat of the second operand is taken only for a
     beat that needs it, and that does not `hold` it: a factor together with that beat, an addend
-    `MultiplyAddConfiguration.addend_latency` clocks later, when its product is about to come. A
+    `MultiplyAddConfiguration.addend_latency` cycles later, when its product is about to come. A
     beat with a factor waits until beats before it have their addends. So for a bias that is one
     number for all lanes (features are beats, as behind an array) the operand is a number a beat.
     For a bias with a number for each lane (features are lanes) all beats of a packet but the last

@@ -42,12 +42,12 @@ class VectorFunctionConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.lanes.base}_stream"
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its results, without stalls."""
+        """Cycles from a beat to its results, without stalls."""
         return self.lanes.latency
 
     @property
@@ -59,7 +59,7 @@ class VectorFunctionConfiguration(Configuration):
 
 
 class VectorFunction(Unit[VectorFunctionConfiguration]):
-    """A function on every number of a beat, and a beat a clock.
+    """A function on every number of a beat, and a beat a cycle.
 
     Attributes
     ----------

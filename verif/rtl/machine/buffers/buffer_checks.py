@@ -1,4 +1,4 @@
-"""What the buffers of the machine are held to: random accesses, and lists as memories."""
+"""Checks of the machine's buffers: random accesses, and lists as memories."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -180,8 +180,8 @@ def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
 def check_vector_buffer(simulator: str, module: Module, rows: int) -> int:
     """Beats are read as they were written, by those whose turn it is; returns what was compared.
 
-    Where turns come a clock later, a user with a turn has it whatever it wants then, and what it
-    reads is there a clock later.
+    Where turns come a cycle later, a user with a turn has it whatever it wants then, and what it
+    reads is there a cycle later.
     """
     sizes = module.parameters
     is_late = sizes.get("target") == "fpga"

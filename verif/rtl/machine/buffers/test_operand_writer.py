@@ -1,4 +1,4 @@
-"""Operand beats on their way to buffers: all that a writer says in every clock; what it refuses."""
+"""Operand beats on their way to buffers: all that a writer says in every cycle; what it refuses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from verif.support.tests import Tally, available, typical
 
 _PORTS = [f"{target}_{kind}" for kind in KINDS for target in TARGETS]
 _MOST = 120
-"""Clocks of a job that does not end by itself."""
+"""Cycles of a job that does not end by itself."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _Walk:
 
 
 class _Writer:
-    """The model: pins in each clock, and what the outputs have to be."""
+    """The model: pins in each cycle, and what the outputs have to be."""
 
     def __init__(self, rng: np.random.Generator, parameters: Mapping[str, Any]) -> None:
         self._rng, self._is_later = rng, bool(parameters.get("later"))
@@ -62,13 +62,13 @@ class _Writer:
         self.told: list[dict[str, int]] = []
 
     def run(self, job: _Job, offers: float, takes: float) -> None:
-        """A start, and clocks until all is written, or outside for a while; then a reset."""
+        """A start, and cycles until all is written, or outside for a while; then a reset."""
         self._clock(job, {"start": 1}, self._rng.bytes(self._bytes), {})
         walks = [_Walk(*each) for each in zip(job.origin, job.stride, strict=True)]
         flags, row = job.flags(), None
         written, beat, left = [False, False], b"", job.rows * job.beats
         offered: list[int | None] = [None, None]
-        """For each kind the buffer, or one more for what is outside; from the clock before."""
+        """For each kind the buffer, or one more for what is outside; from the cycle before."""
         for clock in range(_MOST):
             if row is None:
                 comes = left > 0 and self._rng.random() < offers

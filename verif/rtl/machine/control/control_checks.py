@@ -151,7 +151,7 @@ def check_fetch(
             assert_same(f"words of program {number}", log["asked"], [*range(len(program["words"]))])
         came, failed = came + end, failed + bool(error)
         if len(program["words"]) == each and not error:
-            assert log["latency"] == module.latency, f"program {number}: {log['latency']} clocks"
+            assert log["latency"] == module.latency, f"program {number}: {log['latency']} cycles"
     assert came > 0
     assert failed > 0
     return came

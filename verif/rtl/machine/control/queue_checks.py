@@ -1,4 +1,4 @@
-"""What the queues are held to: programs with random tokens, and a network of processes as model."""
+"""Checks of the queues: programs with random tokens, and a network of processes as model."""
 
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -240,7 +240,7 @@ def check_programs(
     first = [int(rng.integers(0, numbers - len(program.queue))) for program in programs]
     job = {
         "seed": 5,
-        "patience": 1000,  # clocks in which nothing starts or ends: many times what engines take
+        "patience": 1000,  # cycles in which nothing starts or ends: many times what engines take
         "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
         "programs": [program.job(at) for program, at in zip(programs, first, strict=True)],
     }
@@ -277,7 +277,7 @@ def check_programs(
 
 
 def token_statements(module: Module) -> list[str]:
-    """What is to be proved of tokens and places, if engines are done only with what they have."""
+    """Return the statements to prove of tokens and places, if engines end only what they have."""
     sizes = module.parameters
     most = (1 << sizes["token_bits"]) - 1
     statements = []
@@ -288,7 +288,7 @@ def token_statements(module: Module) -> list[str]:
         running = f"{inside}running " if under_way > 1 else f"{inside}is_oldest "
         runs, is_done = f"{inside}engine_valid ", f"{inside}oldest_is_done "
         statements += [
-            # An engine is done with what it has taken, or takes in this clock.
+            # An engine is done with what it has taken, or takes in this cycle.
             f"assume (!{name}_done || {running} > 8'd0 + {is_done} + ({runs} && !{name}_ready));",
             f"assert ({running} >= 8'd0 + {is_done} + {runs});",
             # No descriptor is lost on its way: each place is that of one in a known state.

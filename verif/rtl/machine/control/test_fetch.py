@@ -56,7 +56,7 @@ _COUNTS = """
     && !expected_lost;
   wire is_lost_now = expected_left != 0 && expected_lost && descriptors_ahead == 0;
   wire all_asked = expected_left == 0;
-  // For FPGAs a clock later, and neither in the clock after a start or a run that was taken.
+  // For FPGAs a cycle later, and neither in the cycle after a start or a run that was taken.
   reg held_run_is_wanted, held_all_asked, held_is_lost_now;
   always @(posedge clk) held_is_lost_now <= ~rst & is_lost_now;
   always @(posedge clk)

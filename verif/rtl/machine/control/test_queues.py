@@ -48,7 +48,7 @@ def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tall
 
 
 def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
-    """A descriptor is handed over a clock after its place was found."""
+    """A descriptor is handed over a cycle after its place was found."""
     available("icarus")
     programs = queue_programs(np.random.default_rng(4), 15)
     counts = check_programs("icarus", queues(tmp_path, target="fpga"), programs)
@@ -159,9 +159,9 @@ def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(Queues), every=3))
 def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
-    """Of several errors in a clock that of the first queue counts, or of fetching, or a deadlock.
+    """Of several errors in a cycle that of the first queue counts, or of fetching, or a deadlock.
 
-    What is told in that clock are its code and its number.
+    What is told in that cycle are its code and its number.
     """
     module = published(Queues)[name]
     if module.parameters.get("target") == "fpga":

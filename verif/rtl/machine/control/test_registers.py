@@ -20,7 +20,7 @@ from verif.support.tests import Tally, some, typical
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 
 MACHINES = {
-    "usual": MachineConfiguration(),
+    "default": MachineConfiguration(),
     "small": SMALL_MACHINE,
     "fpga": FPGA_MACHINE,
     "other": OTHER,
@@ -34,9 +34,9 @@ def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> N
     tally(simulator, "registers read", check_registers(simulator, module, machine))
 
 
-@pytest.mark.parametrize("name", typical(["usual", "fpga"]))
+@pytest.mark.parametrize("name", typical(["default", "fpga"]))
 def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """Clears, starts and ends in the very clock of an event."""
+    """Clears, starts and ends in the very cycle of an event."""
     module = generated(Registers(machine=MACHINES[name]), tmp_path)
     tally(simulator, "registers read", check_moments(simulator, module))
 
@@ -101,7 +101,7 @@ _EVENTS = {
     "done": "expected_ends & ~expected_stopped",
     "error": "expected_stopped & ~expected_failed & ~stop",
 }
-"""What sets a bit of ``interrupt``."""
+"""Events that set a bit of ``interrupt``."""
 
 
 def _model(machine: MachineConfiguration) -> tuple[str, list[str]]:

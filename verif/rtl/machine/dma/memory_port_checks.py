@@ -1,4 +1,4 @@
-"""What units that read and write memory for others are held to: words, and the rules of AXI4."""
+"""Checks of units that read and write memory for others: words, and the rules of AXI4."""
 
 import json
 import tempfile
@@ -48,9 +48,9 @@ class Traffic:
     stall_in, stall_out, stall_address, stall_data : float
         How often sources, sinks, and the channels of the memory pause, below one half.
     latency : tuple of int
-        Fewest and most clocks from an address or a last beat to the answer.
+        Fewest and most cycles from an address or a last beat to the answer.
     stops : sequence of int
-        Before the job, start it and stop it after so many clocks, once for each number. At the port
+        Before the job, start it and stop it after so many cycles, once for each number. At the port
         of a reader or writer nothing more is offered then if the number is odd.
     seed : int
     start : int
@@ -86,13 +86,13 @@ LIVELY = Traffic(
 
 @dataclass(frozen=True)
 class Result:
-    """What a bench logged."""
+    """Log of a bench."""
 
     arrays: dict[str, NDArray[Any]] = field(repr=False)
 
     @property
     def clocks(self) -> int:
-        """From the first clock of the job to the end."""
+        """From the first cycle of the job to the end."""
         return int(self.arrays["clocks"])
 
 

@@ -1,4 +1,4 @@
-"""The memory beside a machine: each rule of the bus can be broken, what is under way is told."""
+"""The memory beside a machine: each rule of the bus can be broken, what is in flight is told."""
 
 import json
 from itertools import pairwise
@@ -18,7 +18,7 @@ WAIT: Clocks = [{}] * 12
 
 
 def watched(jobs: list[Clocks], folder: Path) -> list[dict[str, Any]]:
-    """What the memory beside the machine says to clocks of a bus of 32 bytes."""
+    """Return the log of the memory beside the machine for cycles of a bus of 32 bytes."""
     job, log = folder / "job.json", folder / "log.json"
     job.write_text(json.dumps({"jobs": jobs}))
     simulate(
@@ -49,7 +49,7 @@ CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 0}, {"wvalid": 0}]
 LEGAL: dict[str, Clocks] = {
     "reads": [RUN, {}, *read(), *read(araddr=4096, arlen=3), *WAIT],
     "writes": [RUN, {}, *write(1), *write(0, 0, 1, awaddr=4096 - 3 * BYTES, awlen=2), *WAIT],
-    "as many under way as there may be": [
+    "as many in flight as there may be": [
         {**RUN, **SLOW, "most_reads": 2, "most_read_beats": 3, "most_writes": 1},
         {},
         *read(),
@@ -103,18 +103,18 @@ BROKEN: dict[str, list[Clocks]] = {
     "a beat is written whole or not at all": [
         [RUN, {}, *write(1, wstrb=strobes), {}] for strobes in (1, 0x7FFFFFFF, 1 << 31)
     ],
-    "no more reads are under way than there may be": [
+    "no more reads are outstanding than there may be": [
         [{**RUN, **SLOW, "most_reads": 2}, {}, *read(), *read(), *read(), {}, {}],
         [{**RUN, **SLOW, "most_read_beats": 5}, {}, *read(araddr=0, arlen=5), {}, {}],
     ],
-    "no more writes are under way than there may be": [
+    "no more writes are outstanding than there may be": [
         [{**RUN, **SLOW, "most_writes": 1}, {}, *write(1), *write(1), {}, {}],
     ],
 }
 
 
 def test_rules_of_the_bus(tmp_path: Path) -> None:
-    """What is legal breaks none, and each can be broken alone."""
+    """Legal traffic breaks no rule, and each rule can be broken alone."""
     assert BROKEN.keys() == set(RULES)
     jobs = [clocks for some in BROKEN.values() for clocks in some]
     wanted = [RULES.index(rule) for rule, some in BROKEN.items() for _ in some]

@@ -49,7 +49,7 @@ WRONG = {
 
 
 def _prove_window(module: Module, folder: Path) -> None:
-    """The window and the queue of clients hold what is under way, at any time."""
+    """The window and the queue of clients hold what is in flight, at any time."""
     low = 64
     more = (module.parameters["burst"] - 1).bit_length()
     window, burst = module.parameters["window"], module.parameters["burst"]
@@ -139,7 +139,7 @@ def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally:
 
 
 def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
-    """A word a clock, after the first one has come."""
+    """A word a cycle, after the first one has come."""
     module = reader(tmp_path)
     traffic = Traffic(latency=(100, 100))
     words = 1000
@@ -158,7 +158,7 @@ def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
 
 
 def test_first_client_goes_first(tmp_path: Path) -> None:
-    """A run of the first client waits for what is under way, not for the other's whole run."""
+    """A run of the first client waits for what is in flight, not for the other's whole run."""
     module = reader(tmp_path)
     first = START // 32
     runs = [[(first, 1)], [(first + at, 900) for at in (0, 100)]]

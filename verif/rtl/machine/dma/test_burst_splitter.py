@@ -146,7 +146,7 @@ def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tall
     expected: list[tuple[int, int, int]] = []
     for clock in range(2, count):
         if valid[clock] and not rst[clock]:
-            assert waiting, f"a burst of no run in clock {clock}"
+            assert waiting, f"a burst of no run in cycle {clock}"
             clocks.append(clock)
             expected.append(waiting[0])
             if flags["burst_ready"][clock]:

@@ -97,7 +97,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
     for buffer in STORE_BUFFERS.members:
         last = [one for one in ends if one["buffer"] == STORE_BUFFERS[buffer]][-1]
         wrong.append(_descriptor(buffer, last["from"] + 1, count_0=last["count_0"]))
-    # It is the third under way: with late answers the others are not written when it is found.
+    # It is the third in flight: with late answers the others are not written when it is found.
     for one, latency in zip(wrong, cycle((1, 30))):
         traffic = Traffic(latency=(latency, latency))
         check_stores(simulator, module, [*ends[:2], one], traffic, error="address", under_way=3)

@@ -19,7 +19,7 @@ from verif.support.tests import Tally
 def _run(
     simulator: str, module: Module, valid: NDArray[np.int64], ready: NDArray[np.int64]
 ) -> tuple[Words, Words, NDArray[np.bool_]]:
-    """Words that went in, words that came out, and clocks in which one came out."""
+    """Words that went in, words that came out, and cycles in which one came out."""
     rng = np.random.default_rng(3)
     ports = module.ports
     size = ports["s_payload"].width // 8

@@ -1,4 +1,4 @@
-"""What the LOAD and STORE engines are held to: the interpreter of the machine, word for word."""
+"""Checks of the LOAD and STORE engines: the interpreter of the machine, word for word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -260,7 +260,7 @@ def _words(instruction: Instruction) -> int:
 
 
 def _payloads(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
-    """What an engine sees of descriptors."""
+    """Return the bits of descriptors that an engine sees."""
     rows = [instruction.encoded()[HEADER_BITS // 8 :] for instruction in instructions]
     size = DESCRIPTOR_BYTES - HEADER_BITS // 8
     return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, size)

@@ -1,4 +1,4 @@
-"""What the engine of products is held to: random descriptors over random buffers, and `matmul`."""
+"""Checks of the GEMM engine: random descriptors over random buffers, and `matmul`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ _GEMM = DESCRIPTORS["gemm"]
 _LONGEST_BLOCK = 16
 _MANY_STRIPS = 3
 _PATIENCE = 4000
-"""Clocks with neither a write nor the end of a descriptor after which neither comes."""
+"""Cycles with neither a write nor the end of a descriptor after which neither comes."""
 
 
 def gemm_engine(

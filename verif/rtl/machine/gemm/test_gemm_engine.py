@@ -45,7 +45,7 @@ def test_short_codes_of_one_side(tmp_path: Path, tally: Tally, volume: Volume) -
 
 @pytest.mark.parametrize("lanes", some([2, 1]))
 def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
-    """An array of fewer lanes takes each beat in as many clocks, and gives the same results."""
+    """An array of fewer lanes takes each beat in as many cycles, and gives the same results."""
     module = gemm_engine(tmp_path, "exact", array_lanes=lanes, target="fpga")
     case = random_case(8, volume(6, 12, 12), module, "exact")
     rows = check_case(available("icarus"), module, case, stall=0.3, pause=0.1)
@@ -84,7 +84,7 @@ def full_rate(case: Case, tile: int, block: int) -> None:
 @pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("block", some([2, 16]))
 def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
-    """A beat of both operands every clock, from the first to the last, across descriptors."""
+    """A beat of both operands every cycle, from the first to the last, across descriptors."""
     module = gemm_engine(tmp_path, "exact")
     case = random_case(5, 9, module, "exact")
     array = array_unit("exact", **dict.fromkeys(("pu_rows", "pu_columns", "rows", "columns"), 2))
@@ -148,7 +148,7 @@ def test_buffers_that_do_not_fit() -> None:
 
 
 def test_the_array_of_a_machine() -> None:
-    """It takes a beat a clock of blocks and of tiles, and its name is what is special."""
+    """It takes a beat a cycle of blocks and of tiles, and its name is what is special."""
     machine = MachineConfiguration()
     array = array_of(machine)
     assert array.block_cycles <= machine.tile_beats

@@ -1,4 +1,4 @@
-"""Walks through strips of operands: what is read, and the flags of each beat, with any pauses."""
+"""Addresses in strips of operands: what is read, and the flags of each beat, with any pauses."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -20,12 +20,12 @@ from verif.support.tests import Tally, available, typical
 
 CLOCKS = 12000
 UNKNOWN = 20
-"""Clocks at the start in which no descriptor may have come yet."""
+"""Cycles at the start in which no descriptor may have come yet."""
 CALM = np.arange(CLOCKS) >= CLOCKS // 3
-"""Clocks without resets, in which all descriptors stay inside: long walks come to their ends."""
+"""Cycles without resets, in which all descriptors stay inside: long loops come to their ends."""
 DEPTHS = {"a_beats": 200, "w_beats": 300}
 SMALL: dict[str, dict[str, Any]] = {
-    "usual": {},
+    "default": {},
     "for FPGAs": {"target": "fpga"},
     "paced": {"target": "fpga", "array_lanes": 2},
     "paced and later": {"target": "fpga", "array_lanes": 1},
@@ -36,7 +36,7 @@ MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 def _descriptors(
     rng: np.random.Generator, widths: Mapping[str, int], p: Mapping[str, Any]
 ) -> NDArray[Any]:
-    """Fields of random descriptors, a row for each clock; some leave a buffer."""
+    """Fields of random descriptors, a row for each cycle; some leave a buffer."""
     fields = {name: np.zeros(CLOCKS, np.int64) for name in widths}
     fields["beats"] = rng.integers(1, 12, CLOCKS)
     fields["block"] = rng.integers(1, 6, CLOCKS) << rng.integers(0, 6, CLOCKS) % 5
@@ -74,7 +74,7 @@ def _descriptors(
     ):
         what = "codes" if kind == "beats" else "scales"
         depth = p[f"{side}_{kind}"]
-        # As near to the end as a walk may come, and beyond it now and then.
+        # As near to the end as the loops may come, and beyond it now and then.
         steps = rng.integers(0, 14, CLOCKS)
         steps[many.any(axis=0)] %= 2
         length = fields["beats"] if kind == "beats" else -(-fields["beats"] // fields["block"])
@@ -160,7 +160,7 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
             assert got["fault"][clock]
             assert not shown or (got["beat_valid"][clock] and flags["beat_ready"][clock])
         elif reading:
-            assert reads, f"something is read in clock {clock} that no descriptor asks for"
+            assert reads, f"something is read in cycle {clock} that no descriptor asks for"
             wanted, now = reads.pop(0)
             shown.append(now)
             for memory in MEMORIES:

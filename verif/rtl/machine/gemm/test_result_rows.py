@@ -1,4 +1,4 @@
-"""Rows of products on their way to the vector buffer: addresses and handshakes in every clock."""
+"""Rows of products on their way to the vector buffer: addresses and handshakes in every cycle."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -15,16 +15,16 @@ from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
 
 _TILES = 5
-"""Tiles of each descriptor that runs have clocks for."""
+"""Tiles of each descriptor that runs have cycles for."""
 _STOP = 20
-"""Clocks of a stop before a reset."""
+"""Cycles of a stop before a reset."""
 _PACE = 4
-"""For an FPGA so many times the clocks: rows come three clocks apart."""
+"""For an FPGA so many times the cycles: rows come three cycles apart."""
 _CONTROL = ("has_room", "is_only_one", "s_axis_tready", "result_valid", "done", "fault")
 
 
 class _Rows:
-    """The model: pins in each clock, and what the outputs have to be.
+    """The model: pins in each cycle, and what the outputs have to be.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ class _Rows:
         rows : int
             Of a tile.
         tiles : int
-            The run has clocks for so many of each descriptor, ended or not.
+            The run has cycles for so many of each descriptor, ended or not.
         """
         waiting, kept = deque(descriptors), deque[Iterator[tuple[int, bool, bool, bool]]]()
         row: tuple[int, bool, bool, bool] | None = None
         paced = "target" in self._sizes
         clocks = tiles * rows * len(descriptors) * (_PACE if paced else 1)
-        # For an FPGA: from which clock on a row may come, and may go; it goes in this clock.
+        # For an FPGA: from which cycle on a row may come, and may go; it goes in this cycle.
         comes, may_go, goes_now = 0, 0, False
         stops = clocks - _STOP * int(self._rng.integers(0, 2))
         for clock in range(clocks):

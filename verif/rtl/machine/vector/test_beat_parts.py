@@ -39,7 +39,7 @@ class BothConfiguration(BeatSplitterConfiguration):
 
     @property
     def latency(self) -> int:
-        """At most so many clocks from a row to its first beat, behind most of its parts."""
+        """At most so many cycles from a row to its first beat, behind most of its parts."""
         return super().latency + (self.parts * self.depth if self.rows else 0)
 
 

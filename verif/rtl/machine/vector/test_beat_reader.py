@@ -1,4 +1,4 @@
-"""Rows of beats read ahead: what is asked for, and what is given, in every clock."""
+"""Rows of beats read ahead: what is asked for, and what is given, in every cycle."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, typical
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
-"""Clocks that are enough for a beat with pauses, for one of many with few pauses, around a job."""
+"""Cycles that are enough for a beat with pauses, for one of many with few pauses, around a job."""
 _MOST, _MOST_IN_FULL = 511, 4095
 """Beats of a row, and rows, that are read to their end, at most."""
 _UNSETTLED = 600
-"""Clocks until a beat has been in every register of one."""
+"""Cycles until a beat has been in every register of one."""
 
 
 def _job(rng: np.random.Generator, parameters: Mapping[str, Any]) -> dict[str, int]:
@@ -75,7 +75,7 @@ def _wanted(job: Mapping[str, int]) -> deque[tuple[int, int]]:
 
 
 def _columns(rng: np.random.Generator, module: Module, most: int) -> dict[str, np.ndarray]:
-    """What the pins carry in each clock; a reset ends long jobs, or stops, or comes in between."""
+    """Return the pins' values in each cycle; a reset ends long jobs, stops, or comes between."""
     rows: list[dict[str, int]] = []
     jobs = [(_job(rng, module.parameters), _PER_BEAT) for _ in range(30)]
     jobs += [(job, 0) for job in _long_jobs(module.parameters)]

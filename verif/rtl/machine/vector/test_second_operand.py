@@ -1,6 +1,6 @@
 """Second operands from beats, with pauses on both sides, and what a feed of them refuses.
 
-Every output of all configurations is compared in each clock with a reference in Python.
+Every output of all configurations is compared in each cycle with a reference in Python.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from verif.support.tests import Tally, available, typical
 _SHORT = 50
 """How many times short rows are given, after those of all lengths."""
 _UNKNOWN = 20
-"""Clocks at the start in which no number may have come yet."""
+"""Cycles at the start in which no number may have come yet."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Rows of one length, and for how many clocks they are given."""
+    """Rows of one length, and for how many cycles they are given."""
 
     length: int
     numbers: bool
@@ -58,7 +58,7 @@ def _jobs(rng: np.random.Generator, module: Module) -> Iterator[_Job]:
 def _played(
     rng: np.random.Generator, module: Module
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-    """Inputs of each clock and the outputs that belong to them, -1 where they may be any."""
+    """Inputs of each cycle and the outputs that belong to them, -1 where they may be any."""
     columns = module.parameters["columns"]
     inputs: dict[str, list[Any]] = {
         name: []

@@ -1,4 +1,4 @@
-"""What the chain of vector units refuses; what it gives is a matter of the vector engine's test."""
+"""Refusals of the chain of vector units; the vector engine's test checks its results."""
 
 from typing import Any
 

@@ -25,7 +25,7 @@ from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available, typical
 
-USUAL = small_machine()
+DEFAULT = small_machine()
 WITHOUT_REDUCTIONS = small_machine(functions=("relu",), reductions=())
 NORMS_ALONE = small_machine(
     functions=("relu",), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
@@ -36,9 +36,9 @@ IN_PARTS = {
     )
     for parts in (2, 4, 8)
 }
-"""By the clocks that a beat takes."""
+"""By the cycles that a beat takes."""
 MACHINES = {
-    "usual": USUAL,
+    "default": DEFAULT,
     "without reductions": WITHOUT_REDUCTIONS,
     "norms alone": NORMS_ALONE,
     **{f"{parts} parts": machine for parts, machine in IN_PARTS.items()},
@@ -48,10 +48,10 @@ MACHINES = {
 def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """All steps in all combinations, with stalls on all ports and resets at any moment.
 
-    In the usual run without reductions, which whole machines have there.
+    In the default run without reductions, which whole machines have there.
     """
     # The seed is one with which few tasks have all steps.
-    machine, seed = ((WITHOUT_REDUCTIONS, 37), (USUAL, 1))[volume(0, 1, 1)]
+    machine, seed = ((WITHOUT_REDUCTIONS, 37), (DEFAULT, 1))[volume(0, 1, 1)]
     module = vector_engine(machine, tmp_path)
     count = volume(4, 10, 3)
     tasks = random_tasks(machine, seed, count)
@@ -106,7 +106,7 @@ def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Ta
     simulator, count = available("verilator"), 30
     tasks = [*random_tasks(machine, 7, count), *reduced_tasks(machine), *outside_tasks(machine, 3)]
     interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 5)}
-    # Some bursts of 16 clocks have no write at all, so that results of any pace pile up.
+    # Some bursts of 16 cycles have no write at all, so that results of any pace pile up.
     stalls = {"stall_read": 0.2, "stall_write": 0.5}
     module = vector_engine(machine, tmp_path)
     changed, _ = check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
@@ -114,15 +114,15 @@ def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Ta
 
 
 def test_a_beat_a_clock(tmp_path: Path, tally: Tally, volume: Volume) -> None:
-    """Two rows more take two clocks a beat more, and the first one what the units need."""
+    """Two rows more take two cycles a beat more, and the first one what the units need."""
     machine = WITHOUT_REDUCTIONS
     module = vector_engine(machine, tmp_path)
     pairs = paced_tasks(machine)[:: volume(2, 1, 1)]
     tasks = [task for pair in pairs for task in pair]
     changed, clocks = check_engine(available("icarus"), module, machine, tasks)
     few, more = clocks[0::2], clocks[1::2]
-    assert (more - few == 2 * tasks[0].values["beats"]).all(), f"{few} and {more} clocks"
-    # The last result is written in the clock before the descriptor is done.
+    assert (more - few == 2 * tasks[0].values["beats"]).all(), f"{few} and {more} cycles"
+    # The last result is written in the cycle before the descriptor is done.
     assert few[0] == module.latency + tasks[0].values["beats"] + 1
     tally("icarus", "vector engine", changed)
 

@@ -1,4 +1,4 @@
-"""What the vector engine is held to: descriptors of all kinds, and the interpreter's answers."""
+"""Checks of the vector engine: descriptors of all kinds, and the interpreter's answers."""
 
 import json
 import tempfile
@@ -39,7 +39,7 @@ __all__ = [
 _ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
 """Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
 _PATIENCE = 5000
-"""Clocks without a beat after which none comes: more than a row takes inside the engine."""
+"""Cycles without a beat after which none comes: more than a row takes inside the engine."""
 _REGIONS = 4
 """Parts of the vector buffer, so that x, y and d do not meet."""
 _PLACES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
@@ -111,7 +111,7 @@ def _parameter(rng: np.random.Generator, values: Mapping[str, int]) -> int:
 
 
 def _steps(rng: np.random.Generator, machine: MachineConfiguration) -> dict[str, int]:
-    """What is done, and what for."""
+    """Return the fields of the steps of a vector descriptor."""
     fields = {name: DESCRIPTORS["vector"].field(name) for name in _NAMED}
     values = {name: int(rng.choice(each.allowed(machine) or (0,))) for name, each in fields.items()}
     for name in ("function", "reduction"):
@@ -324,15 +324,15 @@ def check_engine(
     Parameters
     ----------
     interrupts : Mapping, optional
-        For the numbers of some tasks after how many clocks the engine is reset before it runs
+        For the numbers of some tasks after how many cycles the engine is reset before it runs
         them.
     limit : int
-        Clocks that a task may take.
+        Cycles that a task may take.
 
     Returns
     -------
     tuple
-        How many bytes were written, and the clocks of each task.
+        How many bytes were written, and the cycles of each task.
     """
     sizes = _sizes(machine)
     options = {

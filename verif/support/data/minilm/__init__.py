@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Vectors:
-    """What enters the vector functions of the layer, all float32.
+    """Inputs of the vector functions of the layer, all float32.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Vectors:
 
 
 def load_vectors() -> Vectors:
-    """What `make_vectors` recorded."""
+    """Return the vectors that `make_vectors` recorded."""
     with np.load(_FOLDER / "layer0_vectors.npz") as archive:
         parts = {name: archive[name] for name in archive.files}
     scale, epsilon = (parts.pop(name)[()] for name in ("scale", "epsilon"))

@@ -32,7 +32,7 @@ ROWS = 12
 
 
 def vectors(model: Model) -> dict[str, FloatArray | np.float32]:
-    """What enters softmax, layer normalisation and GELU."""
+    """Return the inputs of softmax, layer normalisation and GELU."""
     _, text = make_slice.SENTENCES[SENTENCE]
     ids, _ = model.encode(text)
     x = make_slice.embed(ids, model)

@@ -39,7 +39,7 @@ class OperandBufferConfiguration(Configuration):
     reads_words : bool
         Scales are read by words of two entries.
     target : {"asic", "fpga"}
-        What it is built for: for an FPGA what is written waits in a register for a clock.
+        What it is built for: for an FPGA what is written waits in a register for a cycle.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class OperandBufferConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from an address to what stands there."""
+        """Cycles from an address to what stands there."""
         return 1
 
     @property
@@ -101,8 +101,8 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     """Codes and scales of operands, written by halves of a beat and single entries.
 
     Codes and scales are memories apart, each with a port to read of its own. The vector engine goes
-    first where two want to write to codes, or to scales, in one clock. For an FPGA what is read in
-    the clock behind the one in which it was written is not defined either.
+    first where two want to write to codes, or to scales, in one cycle. For an FPGA what is read in
+    the cycle behind the one in which it was written is not defined either.
 
     Attributes
     ----------

@@ -11,7 +11,10 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine import description
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.machine.dma.row_walk import RowWalk, RowWalkConfiguration
+from mxsafe.rtl.machine.dma.row_address_generator import (
+    RowAddressGenerator,
+    RowAddressGeneratorConfiguration,
+)
 from mxsafe.rtl.machine.ports import BufferWrite
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
@@ -23,7 +26,7 @@ __all__ = ["KINDS", "TARGETS", "OperandWriter", "OperandWriterConfiguration"]
 TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
 KINDS = ("codes", "scales")
-"""What each of them holds."""
+"""Kinds of data in each of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,7 @@ class OperandWriterConfiguration(Configuration):
     entry_bits, entry_stride_bits : int
         The same of scale entries.
     later : bool
-        What is written is offered from a register, a clock after it has come.
+        What is written is offered from a register, a cycle after it has come.
 
     Raises
     ------
@@ -51,7 +54,7 @@ class OperandWriterConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"later"})
+    shown_if_not_default = frozenset({"later"})
 
     packer: OperandPackerConfiguration
     beats: tuple[int, ...] = (512, 1024, 4096)
@@ -74,22 +77,22 @@ class OperandWriterConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.packer.format.name}_operand_writer"
 
     @property
     def latency(self) -> int:
-        """Clocks from `start` to the first address."""
+        """Cycles from `start` to the first address."""
         return self.walks["codes"].latency
 
     @property
-    def walks(self) -> dict[str, RowWalkConfiguration]:
-        """What finds addresses, by kind."""
+    def walks(self) -> dict[str, RowAddressGeneratorConfiguration]:
+        """Address generator configurations, by kind."""
         return {
-            "codes": RowWalkConfiguration(
+            "codes": RowAddressGeneratorConfiguration(
                 depth=max(self.beats), address_bits=self.address_bits, stride_bits=self.stride_bits
             ),
-            "scales": RowWalkConfiguration(
+            "scales": RowAddressGeneratorConfiguration(
                 depth=max(self.entries),
                 address_bits=self.entry_bits,
                 stride_bits=self.entry_stride_bits,
@@ -168,7 +171,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         }
         finished, served, outside, offered = [], [], [], []
         for kind, walk_config in self.config.walks.items():
-            walk = RowWalk(walk_config)
+            walk = RowAddressGenerator(walk_config)
             place(m, platform, f"{kind}_walk", walk, reset=False)
             # What is written once the other kind has to wait.
             written = Signal(name=f"{kind}_written")

@@ -58,7 +58,7 @@ class VectorBufferConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from an address to what stands there."""
+        """Cycles from an address to what stands there."""
         return 1 + at(self, "beat")
 
     @property
@@ -78,18 +78,18 @@ class VectorBufferConfiguration(Configuration):
 
 
 class VectorBuffer(Unit[VectorBufferConfiguration]):
-    """Beats of binary32 numbers in banks, each of which is read once and written once a clock.
+    """Beats of binary32 numbers in banks, each of which is read once and written once a cycle.
 
     The bank is the top of the address, so beats that follow one another are in one bank. Who finds
     the bank taken waits; those in front of the list go first. A read of a beat that is written in
-    the same clock is not defined.
+    the same cycle is not defined.
 
-    For an FPGA a turn comes a clock after it was asked for, from a register: what is asked for has
-    to stay until then. Nobody has two turns in two clocks, no bank is read twice in two clocks, and
-    in a clock one alone writes.
-    What is written waits in a register in front of its bank, so a read in the clock behind the
+    For an FPGA a turn comes a cycle after it was asked for, from a register: what is asked for has
+    to stay until then. Nobody has two turns in two cycles, no bank is read twice in two cycles, and
+    in a cycle one alone writes.
+    What is written waits in a register in front of its bank, so a read in the cycle behind the
     write is not defined either. What is read waits in one behind its bank, so it is there in the
-    second clock behind its turn, and who needs it for longer begins to hold it a clock before.
+    second cycle behind its turn, and who needs it for longer begins to hold it a cycle before.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 name: Signal(self.config.banks, name=f"{name}_has_turn")
                 for name in (*writers, *readers)
             }
-            # What is read now may have to be held in the next clock.
+            # What is read now may have to be held in the next cycle.
             blocked = blocked | any_of(turns[name] for name in readers)
         writes = self._grant(m, writers, turns, Const(0, self.config.banks))
         reads = self._grant(m, readers, turns, blocked)
@@ -187,25 +187,25 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
 
     @property
     def _write(self) -> data.StructLayout:
-        """What is written to a bank."""
+        """Layout of a write to a bank."""
         return data.StructLayout(
             {"address": self._offset_bits, "halves": 2, "data": self.config.beat_bits}
         )
 
     def _wanted(self, name: str) -> Value:
-        """What a writer wants to write."""
+        """Return the write that a writer requests."""
         user = getattr(self, name)
         return Cat(user.address[: self._offset_bits], user.halves, user.data)
 
     def _bank_write(self, m: Module, bank: int, writes: Mapping[str, Signal]) -> data.View:
-        """What is written to a bank."""
+        """Return the granted write to a bank."""
         wanted = ((gets[bank], self._wanted(name)) for name, gets in writes.items())
         return data.View(self._write, gated_or(m, f"write_{bank}", wanted))
 
     def _held_writes(
         self, m: Module, writes: Mapping[str, Signal], turns: Mapping[str, Signal]
     ) -> list[data.View]:
-        """What is written to each bank a clock later, one for all: memories lie far apart.
+        """Return the writes to all banks a cycle later, one for all: memories lie far apart.
 
         A turn alone says what it is, and a grant to which bank.
         """
@@ -251,5 +251,5 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 memory.read_address.eq(read_address),
             ]
             halves.append(memory.read_data)
-        # A block RAM takes half a clock to show something, and wires are long.
+        # A block RAM takes half a cycle to show something, and wires are long.
         return held(m, f"beat_of_bank_{bank}", Cat(halves), at(config, "beat"))

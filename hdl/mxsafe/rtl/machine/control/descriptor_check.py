@@ -1,4 +1,4 @@
-"""What is wrong with a descriptor by itself, before anything of it runs."""
+"""Check of a descriptor by itself, before anything of it runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,13 +41,13 @@ class DescriptorCheckConfiguration(PartConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its error."""
+        """Cycles from a descriptor to its error."""
         return at(self, "kinds")
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not as usual."""
-        target = [self.target] if self.target != self.usual["target"] else []
+        """Parts of a name: sizes that are not at their default."""
+        target = [self.target] if self.target != self.defaults["target"] else []
         return [*differing_sizes(self.decisive | {"target": "asic"}), *target]
 
 
@@ -93,7 +93,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
         return self.descriptor[offset : offset + kind.field(name).width]
 
     def _wrong(self, m: Module, kind: Descriptor) -> Iterator[Value]:
-        """What makes a descriptor of that kind malformed."""
+        """Yield the conditions that make a descriptor of that kind malformed."""
         for reserved in kind.reserved:
             yield self.descriptor[reserved.start : reserved.stop].any()
         for field in kind.fields:

@@ -18,7 +18,7 @@ from mxsafe.validation import Alike, PositiveInteger
 __all__ = ["PAYLOAD_BITS", "DescriptorQueue", "DescriptorQueueConfiguration"]
 
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
-"""What an engine sees of a descriptor."""
+"""Bits of a descriptor that an engine sees."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +46,12 @@ class DescriptorQueueConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor in an empty queue to its start."""
+        """Cycles from a descriptor in an empty queue to its start."""
         return 3
 
     @property
     def entry(self) -> data.StructLayout:
-        """What is kept of a descriptor: its opcode has done its work."""
+        """Layout of a queue entry: a descriptor without its opcode, which has done its work."""
         return data.StructLayout(
             {
                 "wait": len(QUEUES),
@@ -224,7 +224,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         m.d.comb += [
             self.give.eq(Mux(self.stop, 0, owed & self.has_room)),
             retired.eq(is_done & ~(owed & ~self.has_room).any() & ~self.stop),
-            # In this clock it would be taken for that of the one that is done.
+            # In this cycle it would be taken for that of the one that is done.
             self.error.eq(Mux(is_done, ERRORS["none"], self.engine.error)),
         ]
         m.d.sync += [

@@ -62,12 +62,12 @@ class FetchConfiguration(Configuration):
 
     @property
     def target(self) -> Target:
-        """What it is built for."""
+        """Target that it is built for."""
         return self.check.target
 
     @property
     def latency(self) -> int:
-        """Clocks from the last word of a descriptor to the descriptor."""
+        """Cycles from the last word of a descriptor to the descriptor."""
         return 3 + self.check.latency
 
     @property
@@ -82,7 +82,7 @@ class FetchConfiguration(Configuration):
 
     @property
     def run(self) -> data.StructLayout:
-        """What is asked of memory: the address of the first word, in words, and their number."""
+        """Request to memory: the address of the first word, in words, and their number."""
         first = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
         return data.StructLayout({"first": first, "words": self.count_bits})
 
@@ -108,7 +108,7 @@ class Fetch(Unit[FetchConfiguration]):
     Attributes
     ----------
     start : In(1)
-        A program begins; not while one is under way.
+        A program begins; not while one is in flight.
     address : In
         Address of its first byte; the bits within a word do not count.
     length : In
@@ -175,7 +175,7 @@ class Fetch(Unit[FetchConfiguration]):
         if config.words > 1:
             fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
             is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
-        # Nothing is wanted in the clock behind a change.
+        # Nothing is wanted in the cycle behind a change.
         is_close = held(m, "held_close_to_top", is_close, at(config, "wanted"), reset=True)
         ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
         has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)

@@ -87,7 +87,7 @@ class QueuesConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor in an empty queue to its start."""
+        """Cycles from a descriptor in an empty queue to its start."""
         return self.queue(0).latency
 
     @property
@@ -107,7 +107,7 @@ class QueuesConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """What a bench needs to know."""
+        """Properties that a bench needs."""
         return {f"{name}_under_way": most for name, most in self.under_way.items()}
 
     def queue(self, number: int) -> DescriptorQueueConfiguration:
@@ -288,7 +288,7 @@ class Queues(Unit[QueuesConfiguration]):
             )
             for place, error in enumerate(errors)
         ]
-        # Of several errors in one clock the first in this order counts.
+        # Of several errors in one cycle the first in this order counts.
         gates = Cat(gate for gate, _, _ in errors)
         first = (gate & ~gates[:place].any() for place, gate in enumerate(gates))
         chosen = named(m, "chosen_error", len(errors), Cat(first))

@@ -1,4 +1,4 @@
-"""What a driver sees of the machine: registers on AXI4-Lite, made from the description."""
+"""Registers of the machine on AXI4-Lite, made from the description."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        target = [self.target] if self.target != self.usual["target"] else []
+        target = [self.target] if self.target != self.defaults["target"] else []
         return [*shortest(self._differing), *target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
@@ -69,7 +69,7 @@ class RegistersConfiguration(PartConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from an address that is taken to its answer, and from a start to `start`."""
+        """Cycles from an address that is taken to its answer, and from a start to `start`."""
         return 1
 
     @property
@@ -88,15 +88,15 @@ class Registers(Unit[RegistersConfiguration]):
 
     Every access is answered with OKAY: what there is not is read as 0 and written in vain. The two
     lowest bits of an address do not count. `awready`, `wready` and `arready` come from registers
-    and follow `awvalid` with `wvalid`, or `arvalid`, a clock later, so that no path goes through.
+    and follow `awvalid` with `wvalid`, or `arvalid`, a cycle later, so that no path goes through.
 
     A start keeps where the program is, its length and its base in registers of their own, which
     hold them while it runs: the registers on the bus may have those of the next one by then. A
     start that is written with a reset or during one waits for its end. If the program or the base
     is not at a multiple of a word, there is an error instead of a program.
 
-    A soft reset sets `stop` until memory is `quiet`, then `clear` for a clock, which is the reset
-    of all other units. For an FPGA `clear` lasts some clocks, and `stop` until the reset is over.
+    A soft reset sets `stop` until memory is `quiet`, then `clear` for a cycle, which is the reset
+    of all other units. For an FPGA `clear` lasts some cycles, and `stop` until the reset is over.
     Registers that can be written keep their values, apart from `interrupt`, and so do counters.
     An error that is found in a reset raises no interrupt.
 
@@ -114,7 +114,7 @@ class Registers(Unit[RegistersConfiguration]):
     stop : Out(1)
         All work is to end.
     quiet : In(1)
-        No transaction with memory is under way.
+        No transaction with memory is outstanding.
     clear : Out(1)
         All work is to be forgotten.
     is_done : In(1)
@@ -122,7 +122,7 @@ class Registers(Unit[RegistersConfiguration]):
     stopped, error, error_number : In
         There has been an error, its code, the number of its descriptor.
     array_busy, wait_load, ... : In(1)
-        Something happens in this clock that is counted while a program runs.
+        Something happens in this cycle that is counted while a program runs.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -231,7 +231,7 @@ class Registers(Unit[RegistersConfiguration]):
         aligned = self._keep(m, starts, values)
         begins = named(m, "program_begins", 1, waits & ~resetting & ~resets)
         ends = named(m, "program_ends", 1, running & self.is_done)
-        # What a program is may change with a reset, a clock before all of it has stopped.
+        # What a program is may change with a reset, a cycle before all of it has stopped.
         fails = named(m, "program_fails", 1, stopped & ~failed & ~resetting)
         m.d.comb += [self.start.eq(begins & aligned), self.stop.eq(resetting)]
         clear = resetting & self.quiet
@@ -304,14 +304,14 @@ class Registers(Unit[RegistersConfiguration]):
         return values
 
     def _answer_reads(self, m: Module, values: Mapping[str, Value]) -> None:
-        """Answer reads a clock after their address was taken."""
+        """Answer reads a cycle after their address was taken."""
         bus = self.s_axi
         address: Value = bus.araddr[2:]
         ready = Signal(name="read_is_ready")
         taken = named(m, "read_taken", 1, bus.arvalid & ready)
         m.d.comb += bus.arready.eq(ready)
         m.d.sync += ready.eq(bus.arvalid & ~ready & ~bus.rvalid)
-        # An address stays until it is taken, so it was the same in the clock before.
+        # An address stays until it is taken, so it was the same in the cycle before.
         address = held(m, "read_address", address, at(self.config, "read address"), reset=True)
         m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))

@@ -1,4 +1,4 @@
-"""What the masters that read and write memory have in common."""
+"""Shared parts of the masters that read and write memory."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class AxiMasterConfiguration(Configuration):
     burst : int
         Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
     bursts : int
-        Most bursts under way, a power of two.
+        Most bursts outstanding, a power of two.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -52,7 +52,7 @@ class AxiMasterConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a run to the address of its first burst, without waiting."""
+        """Cycles from a run to the address of its first burst, without waiting."""
         return 1 + self.splitter.latency
 
     @property
@@ -62,7 +62,7 @@ class AxiMasterConfiguration(Configuration):
 
     @property
     def splitter(self) -> BurstSplitterConfiguration:
-        """What cuts runs into bursts."""
+        """Burst splitter configuration."""
         more = self.beats_of_word.bit_length() - 1
         return self.part(
             BurstSplitterConfiguration,
@@ -72,7 +72,7 @@ class AxiMasterConfiguration(Configuration):
 
     @property
     def tags(self) -> TagQueueConfiguration:
-        """What is known of the bursts under way."""
+        """Tag queue configuration: an entry for each outstanding burst."""
         raise NotImplementedError
 
     @property

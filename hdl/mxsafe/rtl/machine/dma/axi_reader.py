@@ -32,7 +32,7 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     clients : int
         Who asks for words, 1 to 4.
     window : int
-        A burst is asked for while fewer beats than this are under way: the clocks of latency that
+        A burst is asked for while fewer beats than this are outstanding: the cycles of latency that
         do not slow reading down. A power of two.
 
     Raises
@@ -46,12 +46,12 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
 
     @property
     def most_beats(self) -> int:
-        """Most beats under way: one less than the window, and then the longest burst."""
+        """Most beats outstanding: one less than the window, and then the longest burst."""
         return self.window - 1 + self.burst
 
     @property
     def tags(self) -> TagQueueConfiguration:
-        """Clients of the bursts under way."""
+        """Clients of the bursts outstanding."""
         return TagQueueConfiguration(
             tag_bits=max((self.clients - 1).bit_length(), 1), depth=self.bursts
         )
@@ -70,7 +70,7 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
 
 
 class AxiReader(Unit[AxiReaderConfiguration]):
-    """Runs of words out of memory: incrementing bursts, in order, several under way.
+    """Runs of words out of memory: incrementing bursts, in order, several outstanding.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     stop : In(1)
         While it is set, no further burst is asked for, and words that come are dropped.
     idle : Out(1)
-        No burst is under way and no address is offered.
+        No burst is outstanding and no address is offered.
     m_axi : Out(Axi4Read)
 
     Notes
@@ -151,9 +151,9 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         return tags.oldest
 
     def _ask(self, m: Module, splitters: list[BurstSplitter], asked: Signal, took: Signal) -> None:
-        """Offer addresses, one a clock, while there is room in the window."""
+        """Offer addresses, one a cycle, while there is room in the window."""
         config, axi = self.config, self.m_axi
-        # A burst may begin where one beat less than the window is under way.
+        # A burst may begin where one beat less than the window is outstanding.
         under_way = Signal(range(config.window + config.burst), name="beats_under_way")
         window_bits = config.window.bit_length() - 1
         open_ = named(m, "window_is_open", 1, ~under_way[window_bits:].any())

@@ -20,11 +20,11 @@ __all__ = ["AxiWriter", "AxiWriterConfiguration"]
 
 @dataclass(frozen=True, kw_only=True)
 class AxiWriterConfiguration(AxiMasterConfiguration):
-    """An `AxiWriter`; a burst is under way until its response has come."""
+    """An `AxiWriter`; a burst is outstanding until its response has come."""
 
     @property
     def tags(self) -> TagQueueConfiguration:
-        """For each burst under way whether it ends a run with `last`."""
+        """For each burst outstanding whether it ends a run with `last`."""
         return TagQueueConfiguration(tag_bits=1, depth=self.bursts)
 
     @property
@@ -34,7 +34,7 @@ class AxiWriterConfiguration(AxiMasterConfiguration):
 
 
 class AxiWriter(Unit[AxiWriterConfiguration]):
-    """Runs of words into memory: incrementing bursts, in order, several under way.
+    """Runs of words into memory: incrementing bursts, in order, several outstanding.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     words : In(stream)
         The words of all runs, one after the other.
     done : Out(1)
-        For one clock: all responses up to the end of a run with ``last`` have come.
+        For one cycle: all responses up to the end of a run with ``last`` have come.
     error : Out(1)
-        For one clock: memory answered a burst with an error; beside `done` if it ended such a run.
+        For one cycle: memory answered a burst with an error; beside `done` if it ended such a run.
     stop : In(1)
         While it is set, no further burst begins, and those that have begun are completed with beats
         that write nothing. Words are dropped.
@@ -58,7 +58,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     -----
     Beats of a burst may be offered before its address is taken, but not before it is offered. The
     next address follows with the last beat of a burst, so that runs of single words are written one
-    a clock. After a stop the unit is to be reset when it is idle.
+    a cycle. After a stop the unit is to be reset when it is idle.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -145,7 +145,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         ends = named(m, "burst_ends", 1, ~left.any())
         m.d.comb += [
             words.ready.eq((sends & at_start) | self.stop),
-            # For an FPGA the next burst begins a clock after the last beat of one.
+            # For an FPGA the next burst begins a cycle after the last beat of one.
             self._free.eq(~active if at(config, "next burst") else ~active | (sends & ends)),
             axi.wstrb.eq(writes.replicate(bits // 8)),
         ]

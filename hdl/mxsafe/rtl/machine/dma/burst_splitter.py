@@ -32,7 +32,7 @@ class BurstSplitterConfiguration(Configuration):
     beats_bits : int
         Bits of the number of beats of a run.
     target : {"asic", "fpga"}
-        For an FPGA a burst leaves through a register every second clock at most, and a run comes
+        For an FPGA a burst leaves through a register every second cycle at most, and a run comes
         when the one before has left it.
 
     Raises
@@ -51,7 +51,7 @@ class BurstSplitterConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a run to its first burst."""
+        """Cycles from a run to its first burst."""
         return 1 + at(self, "burst")
 
     @property

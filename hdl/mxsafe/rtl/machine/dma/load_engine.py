@@ -11,8 +11,12 @@ from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
-from mxsafe.rtl.machine.dma.buffer_walk import BUFFER_FIELDS, BufferWalk
-from mxsafe.rtl.machine.dma.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
+from mxsafe.rtl.machine.dma.memory_address_generator import (
+    MEMORY_FIELDS,
+    MemoryAddressGenerator,
+    MemoryAddressGeneratorConfiguration,
+)
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
@@ -38,7 +42,7 @@ class LoadEngineConfiguration(PartConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its first run; a word is written in the clock it comes in."""
+        """Cycles from a descriptor to its first run; a word is written in the cycle it comes in."""
         return self.memory.latency
 
     @property
@@ -47,15 +51,15 @@ class LoadEngineConfiguration(PartConfiguration):
         return 8 * self.machine.word_bytes
 
     @property
-    def memory(self) -> MemoryWalkConfiguration:
+    def memory(self) -> MemoryAddressGeneratorConfiguration:
         """Where words come from."""
-        return MemoryWalkConfiguration(
+        return MemoryAddressGeneratorConfiguration(
             word_bytes=self.machine.word_bytes, tells_last=False, paced=bool(at(self, "runs"))
         )
 
     @property
     def transposer(self) -> TileTransposerConfiguration | None:
-        """What transposes tiles of codes, if strips have whole tiles."""
+        """Configuration of the transposer of code tiles, if strips have whole tiles."""
         rows = self.machine.rows
         return TileTransposerConfiguration(rows=rows) if self.machine.transposes else None
 
@@ -99,8 +103,8 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     A word at an address of 2^64 or more is an error as one that memory answers with an error, and
     is not asked for. After an error, and while the queue says `stop`, words are dropped. `ready` of
     a buffer reaches `words_ready` combinationally, but not for an FPGA: there a word waits in a
-    register in front of the buffers, and one comes every second clock at most; the word there is
-    still written in the first clock of `stop`.
+    register in front of the buffers, and one comes every second cycle at most; the word there is
+    still written in the first cycle of `stop`.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -120,7 +124,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=bool(at(self.config, "word")))
+        walk = BufferAddressGenerator(paced=bool(at(self.config, "word")))
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
@@ -142,7 +146,9 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         self._write(m, write)
         return m
 
-    def _hold(self, m: Module, walk: BufferWalk, write: "_Write", moves: Signal) -> "_Write":
+    def _hold(
+        self, m: Module, walk: BufferAddressGenerator, write: "_Write", moves: Signal
+    ) -> "_Write":
         """A word and all that is to be known of it in registers, where one enters if none is."""
         parts = (
             Mux(write.widens, write.numbers, write.word),
@@ -172,16 +178,16 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             within=within,
         )
 
-    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> None:
+    def _take_descriptors(self, m: Module, platform: object, walk: BufferAddressGenerator) -> None:
         """Ask for words of one descriptor while those of the one before may still come."""
-        memory = MemoryWalk(self.config.memory)
+        memory = MemoryAddressGenerator(self.config.memory)
         place(m, platform, "memory_walk", memory)
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         ends = walk.advance & walk.last
         if at(self.config, "word"):
-            ends = Const(0, 1)  # a clock later, from a register
-        # Once its walk through the buffer has begun, it is the oldest that is not done.
+            ends = Const(0, 1)  # a cycle later, from a register
+        # Once its addresses in the buffer have begun, it is the oldest that is not done.
         is_oldest: Value = taken
         if at(self.config, "word"):
             is_oldest = taken & ~self._holds
@@ -224,7 +230,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         }
 
     def _pass_words(
-        self, m: Module, platform: object, walk: BufferWalk
+        self, m: Module, platform: object, walk: BufferAddressGenerator
     ) -> tuple[Value, Value, Signal]:
         """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
         words, engine = self.words, self.engine
@@ -270,7 +276,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         return valid, word, moves
 
     def _place_transposer(self, m: Module, platform: object) -> TileTransposer | None:
-        """What transposes tiles, if there is one."""
+        """Place the tile transposer, if there is one."""
         config = self.config.transposer
         if config is None:
             return None

@@ -11,8 +11,12 @@ from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
-from mxsafe.rtl.machine.dma.buffer_walk import BUFFER_FIELDS, BufferWalk
-from mxsafe.rtl.machine.dma.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
+from mxsafe.rtl.machine.dma.memory_address_generator import (
+    MEMORY_FIELDS,
+    MemoryAddressGenerator,
+    MemoryAddressGeneratorConfiguration,
+)
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
@@ -35,7 +39,7 @@ class StoreEngineConfiguration(PartConfiguration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its first word."""
+        """Cycles from a descriptor to its first word."""
         return self.memory.latency
 
     @property
@@ -44,15 +48,15 @@ class StoreEngineConfiguration(PartConfiguration):
         return 8 * self.machine.word_bytes
 
     @property
-    def memory(self) -> MemoryWalkConfiguration:
+    def memory(self) -> MemoryAddressGeneratorConfiguration:
         """Where words go to."""
-        return MemoryWalkConfiguration(
+        return MemoryAddressGeneratorConfiguration(
             word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
         )
 
     @property
     def beat_slice(self) -> RegisterSliceConfiguration:
-        """What holds the beat that has been read, for an FPGA, and how a word comes of it."""
+        """Configuration of the slice that holds the beat read, for an FPGA, and makes words."""
         return RegisterSliceConfiguration(bits=2 * self.word_bits + 2, halved=True)
 
     @property
@@ -93,7 +97,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     -----
     A word stays in the register of its buffer until it is taken, so that there is none here:
     `words_ready` reaches `out_codes_en` and its like combinationally. For an FPGA there is a
-    register for it, which takes a word every second clock at most. A word for an address of 2^64 or
+    register for it, which takes a word every second cycle at most. A word for an address of 2^64 or
     more is an error as one that memory answers with an error, and is not written. After such an
     error, `error` stays.
     """
@@ -119,23 +123,25 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk = BufferWalk(paced=bool(at(self.config, "within")))
+        walk = BufferAddressGenerator(paced=bool(at(self.config, "within")))
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
         self._finish(m, unwritten, past)
         return m
 
-    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> Signal:
+    def _take_descriptors(
+        self, m: Module, platform: object, walk: BufferAddressGenerator
+    ) -> Signal:
         """Begin a descriptor when the words of the one before are read; count those not written."""
-        memory = MemoryWalk(self.config.memory)
+        memory = MemoryAddressGenerator(self.config.memory)
         place(m, platform, "memory_walk", memory)
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
         ends = walk.advance & walk.last
         if at(self.config, "within"):
-            ends = Const(0, 1)  # a clock later, from a register
+            ends = Const(0, 1)  # a cycle later, from a register
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         has_room = named(m, "has_room", 1, ~unwritten.all())
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free & has_room)
@@ -165,7 +171,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.sync += [self._buffer.eq(fields.buffer), self._narrow.eq(fields.narrow)]
         return unwritten
 
-    def _read(self, m: Module, platform: object, walk: BufferWalk) -> Value:
+    def _read(self, m: Module, platform: object, walk: BufferAddressGenerator) -> Value:
         """Read words and offer them; return whether the next one is past the end of its buffer."""
         config, words, here = self.config, self.words, walk.place
         chosen = {

@@ -1,4 +1,4 @@
-"""A short queue of narrow tags in registers: what is to be remembered of transactions under way."""
+"""A short queue of narrow tags in registers: an entry for each outstanding transaction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class TagQueueConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a tag to its standing at the head of an empty queue."""
+        """Cycles from a tag to its standing at the head of an empty queue."""
         return 1
 
 

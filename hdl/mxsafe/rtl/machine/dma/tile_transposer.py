@@ -45,7 +45,7 @@ class TileTransposerConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from the first word of a group to the first one that leaves."""
+        """Cycles from the first word of a group to the first one that leaves."""
         return 2 if self.rows == _MOST_ROWS else 0
 
     @property
@@ -63,8 +63,8 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
     """Groups of four words, two operand beats, with their 8x8 tiles transposed.
 
     With 16 rows the first two words that leave are the upper tile's transpose, four columns each,
-    the other two the lower tile's; a group takes four clocks. With 8 rows the four words are the
-    one tile's transpose, beat by beat; a group takes five clocks.
+    the other two the lower tile's; a group takes four cycles. With 8 rows the four words are the
+    one tile's transpose, beat by beat; a group takes five cycles.
 
     Attributes
     ----------

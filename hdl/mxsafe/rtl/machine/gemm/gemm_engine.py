@@ -38,7 +38,7 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     """The array of a machine, which takes blocks and tiles alike at the full rate.
 
     For an FPGA it has one accumulator in each sub-matrix unit: there an adder is fast only with
-    more registers than there are clocks between two tiles, which therefore come more slowly.
+    more registers than there are cycles between two tiles, which therefore come more slowly.
     """
     units, side = machine.rows // machine.unit_rows, machine.unit_rows
     shape = ArrayShape(
@@ -48,7 +48,7 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
     else:
-        # A tile lasts so many clocks, and each accumulator has so many MACs to serve meanwhile.
+        # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
         clocks = machine.tile_beats * machine.lanes // machine.array_lanes
         shared = max(shape.unit.macs // clocks, 1) if machine.target == "asic" else 1
         arithmetic = Exact(
@@ -73,22 +73,22 @@ class GemmEngineConfiguration(PartConfiguration):
 
     @property
     def array(self) -> SystolicArrayConfiguration:
-        """What multiplies."""
+        """GEMM engine configuration."""
         return array_of(self.machine)
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_gemm_engine"
 
     @property
     def feed(self) -> OperandFeedConfiguration:
-        """What reads operands."""
+        """Operand feed configuration."""
         return OperandFeedConfiguration(machine=self.machine)
 
     @property
     def rows(self) -> ResultRowsConfiguration:
-        """What writes results."""
+        """Result writer configuration."""
         return self.part(
             ResultRowsConfiguration,
             beats=self.machine.vector_beats,
@@ -102,12 +102,12 @@ class GemmEngineConfiguration(PartConfiguration):
 
     @property
     def under_way(self) -> int:
-        """Descriptors under way: one enters while single tiles of those before it leave."""
+        """Descriptors in flight: one enters while single tiles of those before it leave."""
         return self.array.tiles_under_way + 1
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor of one beat to its first row, without waiting."""
+        """Cycles from a descriptor of one beat to its first row, without waiting."""
         return self.feed.latency + self.holds_beat + self.parts - 1 + self.array.latency
 
     @property
@@ -117,20 +117,20 @@ class GemmEngineConfiguration(PartConfiguration):
 
     @property
     def parts(self) -> int:
-        """Clocks in which the array takes a beat of the buffers, some of its lanes in each."""
+        """Cycles in which the array takes a beat of the buffers, some of its lanes in each."""
         return self.machine.array_parts
 
 
 class GemmEngine(Unit[GemmEngineConfiguration]):
     """Runs descriptors of products: each tile is a strip of `a` times a strip of `w`.
 
-    Operands come a beat of each a clock, across tiles and descriptors; only the array's own rules
+    Operands come a beat of each a cycle, across tiles and descriptors; only the array's own rules
     make them wait. A descriptor is done when its last row is written.
 
     Attributes
     ----------
     engine : In(EnginePort)
-        The queue. Several descriptors may be under way. The only error is an address outside a
+        The queue. Several descriptors may be in flight. The only error is an address outside a
         buffer; the engine then stands still.
     a_codes, a_scales, w_codes, w_scales : Out(MemoryRead)
         Buffers of operands: codes are bytes, of which formats with shorter codes use the low bits.
@@ -162,7 +162,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         for name, unit in (("feed", feed), ("array", array), ("rows", rows)):
             place(m, platform, name, unit)
         self._feed(m, platform, feed, array)
-        # A tile takes two clocks or more for each of its rows.
+        # A tile takes two cycles or more for each of its rows.
         tile_rows: Any = sliced(
             m,
             platform,
@@ -264,7 +264,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         ]
 
     def _show(self, m: Module, feed: OperandFeed) -> "_Beat":
-        """What the memories show, from registers if that takes half a clock."""
+        """Return the data of the memories, from registers if reading takes half a cycle."""
         data = {
             f"{side}_{kind}": getattr(self, f"{side}_{kind}").data
             for side in SIDES
@@ -274,7 +274,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         if not self.config.holds_beat:
             return beat
         valid, ready = Signal(name="beat_is_held"), Signal(name="held_beat_goes")
-        # The memories lie far from here: they go on a clock after their beat was taken.
+        # The memories lie far from here: they go on a cycle after their beat was taken.
         taken = Signal(name="beat_was_taken")
         flags = {name: getattr(beat, name) for name in ("first", "last", "block_last")}
         held = {
@@ -296,7 +296,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         return _Beat(valid, ready, held["first"], held["last"], held["block_last"], shown)
 
     def _sliced(self, m: Module, platform: object, side: Side, port: Any) -> Any:
-        """What goes to a stream of the array through registers.
+        """Return an input stream of the array behind a register slice.
 
         The array takes beats of both streams together, so both slices have room together.
         """

@@ -1,4 +1,4 @@
-"""Operands of products out of their buffers: tile by tile, a beat of both sides a clock."""
+"""Operands of products out of their buffers: tile by tile, a beat of both sides a cycle."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ _STRIDES = {
 class OperandFeedConfiguration(PartConfiguration):
     """An `OperandFeed`.
 
-    For an FPGA whose array takes a beat in two clocks or more, what depends on where the walk
-    stands is known from registers (`paced`); in four, what is read is told from registers, too, a
-    clock later.
+    For an FPGA whose array takes a beat in two cycles or more, what depends on the loops'
+    state is known from registers (`paced`); in four, what is read is told from registers, too, a
+    cycle later.
     """
 
-    shown_if_unusual = frozenset({"target", "paced", "later"})
+    shown_if_not_default = frozenset({"target", "paced", "later"})
 
     decided_by = ("a_beats", "w_beats", "a_entries", "w_entries", "target")
 
@@ -47,17 +47,17 @@ class OperandFeedConfiguration(PartConfiguration):
 
     @property
     def paced(self) -> bool:
-        """Whether two beats are two clocks apart at least."""
+        """Whether two beats are two cycles apart at least."""
         return bool(self.decisive["paced"])
 
     @property
     def later(self) -> bool:
-        """Whether what is read is told a clock later."""
+        """Whether what is read is told a cycle later."""
         return bool(self.decisive["later"])
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor until the memories show its first beat."""
+        """Cycles from a descriptor until the memories show its first beat."""
         return 2 + self.paced + self.later
 
     @property
@@ -71,11 +71,11 @@ class OperandFeedConfiguration(PartConfiguration):
 
 
 class OperandFeed(Unit[OperandFeedConfiguration]):
-    """Walks through strips of both operands and reads a beat of each a clock, without gaps.
+    """Strided iterator over both operands' strips: it reads a beat of each a cycle, without gaps.
 
     The strips of `a` are the inner loop. The beat is what the memories show: a beat that is not
-    taken stays because nothing is read. The next descriptor enters in the clock in which the last
-    address of the one before is used, or for an FPGA in the clock behind it.
+    taken stays because nothing is read. The next descriptor enters in the cycle in which the last
+    address of the one before is used, or for an FPGA in the cycle behind it.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     a_codes_en, a_codes_address, a_scales_en... : Out
         What is read of the four memories.
     beat_valid, beat_ready : Out, In
-        The memories show beats and the scales of their blocks; `later` from the next clock on.
+        The memories show beats and the scales of their blocks; `later` from the next cycle on.
     first, block_last, last : Out(1)
         The beat starts a tile from 0, ends a block, ends a tile.
     fault : Out(1)
@@ -145,7 +145,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         return m
 
     def _steady(self, m: Module, flag: Signal) -> Signal:
-        """A flag of where the walk stands: from a register if there are two clocks for it."""
+        """A flag of the loops' state: from a register if there are two cycles for it."""
         if not self.config.paced:
             return flag
         held = Signal(name=f"{flag.name}_held", reset_less=True)
@@ -246,7 +246,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
 
 
 class _Loops:
-    """Where the walk stands: signals that its parts share."""
+    """State of the loops: signals that its parts share."""
 
     def __init__(self) -> None:
         self.active = Signal(name="active")

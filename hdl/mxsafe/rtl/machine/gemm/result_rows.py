@@ -45,7 +45,7 @@ class ResultRowsConfiguration(Configuration):
         Most descriptors whose rows are not all written.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA what
-        says where a row goes comes from registers, and rows must come at least three clocks apart.
+        says where a row goes comes from registers, and rows must come at least three cycles apart.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class ResultRowsConfiguration(Configuration):
 
     @property
     def clocked(self) -> bool:
-        """It counts, though a row passes within a clock."""
+        """It counts, though a row passes within a cycle."""
         return True
 
     @property
@@ -74,7 +74,7 @@ class ResultRowsConfiguration(Configuration):
 
     @property
     def entry(self) -> data.StructLayout:
-        """What is to be known of a descriptor."""
+        """Descriptor fields that are kept."""
         return data.StructLayout({name: _GEMM[name].width for name in _KEPT})
 
 
@@ -121,7 +121,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         there: Value = self.s_axis.tvalid
         may_go: Value = ~self.stop
         if at(self.config, "descriptor"):
-            # Behind the last row of a descriptor it takes a clock more until all has settled.
+            # Behind the last row of a descriptor it takes a cycle more until all has settled.
             changes = Signal(2, name="changes")
             m.d.sync += changes.eq(Cat(changes[1], self.done))
             there, may_go = there & ~changes.any(), may_go & ~changes.any()
@@ -136,7 +136,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         valid = there & wanted & ~outside & ~self.stop
         ready = may_go & Mux(wanted, self.result.ready & ~outside, 1)
         if at(self.config, "row"):
-            # A row and room for it stay, so it goes a clock after both were seen.
+            # A row and room for it stay, so it goes a cycle after both were seen.
             goes = Signal(name="row_goes")
             m.d.sync += goes.eq(self.s_axis.tvalid & ready & ~goes)
             valid, ready = goes & wanted, goes
@@ -175,7 +175,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         return data.View(config.entry, self._settled(m, oldest))
 
     def _settled(self, m: Module, value: Signal) -> Value:
-        """What stays the same until a row is taken, for an FPGA from a register behind it."""
+        """Return a value that is stable until a row is taken; on an FPGA it is from a register."""
         return held(m, f"{value.name}_settled", value, at(self.config, "descriptor"))
 
     def _count_strips(self, m: Module, oldest: data.View, tile_taken: Value) -> Value:

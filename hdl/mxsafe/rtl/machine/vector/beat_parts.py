@@ -29,7 +29,7 @@ class _PartsConfiguration(Configuration):
     depth: PowerOfTwo = 512
     rows: bool = True
 
-    shown_if_unusual = frozenset({"rows"})
+    shown_if_not_default = frozenset({"rows"})
 
     def __post_init__(self) -> None:
         if not 2 <= self.parts <= self.columns:
@@ -39,7 +39,7 @@ class _PartsConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat of a row to a part of it that waits for the end of the row."""
+        """Cycles from a beat of a row to a part of it that waits for the end of the row."""
         return 2
 
     @property
@@ -80,7 +80,7 @@ class BeatSplitterConfiguration(_PartsConfiguration):
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
-        """What holds all parts of a row but the first."""
+        """Configuration of the memory that holds all parts of a row but the first."""
         bits = self.beat.size - self.part.size
         return BeatMemoryConfiguration(beat_bits=bits, depth=self.depth)
 
@@ -217,7 +217,7 @@ class BeatJoinerConfiguration(_PartsConfiguration):
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
-        """What holds one part of a row's beats."""
+        """Configuration of the memory that holds one part of a row's beats."""
         return BeatMemoryConfiguration(beat_bits=self.part.size, depth=self.depth)
 
 

@@ -9,7 +9,10 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.machine.dma.row_walk import RowWalk, RowWalkConfiguration
+from mxsafe.rtl.machine.dma.row_address_generator import (
+    RowAddressGenerator,
+    RowAddressGeneratorConfiguration,
+)
 from mxsafe.rtl.machine.ports import BufferRead
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
@@ -33,10 +36,10 @@ class BeatReaderConfiguration(Configuration):
     address_bits, stride_bits, beats_bits, rows_bits : int
         Bits of an address, of what lies between two rows, of the beats of a row, and of the rows.
     ahead : int
-        Beats that are kept here, 1 to 8. With 3 a beat is taken every clock, with 2 two in three,
+        Beats that are kept here, 1 to 8. With 3 a beat is taken every cycle, with 2 two in three,
         with 1 one in three.
     later : bool
-        That a beat is wanted is said from a register, every second clock at most, and so it is
+        That a beat is wanted is said from a register, every second cycle at most, and so it is
         that one has been taken.
 
     Raises
@@ -45,7 +48,7 @@ class BeatReaderConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"later"})
+    shown_if_not_default = frozenset({"later"})
 
     beat_bits: PositiveInteger = 512
     depth: int = 2048
@@ -61,13 +64,13 @@ class BeatReaderConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from `start` to the first beat, if nobody else reads."""
+        """Cycles from `start` to the first beat, if nobody else reads."""
         return self.walk.latency + 2 + 2 * self.later
 
     @property
-    def walk(self) -> RowWalkConfiguration:
-        """What finds addresses."""
-        return RowWalkConfiguration(
+    def walk(self) -> RowAddressGeneratorConfiguration:
+        """Address generator configuration."""
+        return RowAddressGeneratorConfiguration(
             depth=self.depth, address_bits=self.address_bits, stride_bits=self.stride_bits
         )
 
@@ -76,7 +79,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     """Reads rows of beats as long as there is room for them here.
 
     A beat is asked for only if there is room for it, and taken from the buffer's port in the next
-    clock: nothing is held there, so nobody who reads the same bank has to wait for who takes beats
+    cycle: nothing is held there, so nobody who reads the same bank has to wait for who takes beats
     here. Whether there is room is known from registers.
 
     Attributes
@@ -101,7 +104,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """What to read, the buffer's port, and the stream of beats."""
+        """Return the ports: the rows to read, the buffer's port, and the stream of beats."""
         config = self.config
         return {
             "start": In(1),
@@ -118,7 +121,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = RowWalk(config.walk)
+        walk = RowAddressGenerator(config.walk)
         place(m, platform, "walk", walk, reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
         beats_left = Signal(config.beats_bits, name="beats_left", reset_less=True)
@@ -135,7 +138,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             held = Signal(2, name="is_offered_or_outside")
             m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
             offers, is_outside = held[0], held[1]
-            # Two beats are asked for two clocks apart at least.
+            # Two beats are asked for two cycles apart at least.
             at_end = Signal(name="ends_row_held", reset_less=True)
             m.d.sync += at_end.eq(ends_row)
             ends_row = at_end

@@ -55,17 +55,17 @@ class FoldedChainConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"folded_{self.chain.base.removeprefix('vector_')}"
 
     @property
     def target(self) -> Target:
-        """What it is built for."""
+        """Target that it is built for."""
         return self.chain.target
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its results through arithmetic and function."""
+        """Cycles from a beat to its results through arithmetic and function."""
         return self.chain.latency + self.parts - 1 + at(self, "parts") + at(self, "results")
 
     @property
@@ -80,7 +80,7 @@ class FoldedChainConfiguration(Configuration):
 
     @property
     def splitter(self) -> BeatSplitterConfiguration:
-        """What gives parts of beats."""
+        """Beat splitter configuration."""
         return self.part(
             BeatSplitterConfiguration,
             columns=self.columns,
@@ -90,7 +90,7 @@ class FoldedChainConfiguration(Configuration):
 
     @property
     def joiner(self) -> BeatJoinerConfiguration:
-        """What makes beats of results."""
+        """Beat joiner configuration."""
         return self.part(
             BeatJoinerConfiguration,
             columns=self.columns,
@@ -100,7 +100,7 @@ class FoldedChainConfiguration(Configuration):
 
 
 class FoldedChain(Unit[FoldedChainConfiguration]):
-    """What a `VectorChain` does, with beats of which its units take a part each clock.
+    """`VectorChain` whose units take a part of each beat per cycle.
 
     Reductions run along each lane. So the parts of a row are rows of their own, one after the
     other, and the same lane sees all of its row.
@@ -108,7 +108,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
     Attributes
     ----------
     start : In(1)
-        Rows begin, and nothing is under way.
+        Rows begin, and nothing is in flight.
     beats : In(beats_bits)
         Beats of a row; steady until the last result has left, as controls are.
     controls, s_axis, s_axis_operand, m_axis
@@ -118,7 +118,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """What is done, beats and operands in, results out."""
+        """Return the ports: controls, beats and operands in, results out."""
         config = self.config
         ports = VectorChain(config.chain).ports()
         beat = config.splitter.beat

@@ -50,7 +50,7 @@ class SecondOperandConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its first number; none to a beat as it is."""
+        """Cycles from a beat to its first number; none to a beat as it is."""
         return 1
 
 

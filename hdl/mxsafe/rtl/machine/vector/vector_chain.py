@@ -1,4 +1,4 @@
-"""What rows of vectors go through, one unit after the other, each of which can be passed by."""
+"""Chain of vector units that rows pass, each of which can be bypassed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from mxsafe.validation import AlikePower, PowerOfTwo
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
-"""What can be done along a row, in the order of their numbers, from 1."""
+"""Row reductions, in the order of their numbers, from 1."""
 AFFINE = ("s_axis_gain", "s_axis_bias")
 """Streams of what norms apply."""
 _LENGTH = range(widths.LONGEST_ROW + 1)
@@ -90,14 +90,14 @@ class VectorChainConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration, but with its functions."""
+        """Name of the module in its default configuration, but with its functions."""
         if self.functions == "+".join(FUNCTIONS):
             return "vector_chain"
         return f"vector_chain_{short_name(self.functions) or 'no_functions'}"
 
     @property
     def latency(self) -> int:
-        """Clocks from a beat to its results through arithmetic and function."""
+        """Cycles from a beat to its results through arithmetic and function."""
         function = self.function.latency if self.function else 0
         return self.arithmetic.latency + function + self.slices
 
@@ -109,7 +109,7 @@ class VectorChainConfiguration(Configuration):
 
     @property
     def controls(self) -> data.StructLayout:
-        """What is done with the beats of all rows."""
+        """Controls for the beats of all rows."""
         return data.StructLayout(
             {
                 "operation": range(len(OPERATIONS) + 1),
@@ -183,7 +183,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     Attributes
     ----------
     start : In(1)
-        With softmax: rows begin, and nothing is under way. Controls are there already.
+        With softmax: rows begin, and nothing is in flight. Controls are there already.
     controls : In(struct)
         What is done; steady until the last result has left. ``operation``: 0 for none, else one
         more than its place in `OPERATIONS`; ``single``: the second operand is the number of lane 0
@@ -212,7 +212,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """What is done, beats and operands in, results out."""
+        """Return the ports: controls, beats and operands in, results out."""
         config = self.config
         number = data.ArrayLayout(32, 1)
         return {

@@ -16,7 +16,7 @@ from mxsafe.rtl.machine.buffers.operand_writer import (
     OperandWriter,
     OperandWriterConfiguration,
 )
-from mxsafe.rtl.machine.dma.row_walk import RowWalk
+from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
@@ -61,7 +61,7 @@ class VectorEngineConfiguration(PartConfiguration):
         If rows are reduced that are shorter than two beats.
     """
 
-    shown_if_unusual = frozenset({"parts", "target"})
+    shown_if_not_default = frozenset({"parts", "target"})
 
     def __post_init__(self) -> None:
         beats = self.machine.reduction_beats
@@ -93,23 +93,23 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its usual configuration."""
+        """Name of the module in its default configuration."""
         return f"{self.machine.conversion_format.name}_vector_engine"
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its first result, if rows are only copied."""
+        """Cycles from a descriptor to its first result, if rows are only copied."""
         folding = at(self.folded, "parts") + at(self.folded, "results") if self.folded else 0
         return self.reader.latency + 1 + self.chain.slices + folding
 
     @property
     def descriptor(self) -> data.StructLayout:
-        """What a descriptor says above its header."""
+        """Layout of a descriptor above its header."""
         return data.StructLayout(_WIDTHS)
 
     @property
     def reader(self) -> BeatReaderConfiguration:
-        """What reads both operands."""
+        """Configuration of the reader of both operands."""
         return BeatReaderConfiguration(
             beat_bits=32 * self.machine.rows,
             depth=self.machine.vector_beats,
@@ -117,7 +117,7 @@ class VectorEngineConfiguration(PartConfiguration):
             stride_bits=_WIDTHS["x_stride"],
             beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
-            # Only the first parts of whole rows come faster than a beat in two clocks.
+            # Only the first parts of whole rows come faster than a beat in two cycles.
             ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
             later=bool(at(self, "reads")),
         )
@@ -129,7 +129,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def number_reader(self) -> BeatReaderConfiguration:
-        """What reads gains and biases: a beat of them is for many beats of results."""
+        """Configuration of the reader of gains and biases: a beat is for many beats of results."""
         # A bit more than an address has: biases stand behind the gains.
         # Those of a row come for each of its parts.
         more = self.machine.vector_parts.bit_length() - 1
@@ -142,7 +142,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def feed(self) -> SecondOperandConfiguration:
-        """What makes second operands."""
+        """Second operand configuration."""
         return self.part(
             SecondOperandConfiguration,
             columns=self.machine.rows,
@@ -151,7 +151,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def chain(self) -> VectorChainConfiguration:
-        """What computes."""
+        """Vector chain configuration."""
         lanes = self.machine.rows // self.machine.vector_parts
         return self.part(
             VectorChainConfiguration,
@@ -172,7 +172,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def converter(self) -> BlockConverterConfiguration:
-        """What converts, if there are conversions."""
+        """Block converter configuration, if there are conversions."""
         return self.part(
             BlockConverterConfiguration,
             format=self.machine.conversion_format,
@@ -183,7 +183,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def packer(self) -> OperandPackerConfiguration:
-        """What makes operand beats of what is converted."""
+        """Configuration of the packer that makes operand beats of converted ones."""
         return self.part(
             OperandPackerConfiguration,
             format=self.machine.conversion_format,
@@ -192,7 +192,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def writer(self) -> OperandWriterConfiguration:
-        """What writes them."""
+        """Operand writer configuration."""
         beats = tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS)
         return OperandWriterConfiguration(
             packer=self.packer,
@@ -209,9 +209,9 @@ class VectorEngineConfiguration(PartConfiguration):
 class VectorEngine(Unit[VectorEngineConfiguration]):
     """Rows of the vector buffer through arithmetic, function, reduction and conversion.
 
-    It runs one descriptor at a time, a beat a clock where a unit does not need longer: a reduction
+    It runs one descriptor at a time, a beat a cycle where a unit does not need longer: a reduction
     takes a row two or three times (`Softmax`, `Normalise`). The next descriptor begins once all of
-    the one before is written, and it takes `latency` clocks and those of the units in between until
+    the one before is written, and it takes `latency` cycles and those of the units in between until
     its first result.
 
     Attributes
@@ -287,7 +287,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     def _control(self, m: Module, chain: _Chain, start: Value) -> None:
         """Tell the units what to do."""
         command = self.queue.descriptor
-        # From registers, as all lanes see them; the first beat comes clocks later.
+        # From registers, as all lanes see them; the first beat comes cycles later.
         controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
         if self.config.folded:
             beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
@@ -445,8 +445,10 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     ) -> "_Sink":
         """Offer results to the vector buffer, if they are for it."""
         command = self.queue.descriptor
-        # A result is taken a clock after it is written, if engines are in slices.
-        walk = RowWalk(replace(self.config.reader.walk, later=bool(at(self.config, "results"))))
+        # A result is taken a cycle after it is written, if engines are in slices.
+        walk = RowAddressGenerator(
+            replace(self.config.reader.walk, later=bool(at(self.config, "results")))
+        )
         place(m, platform, "walk_d", walk, reset=False)
         sink = _Sink(m, "vector", valid & command.to_vector, later=bool(at(self.config, "results")))
         offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
@@ -490,7 +492,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         sink = _Sink(m, "converter", valid & converts, later=bool(at(self.config, "results")))
         if len(config.machine.conversions) > 1:
             m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
-        # A beat comes in as many clocks as it has parts.
+        # A beat comes in as many cycles as it has parts.
         codes, beats = (
             sliced(
                 m,
@@ -541,7 +543,7 @@ class _Sink:
     offered : Value
         There is a result for it.
     later : bool
-        It is known only from registers that it has taken a result: a clock later.
+        It is known only from registers that it has taken a result: a cycle later.
 
     Attributes
     ----------
@@ -552,7 +554,7 @@ class _Sink:
     served : Signal
         It need not be waited for.
     keeps : Signal
-        It has the result after this clock.
+        It has the result after this cycle.
     """
 
     def __init__(self, m: Module, name: str, offered: Value, *, later: bool) -> None:

@@ -11,12 +11,12 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["RowWalk", "RowWalkConfiguration"]
+__all__ = ["RowAddressGenerator", "RowAddressGeneratorConfiguration"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowWalkConfiguration(Configuration):
-    """A `RowWalk`.
+class RowAddressGeneratorConfiguration(Configuration):
+    """A `RowAddressGenerator`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class RowWalkConfiguration(Configuration):
     address_bits, stride_bits : int
         Bits of an address, and of what lies between two rows; a stride is no wider.
     later : bool
-        `outside` is said from a register, a clock after the address.
+        `outside` is said from a register, a cycle after the address.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class RowWalkConfiguration(Configuration):
         If a parameter is not as above, or the entries need more bits than an address has.
     """
 
-    shown_if_unusual = frozenset({"later"})
+    shown_if_not_default = frozenset({"later"})
 
     depth: PositiveInteger = 2048
     address_bits: PositiveInteger = 14
@@ -54,11 +54,11 @@ class RowWalkConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from `start` to the first address."""
+        """Cycles from `start` to the first address."""
         return 1
 
 
-class RowWalk(Unit[RowWalkConfiguration]):
+class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
     """One address after the other; an adder takes a step within a row, or from row to row.
 
     Attributes

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.machine.dma.address_walk import AddressWalk, AddressWalkConfiguration
+from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["BUFFER_FIELDS", "BufferWalk", "BufferWalkConfiguration"]
+__all__ = ["BUFFER_FIELDS", "BufferAddressGenerator", "BufferAddressGeneratorConfiguration"]
 
 _LOOPS = (0, 1, 2, 3)
 _WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
@@ -22,28 +22,28 @@ BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BufferWalkConfiguration(Configuration):
-    """A `BufferWalk`.
+class BufferAddressGeneratorConfiguration(Configuration):
+    """A `BufferAddressGenerator`.
 
     Parameters
     ----------
     paced : bool
-        See `AddressWalkConfiguration`; then it says when the next word may be done.
+        See `AddressGeneratorConfiguration`; then it says when the next word may be done.
     """
 
-    shown_if_unusual = frozenset({"paced"})
+    shown_if_not_default = frozenset({"paced"})
 
     paced: bool = False
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to the place of its first word."""
+        """Cycles from a descriptor to the place of its first word."""
         return self.walk.latency
 
     @property
-    def walk(self) -> AddressWalkConfiguration:
+    def walk(self) -> AddressGeneratorConfiguration:
         """The loops; the highest bit of an address says that it is past everything."""
-        return AddressWalkConfiguration(
+        return AddressGeneratorConfiguration(
             paced=self.paced,
             count_bits=tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
             step_bits=tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
@@ -53,11 +53,11 @@ class BufferWalkConfiguration(Configuration):
 
     @property
     def fields(self) -> data.StructLayout:
-        """What is kept of a descriptor."""
+        """Descriptor fields that are kept."""
         return data.StructLayout({name: _WIDTHS[name] for name in BUFFER_FIELDS})
 
 
-class BufferWalk(Unit[BufferWalkConfiguration]):
+class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
     """The places in a buffer of the words of a LOAD or STORE descriptor, in order.
 
     It keeps what it needs, so that the runs of the next descriptor are asked for meanwhile.
@@ -77,7 +77,7 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
     last, last_turn : Out(1)
         It is the last one; and whether it is in the last turn of all loops but the innermost one.
     settled : Out(1)
-        If it is `paced`: there are words left, `place` and `last` have been steady for a clock, and
+        If it is `paced`: there are words left, `place` and `last` have been steady for a cycle, and
         the next one may be done.
     advance : In(1)
         It is done.
@@ -101,7 +101,7 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = AddressWalk(config.walk)
+        walk = AddressGenerator(config.walk)
         place(m, platform, "walk", walk)
         kept = data.View(config.fields, Signal(config.fields.size, name="kept", reset_less=True))
         with m.If(self.take):
@@ -112,7 +112,7 @@ class BufferWalk(Unit[BufferWalkConfiguration]):
             m.d.sync += self.settled.eq(self.active & ~self.take & ~self.advance)
         for i in _LOOPS:
             name = f"count_{i}"
-            # A walk begins in the clock in which its counts come.
+            # The loops begin in the cycle in which their counts come.
             count = Mux(self.take, self.fields[name], kept[name])
             m.d.comb += [
                 getattr(walk, name).eq(

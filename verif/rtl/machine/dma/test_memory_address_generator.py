@@ -48,12 +48,12 @@ def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int,
     "name",
     some(
         [
-            "memory_walk",
-            "memory_walk_word_bytes16",
-            "memory_walk_no_tells_last",
-            "memory_walk_word_bytes16_no_tells_last",
-            "memory_walk_word_bytes16_paced",
-            "memory_walk_word_bytes16_no_tells_last_paced",
+            "memory_address_generator",
+            "memory_address_generator_word_bytes16",
+            "memory_address_generator_no_tells_last",
+            "memory_address_generator_word_bytes16_no_tells_last",
+            "memory_address_generator_word_bytes16_paced",
+            "memory_address_generator_word_bytes16_no_tells_last_paced",
         ],
         every=4,
         with_variants=True,
@@ -113,7 +113,11 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
 
 
 @pytest.mark.parametrize(
-    "name", some(["memory_walk", "memory_walk_word_bytes16_no_tells_last_paced"], every=2)
+    "name",
+    some(
+        ["memory_address_generator", "memory_address_generator_word_bytes16_no_tells_last_paced"],
+        every=2,
+    ),
 )
 def test_runs_past_the_top(name: str, modules: dict[str, Module], tally: Tally) -> None:
     """Runs before the first one with a word past the top come, and no more until a reset."""

@@ -1,6 +1,6 @@
 """Addresses of nested loops: random loops, with sums that exceed an address, against sums.
 
-Small walks come to all their ends; those of the machine have long loops, one after the other.
+Small loops come to all their ends; those of the machine are long, one after the other.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mxsafe.rtl.machine.dma.address_walk import AddressWalk
+from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
@@ -45,7 +45,7 @@ def _counts(rng: np.random.Generator, bits: tuple[int, ...]) -> list[int]:
 def _rows(
     walks: int, parameters: Mapping[str, Any]
 ) -> tuple[list[dict[str, int]], list[tuple[int, int, int] | None]]:
-    """Inputs of each clock, and address, last and last_turn after it; None where there is none."""
+    """Inputs of each cycle, and address, last and last_turn after it; None where there is none."""
     rng = np.random.default_rng(1)
     top = parameters["address_bits"] - 1
     rows: list[dict[str, int]] = []
@@ -55,7 +55,7 @@ def _rows(
     for walk in range(walks + longest):
         counts = _counts(rng, parameters["count_bits"])
         steps = [int(rng.integers(0, 1 << bits)) for bits in parameters["step_bits"]]
-        # Some walks stay where addresses are small enough, as all do that the machine accepts.
+        # Some loops stay where addresses are small enough, as all do that the machine accepts.
         small = int(rng.integers(0, min(parameters["step_bits"]) + 1))
         steps = [
             step >> max(0, bits - small) if rng.integers(0, 2) else step
@@ -87,7 +87,7 @@ def _rows(
                 rows.append({**fields, "start": 0, "begins": 0, "advance": 0})
                 expected.append(now)
             if number == len(turns) - 1 and rng.integers(0, 2):
-                before = now  # the next walk begins here
+                before = now  # the next loops begin here
                 break
             rows.append({**fields, "start": 0, "begins": 0, "advance": 1})
             expected.append(now)
@@ -98,11 +98,11 @@ def _rows(
 @pytest.mark.parametrize("paced", [False, True])
 def test_random_loops(simulator: str, paced: bool, tmp_path: Path, tally: Tally) -> None:
     parameters = SMALL | {"paced": paced}
-    module = generated(AddressWalk(**parameters), tmp_path)
-    tally(simulator, "address_walk", _check(simulator, module, parameters, 200))
+    module = generated(AddressGenerator(**parameters), tmp_path)
+    tally(simulator, "address_generator", _check(simulator, module, parameters, 200))
 
 
-@pytest.mark.parametrize("name", typical(published(AddressWalk), every=6))
+@pytest.mark.parametrize("name", typical(published(AddressGenerator), every=6))
 def test_walks_of_the_machine(
     name: str, modules: dict[str, Module], tally: Tally, volume: Volume
 ) -> None:
@@ -111,7 +111,7 @@ def test_walks_of_the_machine(
 
 
 def _check(simulator: str, module: Module, parameters: Mapping[str, Any], walks: int) -> int:
-    """Compare addresses and ends of walks; returns how many."""
+    """Compare addresses and ends of loops; returns how many."""
     rows, expected = _rows(walks, parameters)
     stimulus = {
         name: port.words(np.array([row.get(name, 0) for row in rows]))
@@ -146,5 +146,5 @@ def _check(simulator: str, module: Module, parameters: Mapping[str, Any], walks:
 )
 def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        AddressWalk(**parameters)
+        AddressGenerator(**parameters)
     assert str(error.value) == message

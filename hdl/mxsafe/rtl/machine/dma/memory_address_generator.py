@@ -11,11 +11,11 @@ from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
-from mxsafe.rtl.machine.dma.address_walk import AddressWalk, AddressWalkConfiguration
+from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["MEMORY_FIELDS", "MemoryWalk", "MemoryWalkConfiguration"]
+__all__ = ["MEMORY_FIELDS", "MemoryAddressGenerator", "MemoryAddressGeneratorConfiguration"]
 
 _LOOPS = (1, 2, 3)
 _WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
@@ -29,8 +29,8 @@ MEMORY_FIELDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryWalkConfiguration(Configuration):
-    """A `MemoryWalk`.
+class MemoryAddressGeneratorConfiguration(Configuration):
+    """A `MemoryAddressGenerator`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class MemoryWalkConfiguration(Configuration):
     tells_last : bool
         Whether a run says that it is the last one of its descriptor.
     paced : bool
-        A run comes every second clock at most: which loops end is said from registers.
+        A run comes every second cycle at most: which loops end is said from registers.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class MemoryWalkConfiguration(Configuration):
         If `word_bytes` is not as above.
     """
 
-    shown_if_unusual = frozenset({"paced"})
+    shown_if_not_default = frozenset({"paced"})
 
     word_bytes: PowerOfTwo = 32
     tells_last: bool = True
@@ -55,7 +55,7 @@ class MemoryWalkConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from a descriptor to its first run."""
+        """Cycles from a descriptor to its first run."""
         return 3 if self.paced else 2
 
     @property
@@ -64,14 +64,14 @@ class MemoryWalkConfiguration(Configuration):
         return self.word_bytes.bit_length() - 1
 
     @property
-    def walk(self) -> AddressWalkConfiguration:
+    def walk(self) -> AddressGeneratorConfiguration:
         """Loops around the innermost one, with addresses that no descriptor can exceed."""
         counts = tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS)
         strides = tuple(_WIDTHS[f"stride_{i}"] for i in _LOOPS)
         start = _WIDTHS["address"] - self.byte_bits
         turns = zip(counts, strides, strict=True)
         most = (1 << start) + sum(1 << count + stride for count, stride in turns)
-        return AddressWalkConfiguration(
+        return AddressGeneratorConfiguration(
             count_bits=counts,
             step_bits=strides,
             start_bits=start,
@@ -91,10 +91,10 @@ class MemoryWalkConfiguration(Configuration):
         return data.StructLayout(fields | ({"last": 1} if self.tells_last else {}))
 
 
-class MemoryWalk(Unit[MemoryWalkConfiguration]):
+class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
     """The runs of words that a LOAD or STORE descriptor reads or writes, in order.
 
-    A run with a word at an address of 2^64 or more is not handed over, and the walk ends there.
+    A run with a word at an address of 2^64 or more is not handed over, and the addresses end there.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class MemoryWalk(Unit[MemoryWalkConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = AddressWalk(config.walk)
+        walk = AddressGenerator(config.walk)
         place(m, platform, "walk", walk)
         walking, valid = Signal(name="is_walking"), Signal(name="run_is_valid")
         all_asked = Signal(name="all_are_asked")

@@ -1,6 +1,7 @@
 """Addresses of rows: each is the one before plus 1, or a stride from where its row began.
 
-Walks of any length are proved: no simulation is long enough to come to the end of all addresses.
+Address generators are proved for any length: no simulation is long enough to come to the end of all
+addresses.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.rtl.machine.dma.row_walk import RowWalk
+from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, run_farm
 from verif.support.generated import generated
@@ -21,7 +22,8 @@ from verif.support.simulators import lint
 from verif.support.tests import Tally, available, typical
 from verif.support.wrappers import beside
 
-# A walk of its own, which says of an address apart from it that the range of its bits was left.
+# An iterator of its own, which says of an address apart from it that the range of its bits was
+# left.
 _WALK = """
   reg [{top}:0] at, row_at;
   reg beyond, row_beyond, was_outside;
@@ -48,19 +50,21 @@ _WALK = """
 
 @pytest.mark.parametrize("later", [False, True])
 def test_addresses(simulator: str, later: bool, tmp_path: Path, tally: Tally) -> None:
-    """Random walks, most of which leave the buffer, some of them all bits of an address."""
-    module = generated(RowWalk(depth=200, address_bits=9, stride_bits=8, later=later), tmp_path)
+    """Random rows, most of which leave the buffer, some of them all bits of an address."""
+    module = generated(
+        RowAddressGenerator(depth=200, address_bits=9, stride_bits=8, later=later), tmp_path
+    )
     assert lint(module) == ""
     tally(simulator, "addresses", _check({"walk": module}, tmp_path, simulator))
 
 
 def test_published_ones(tmp_path: Path, tally: Tally) -> None:
     simulator = available("icarus")
-    tally(simulator, "addresses", _check(published(RowWalk), tmp_path, simulator))
+    tally(simulator, "addresses", _check(published(RowAddressGenerator), tmp_path, simulator))
 
 
 def _prove_walk(module: Module, folder: Path) -> None:
-    """Addresses are those of a walk, and stay outside when they have left the range of bits."""
+    """Addresses are those of strided loops, and stay outside once out of the range of bits."""
     p = module.parameters
     bits, depth = p["address_bits"], p["depth"]
     outside = "was_outside" if p.get("later", False) else "is_outside"
@@ -77,12 +81,12 @@ def _prove_walk(module: Module, folder: Path) -> None:
 
 
 @pytest.mark.yosys
-@pytest.mark.parametrize("name", typical(published(RowWalk), every=4))
+@pytest.mark.parametrize("name", typical(published(RowAddressGenerator), every=4))
 def test_walks_are_proved(
     name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally
 ) -> None:
     _prove_walk(modules[name], tmp_path / "proof")
-    tally("yosys sat", "row_walk", 1)
+    tally("yosys sat", "row_address_generator", 1)
 
 
 @pytest.mark.yosys
@@ -96,16 +100,16 @@ def test_walks_are_proved(
 def test_a_wrong_walk_is_not_proved(
     right: str, wrong: str, modules: dict[str, Module], tmp_path: Path
 ) -> None:
-    name = "row_walk_depth4096_address_bits15"
+    name = "row_address_generator_depth4096_address_bits15"
     module = mutated(modules[name], right, wrong, tmp_path / "wrong")
     with pytest.raises(AssertionError, match="proof did fail"):
         _prove_walk(module, tmp_path / "proof")
 
 
 def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
-    """Walks side by side; how many addresses were compared."""
+    """Address generators side by side; how many addresses were compared."""
     count = 6000
-    farm = Farm(beside(folder, "row_walks", modules), dict(modules))
+    farm = Farm(beside(folder, "row_address_generators", modules), dict(modules))
     given, words = {}, {}
     for seed, (key, module) in enumerate(modules.items()):
         rng = np.random.default_rng(seed)
@@ -119,7 +123,7 @@ def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
         stride = rng.integers(0, 1 << p["stride_bits"], count)
         stride >>= rng.integers(0, p["stride_bits"], count)
         stride[rng.random(count) < 0.1] = (1 << p["stride_bits"]) - 1
-        # Row after row in some clocks, and many entries of a row in others.
+        # Row after row in some cycles, and many entries of a row in others.
         short = np.repeat(rng.random(count // 50) < 0.5, 50)
         inputs = {
             "start": (rng.random(count) < 0.1) | (np.arange(count) == 0),
@@ -167,4 +171,4 @@ def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
 )
 def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        RowWalk(**options)
+        RowAddressGenerator(**options)

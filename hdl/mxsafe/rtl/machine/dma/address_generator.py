@@ -1,4 +1,4 @@
-"""Addresses of nested loops with a step each, by additions alone."""
+"""Address generator: a strided iterator of nested loops, by additions alone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, require_positive_integer
 
-__all__ = ["AddressWalk", "AddressWalkConfiguration"]
+__all__ = ["AddressGenerator", "AddressGeneratorConfiguration"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AddressWalkConfiguration(Configuration):
-    """An `AddressWalk`; the usual one walks through a buffer.
+class AddressGeneratorConfiguration(Configuration):
+    """An `AddressGenerator`; the default one is for a buffer.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class AddressWalkConfiguration(Configuration):
         Bits of an address, at least those of the first one. The highest bit stays set once a sum
         has reached it.
     paced : bool
-        `advance` comes two clocks after `begins` or another one at the earliest: which loops end is
+        `advance` comes two cycles after `begins` or another one at the earliest: which loops end is
         said from registers.
 
     Raises
@@ -39,7 +39,7 @@ class AddressWalkConfiguration(Configuration):
         If a parameter is not as above.
     """
 
-    shown_if_unusual = frozenset({"paced"})
+    shown_if_not_default = frozenset({"paced"})
 
     count_bits: tuple[int, ...] = (12, 10, 10, 8)
     step_bits: tuple[int, ...] = (4, 15, 15, 15)
@@ -62,7 +62,7 @@ class AddressWalkConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """Clocks from `begins` to the first address."""
+        """Cycles from `begins` to the first address."""
         return 1
 
     @property
@@ -71,7 +71,7 @@ class AddressWalkConfiguration(Configuration):
         return len(self.count_bits)
 
 
-class AddressWalk(Unit[AddressWalkConfiguration]):
+class AddressGenerator(Unit[AddressGeneratorConfiguration]):
     """The addresses ``start + i0*step_0 + i1*step_1 + ...`` in order, ``i0`` changing fastest.
 
     Each loop keeps the address at which its turn began. A step adds once: to the address of the
@@ -80,17 +80,17 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
     Attributes
     ----------
     begins : In(1)
-        The walk begins at `start`.
+        The loops begin at `start`.
     start : In
         The first address.
     count_0, count_1... : In
-        Turns of each loop, 1 or more: when the walk begins and whenever a loop begins again.
+        Turns of each loop, 1 or more: when the loops begin and whenever one begins again.
     step_0, step_1... : In
         Steps; with `advance`.
     advance : In(1)
         On to the next address.
     address : Out
-        Where the walk is. Its highest bit is set if the sum does not fit below it.
+        The current address. Its highest bit is set if the sum does not fit below it.
     last : Out(1)
         This is the last address.
     last_turn : Out(1)
@@ -98,7 +98,7 @@ class AddressWalk(Unit[AddressWalkConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """What the loops are, and where the walk is."""
+        """Return the ports: the loops' counts and steps, and the current address."""
         config = self.config
         counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
         steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}
