@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mxsafe.cli.hardware import UNIT_OPTIONS
 from mxsafe.formats import MX_FORMATS
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.verilog import presets
@@ -34,6 +35,24 @@ def test_units_with_a_size_take_the_lengths_of_an_array(name: str) -> None:
     with pytest.raises(ValueError) as error:
         presets.build(name, MX_FORMATS["mxsf"], **SMALL)
     assert str(error.value) == f"pu_rows is not a parameter of {name}, but 1 was given"
+
+
+def test_options_of_the_command_stand_with_the_units_that_have_them() -> None:
+    having: dict[str, set[str]] = {}
+    for name, entry in CATALOGUE.items():
+        if entry.is_machine:  # whose sizes are options of their own
+            continue
+        known = presets.PRESETS[name].options.keys() - {"size"}
+        known |= {"size"} if entry.has_size else set()
+        known |= {"format_w"} if entry.has_operands else set()
+        for option in known:
+            having.setdefault(option, set()).add(entry.kind)
+    for kinds, options in UNIT_OPTIONS.items():
+        for option in options:
+            if kinds:
+                assert kinds[0] in having[option] <= set(kinds), option
+            else:
+                assert len(having[option]) > 2, option
 
 
 def test_arithmetics() -> None:

@@ -10,9 +10,10 @@ from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, choice, parse_hardware_format, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
-from mxsafe.verilog.units import CATALOGUE
+from mxsafe.verilog.units import CATALOGUE, Kind
 
 __all__ = [
+    "UNIT_OPTIONS",
     "add_unit_options",
     "add_units",
     "hardware_format_help",
@@ -20,115 +21,136 @@ __all__ = [
     "unit_options",
 ]
 
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "format_w": {
-        "type": parse_hardware_format,
-        "metavar": "FORMAT",
-        "help": "element format of operand w: of the columns of an array, of the samples and "
-        "results of a layer (default: that of --format)",
+UNIT_OPTIONS: Mapping[tuple[Kind, ...], Mapping[str, Mapping[str, Any]]] = {
+    (): {
+        "lanes": {
+            "type": int,
+            "metavar": "N",
+            "help": "products a cycle (default: 4), or numbers a beat of a vector unit (default: "
+            "16)",
+        },
+        "pipeline": {
+            "type": int,
+            "metavar": "N",
+            "help": "register stages of a MAC, an adder or an activation (default: its own)",
+        },
+        "block": {
+            "type": int,
+            "metavar": "N",
+            "help": "longest block of an exact array, or one with windows; block of a converter, "
+            "or of a layer along its features (default: the format's, 64 or 32)",
+        },
+        "add_stages": {
+            "type": int,
+            "metavar": "N",
+            "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as "
+            "many as there are clocks between two sums into one accumulator (14 with 16 "
+            "MACs); or in the adders of a vector unit",
+        },
+        "target": {
+            "metavar": "TARGET",
+            "help": "what a unit is built for: asic, which is standard cells (default), or fpga, "
+            "with carry chains and DSP blocks, see docs/fpga.md",
+        },
     },
-    "lanes": {
-        "type": int,
-        "metavar": "N",
-        "help": "products a cycle (default: 4), or numbers a beat of a vector unit (default: 16)",
+    ("arithmetic", "layer"): {
+        "format_w": {
+            "type": parse_hardware_format,
+            "metavar": "FORMAT",
+            "help": "element format of operand w: of the columns of an array, of the samples and "
+            "results of a layer (default: that of --format)",
+        },
+        "size": {
+            "type": parse_size,
+            "metavar": "RxCxrxc",
+            "help": "of an array: rows and columns of units, rows and columns of MACs in each "
+            "(default: 4x4x4x4)",
+        },
+        "window": {
+            "type": int,
+            "metavar": "N",
+            "help": "bits of the integer of an output in an array with windows (default: 32)",
+        },
+        "inner": {
+            "type": int,
+            "metavar": "N",
+            "help": "most products of an output in an array with windows (default: 4096)",
+        },
+        "accumulators": {
+            "type": int,
+            "metavar": "N",
+            "help": "scale-and-accumulate units, here called accumulators, that the MACs of one "
+            "sub-matrix unit of an exact array share (default: 1)",
+        },
+        "scale_stages": {
+            "type": int,
+            "metavar": "N",
+            "help": "registers in the scalers of an exact array, or one with windows, 0 to 4, and "
+            "for an FPGA up to 16",
+        },
+        "dsp": {
+            "action": argparse.BooleanOptionalAction,
+            "help": "multiply in DSP blocks of an FPGA instead of by digits: usual for --target "
+            "fpga, where MACs go without by --no-dsp",
+        },
+        "carry_save": {
+            "action": "store_const",
+            "const": True,
+            "help": "of an exact array for standard cells: add products without chains of "
+            "carries, for less energy",
+        },
     },
-    "pipeline": {
-        "type": int,
-        "metavar": "N",
-        "help": "register stages of a MAC (default: its own)",
+    ("stream",): {
+        "width": {
+            "type": int,
+            "metavar": "N",
+            "help": "values a beat of a converter (default: 16)",
+        },
+        "source": {
+            **choice(vectors.INPUTS),
+            "help": "input of a converter (default: float32)",
+        },
     },
-    "size": {
-        "type": parse_size,
-        "metavar": "RxCxrxc",
-        "help": "of an array: rows and columns of units, rows and columns of MACs in each "
-        "(default: 4x4x4x4)",
+    ("vector",): {
+        "operations": {
+            "metavar": "NAMES",
+            "help": "of vector_arithmetic: of add, multiply, axpy and scale, joined by + "
+            "(default: add+multiply+axpy)",
+        },
+        "operand": {
+            **choice(("lanes", "beat", "both")),
+            "help": "of vector_arithmetic: a second operand for each lane (default), for a whole "
+            "beat, or either by a flag",
+        },
+        "depth": {
+            "type": int,
+            "metavar": "N",
+            "help": "beats in the memory of a unit that stores rows (default: 512)",
+        },
+        "statistics": {
+            "action": "store_const",
+            "const": True,
+            "help": "let mean and reciprocal deviation of rows leave a normalisation too",
+        },
     },
-    "block": {
-        "type": int,
-        "metavar": "N",
-        "help": "longest block of an exact array, or one with windows; block of a converter, or "
-        "of a layer along its features (default: the format's, 64 or 32)",
-    },
-    "window": {
-        "type": int,
-        "metavar": "N",
-        "help": "bits of the integer of an output in an array with windows (default: 32)",
-    },
-    "inner": {
-        "type": int,
-        "metavar": "N",
-        "help": "most products of an output in an array with windows (default: 4096)",
-    },
-    "accumulators": {
-        "type": int,
-        "metavar": "N",
-        "help": "scale-and-accumulate units, here called accumulators, that the MACs of one "
-        "sub-matrix unit of an exact array share (default: 1)",
-    },
-    "scale_stages": {
-        "type": int,
-        "metavar": "N",
-        "help": "registers in the scalers of an exact array, or one with windows, 0 to 4, and for "
-        "an FPGA up to 16",
-    },
-    "add_stages": {
-        "type": int,
-        "metavar": "N",
-        "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as many "
-        "as there are clocks between two sums into one accumulator (14 with 16 MACs)",
-    },
-    "target": {
-        "metavar": "TARGET",
-        "help": "what a unit is built for: asic, which is standard cells (default), or fpga, with "
-        "carry chains and DSP blocks, see docs/fpga.md",
-    },
-    "dsp": {
-        "action": argparse.BooleanOptionalAction,
-        "help": "multiply in DSP blocks of an FPGA instead of by digits: usual for --target fpga, "
-        "where MACs go without by --no-dsp",
-    },
-    "carry_save": {
-        "action": "store_const",
-        "const": True,
-        "help": "of an exact array for standard cells: add products without chains of carries, for "
-        "less energy",
-    },
-    "width": {"type": int, "metavar": "N", "help": "values a beat of a converter (default: 16)"},
-    "source": {
-        **choice(vectors.INPUTS),
-        "help": "input of a converter (default: float32)",
-    },
-    "activation": {
-        "metavar": "NAME",
-        "help": "of a layer: relu (default), gelu, silu, tanh, sigmoid or none",
-    },
-    "stages": {
-        "metavar": "NAMES",
-        "help": "of a layer: what happens to results, of bias, activation and residual, joined by "
-        "+ (default: activation)",
-    },
-    "operations": {
-        "metavar": "NAMES",
-        "help": "of vector_arithmetic: of add, multiply, axpy and scale, joined by + (default: "
-        "add+multiply+axpy)",
-    },
-    "operand": {
-        **choice(("lanes", "beat", "both")),
-        "help": "of vector_arithmetic: a second operand for each lane (default), for a whole beat, "
-        "or either by a flag",
-    },
-    "depth": {
-        "type": int,
-        "metavar": "N",
-        "help": "beats in the memory of a unit that stores rows (default: 512)",
-    },
-    "statistics": {
-        "action": "store_const",
-        "const": True,
-        "help": "let mean and reciprocal deviation of rows leave a normalisation too",
+    ("layer",): {
+        "activation": {
+            "metavar": "NAME",
+            "help": "of a layer: relu (default), gelu, silu, tanh, sigmoid or none",
+        },
+        "stages": {
+            "metavar": "NAMES",
+            "help": "of a layer: what happens to results, of bias, activation and residual, "
+            "joined by + (default: activation)",
+        },
     },
 }
-"""Parameters of units, and how argparse takes them: ``scale_stages`` is ``--scale-stages``."""
+"""Parameters by the kinds of units that have them, () for most, and how argparse takes them.
+
+``scale_stages`` is ``--scale-stages``.
+"""
+
+_OPTIONS = [name for options in UNIT_OPTIONS.values() for name in options]
 
 _SHARED = tuple({"lanes", "format_a", "format_w"} & set(MACHINE_OPTIONS))
 """Parameters of the machine that other units have too; its format of operand a is ``--format``."""
@@ -143,25 +165,32 @@ _LENGTH = re.compile(
 
 
 def add_units(parser: argparse.ArgumentParser, *, remark: str = "") -> None:
-    """Add the names of units as positional arguments, with a remark behind their list."""
+    """Add names of units as positional arguments, with a remark behind what the help says."""
     parser.add_argument(
         "unit",
         nargs="*",
         type=choice(CATALOGUE)["type"],
         metavar="UNIT",
-        help=f"one of {', '.join(CATALOGUE)}{remark}",
+        help=f"a unit of those listed below by kind{remark}",
     )
 
 
 def add_unit_options(parser: argparse.ArgumentParser) -> None:
-    """Add the parameters of units as options."""
-    for name, settings in _OPTIONS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", **settings)
+    """Add the parameters of units as options, in a group for each kind of unit."""
+    for kinds, options in UNIT_OPTIONS.items():
+        title = f"{' and '.join(kinds)} units" if kinds else "units of several kinds"
+        group = parser.add_argument_group(title, _units_of(*kinds) or None)
+        for name, settings in options.items():
+            group.add_argument(f"--{name.replace('_', '-')}", **settings)
     add_machine(
         parser,
-        description="sizes of accelerator, and of accelerator_small, where less is usual",
+        description=f"{_units_of('machine')}; shown are the sizes of accelerator",
         without=_SHARED,
     )
+
+
+def _units_of(*kinds: Kind) -> str:
+    return ", ".join(name for name, entry in CATALOGUE.items() if entry.kind in kinds)
 
 
 def hardware_format_help(suffix: str = "") -> str:

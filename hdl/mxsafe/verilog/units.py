@@ -8,7 +8,10 @@ from typing import Literal
 from mxsafe.formats import IntFormat, MXFormat
 from mxsafe.validation import checked
 
-__all__ = ["CATALOGUE", "FPGA_UNITS", "CatalogueEntry", "units_of"]
+__all__ = ["CATALOGUE", "FPGA_UNITS", "CatalogueEntry", "Kind", "units_of"]
+
+Kind = Literal["arithmetic", "stream", "vector", "layer", "machine"]
+"""Kinds of units, by which the help of commands groups them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +22,9 @@ class CatalogueEntry:
     ----------
     name : str
         The name on the command line and in `mxsafe.verilog.presets`.
+    kind : str
+        ``arithmetic`` for MACs, arrays and what is in them, ``stream`` for what converts between
+        layers, ``vector``, ``layer``, or ``machine`` for a whole one, whose sizes are parameters.
     arithmetic : str, optional
         ``fp12``, ``exact``, ``window`` or ``bf16`` for a unit that multiplies or adds in one of
         these.
@@ -29,16 +35,19 @@ class CatalogueEntry:
     has_format_sets : bool
         Whether operands can have one of several formats at run time, see
         `mxsafe.formats.FormatSet`.
-    is_machine : bool
-        Whether the unit is a whole machine, whose sizes are parameters.
     """
 
     name: str
+    kind: Kind
     arithmetic: Literal["fp12", "exact", "window", "bf16"] | None = None
     has_format: bool = True
     has_size: bool = False
     has_format_sets: bool = False
-    is_machine: bool = False
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether the unit is a whole machine."""
+        return self.kind == "machine"
 
     @property
     def has_operands(self) -> bool:
@@ -60,49 +69,63 @@ CATALOGUE: Mapping[str, CatalogueEntry] = MappingProxyType(
     {
         entry.name: entry
         for entry in (
-            CatalogueEntry(name="decoder"),
-            CatalogueEntry(name="fp_adder", arithmetic="fp12"),
-            CatalogueEntry(name="float32_adder", has_format=False),
-            CatalogueEntry(name="float32_multiplier", has_format=False),
-            CatalogueEntry(name="safe_mac", arithmetic="fp12"),
-            CatalogueEntry(name="safe_mac_exact", arithmetic="exact"),
-            CatalogueEntry(name="accumulator", arithmetic="fp12"),
-            CatalogueEntry(name="pu", arithmetic="fp12"),
-            CatalogueEntry(name="pu_exact", arithmetic="exact", has_format_sets=True),
-            CatalogueEntry(name="sta", arithmetic="fp12", has_size=True),
+            CatalogueEntry(name="decoder", kind="arithmetic"),
+            CatalogueEntry(name="fp_adder", kind="arithmetic", arithmetic="fp12"),
+            CatalogueEntry(name="float32_adder", kind="arithmetic", has_format=False),
+            CatalogueEntry(name="float32_multiplier", kind="arithmetic", has_format=False),
+            CatalogueEntry(name="safe_mac", kind="arithmetic", arithmetic="fp12"),
+            CatalogueEntry(name="safe_mac_exact", kind="arithmetic", arithmetic="exact"),
+            CatalogueEntry(name="accumulator", kind="arithmetic", arithmetic="fp12"),
+            CatalogueEntry(name="pu", kind="arithmetic", arithmetic="fp12"),
             CatalogueEntry(
-                name="sta_exact", arithmetic="exact", has_size=True, has_format_sets=True
+                name="pu_exact", kind="arithmetic", arithmetic="exact", has_format_sets=True
             ),
-            CatalogueEntry(name="pu_window", arithmetic="window"),
-            CatalogueEntry(name="sta_window", arithmetic="window", has_size=True),
-            CatalogueEntry(name="bf16_mac", arithmetic="bf16", has_format=False),
-            CatalogueEntry(name="pu_bf16", arithmetic="bf16", has_format=False),
-            CatalogueEntry(name="sta_bf16", arithmetic="bf16", has_format=False, has_size=True),
-            CatalogueEntry(name="converter"),
-            CatalogueEntry(name="converter_8x8"),
-            CatalogueEntry(name="transposer", has_format=False),
-            CatalogueEntry(name="activation", has_format=False),
-            CatalogueEntry(name="vector_activation", has_format=False),
-            CatalogueEntry(name="vector_function", has_format=False),
-            CatalogueEntry(name="vector_arithmetic", has_format=False),
-            CatalogueEntry(name="row_dot", has_format=False),
-            CatalogueEntry(name="row_replay", has_format=False),
-            CatalogueEntry(name="softmax", has_format=False),
-            CatalogueEntry(name="softmax_beats", has_format=False),
-            CatalogueEntry(name="softmax_backward", has_format=False),
-            CatalogueEntry(name="softmax_backward_beats", has_format=False),
-            CatalogueEntry(name="layer_norm", has_format=False),
-            CatalogueEntry(name="layer_norm_beats", has_format=False),
-            CatalogueEntry(name="rms_norm", has_format=False),
-            CatalogueEntry(name="layer_norm_backward", has_format=False),
-            CatalogueEntry(name="rms_norm_backward", has_format=False),
-            CatalogueEntry(name="operand_packer"),
-            CatalogueEntry(name="layer", arithmetic="fp12", has_size=True),
-            CatalogueEntry(name="layer_exact", arithmetic="exact", has_size=True),
-            CatalogueEntry(name="layer_8x8", arithmetic="fp12", has_size=True),
-            CatalogueEntry(name="accelerator", arithmetic="exact", is_machine=True),
-            CatalogueEntry(name="accelerator_small", arithmetic="exact", is_machine=True),
-            CatalogueEntry(name="accelerator_fpga", arithmetic="exact", is_machine=True),
+            CatalogueEntry(name="sta", kind="arithmetic", arithmetic="fp12", has_size=True),
+            CatalogueEntry(
+                name="sta_exact",
+                kind="arithmetic",
+                arithmetic="exact",
+                has_size=True,
+                has_format_sets=True,
+            ),
+            CatalogueEntry(name="pu_window", kind="arithmetic", arithmetic="window"),
+            CatalogueEntry(
+                name="sta_window", kind="arithmetic", arithmetic="window", has_size=True
+            ),
+            CatalogueEntry(name="bf16_mac", kind="arithmetic", arithmetic="bf16", has_format=False),
+            CatalogueEntry(name="pu_bf16", kind="arithmetic", arithmetic="bf16", has_format=False),
+            CatalogueEntry(
+                name="sta_bf16",
+                kind="arithmetic",
+                arithmetic="bf16",
+                has_format=False,
+                has_size=True,
+            ),
+            CatalogueEntry(name="converter", kind="stream"),
+            CatalogueEntry(name="converter_8x8", kind="stream"),
+            CatalogueEntry(name="transposer", kind="stream", has_format=False),
+            CatalogueEntry(name="activation", kind="stream", has_format=False),
+            CatalogueEntry(name="vector_activation", kind="vector", has_format=False),
+            CatalogueEntry(name="vector_function", kind="vector", has_format=False),
+            CatalogueEntry(name="vector_arithmetic", kind="vector", has_format=False),
+            CatalogueEntry(name="row_dot", kind="vector", has_format=False),
+            CatalogueEntry(name="row_replay", kind="vector", has_format=False),
+            CatalogueEntry(name="softmax", kind="vector", has_format=False),
+            CatalogueEntry(name="softmax_beats", kind="vector", has_format=False),
+            CatalogueEntry(name="softmax_backward", kind="vector", has_format=False),
+            CatalogueEntry(name="softmax_backward_beats", kind="vector", has_format=False),
+            CatalogueEntry(name="layer_norm", kind="vector", has_format=False),
+            CatalogueEntry(name="layer_norm_beats", kind="vector", has_format=False),
+            CatalogueEntry(name="rms_norm", kind="vector", has_format=False),
+            CatalogueEntry(name="layer_norm_backward", kind="vector", has_format=False),
+            CatalogueEntry(name="rms_norm_backward", kind="vector", has_format=False),
+            CatalogueEntry(name="operand_packer", kind="stream"),
+            CatalogueEntry(name="layer", kind="layer", arithmetic="fp12", has_size=True),
+            CatalogueEntry(name="layer_exact", kind="layer", arithmetic="exact", has_size=True),
+            CatalogueEntry(name="layer_8x8", kind="layer", arithmetic="fp12", has_size=True),
+            CatalogueEntry(name="accelerator", kind="machine", arithmetic="exact"),
+            CatalogueEntry(name="accelerator_small", kind="machine", arithmetic="exact"),
+            CatalogueEntry(name="accelerator_fpga", kind="machine", arithmetic="exact"),
         )
     }
 )
