@@ -1,7 +1,7 @@
 // Runs a program on accelerator_top, with a memory beside it, and compares the result in memory.
 //
 // The program loads two matrices of 8 x 64 and 64 x 8, multiplies them and stores 8 x 8 numbers.
-// `python -m verif.support.example_image` writes memory and result; the first line of the memory's
+// `python -m verif.machine.example_image` writes memory and result; the first line of the memory's
 // file says what is where in it.
 //
 // +dump writes a waveform to accelerator.fst; it is one if vvp is called with -fst.

@@ -5,9 +5,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module activation_stream(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$2 ;
+module activation_stream(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$lanes_en$not ;
+  wire \$s_axis_tready$not ;
   input clk;
   wire clk;
   reg flags_1;
@@ -36,10 +48,10 @@ module activation_stream(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   wire s_axis_tvalid;
   reg valid_1;
   reg valid_2;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lanes_en = \$1  | m_axis_tready;
-  assign \$2  = ~ rst;
-  assign s_axis_tready = lanes_en & \$2 ;
+  assign \$lanes_en$not  = ~ m_axis_tvalid;
+  assign lanes_en = \$lanes_en$not  | m_axis_tready;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = lanes_en & \$s_axis_tready$not ;
   assign is_taken = s_axis_tvalid & s_axis_tready;
   always @(posedge clk)
     if (lanes_en) m_axis_tlast <= flags_2;

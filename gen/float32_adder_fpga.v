@@ -5,33 +5,41 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire [24:0] \$13 ;
-  wire \$14 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$3 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$49 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$52 ;
-  wire \$53 ;
-  wire \$55 ;
-  wire [7:0] \$56 ;
-  wire \$57 ;
-  wire \$58 ;
-  wire \$9 ;
+module float32_adder_fpga(
+  clk,
+  rst,
+  en_last,
+  en,
+  a,
+  b,
+  sum
+);
+  wire \$a_field_is_zero$any ;
+  wire \$invalid$or ;
+  wire \$carry_in$any ;
+  wire \$carry_in$not ;
+  wire [24:0] \$sum_of_significands$add ;
+  wire \$large_field_is_zero$any ;
+  wire \$rounds$or ;
+  wire \$rounds$and ;
+  wire \$b_field_is_zero$any ;
+  wire \$shifted_left_subnormal$any ;
+  wire \$shifted_left_subnormal$not ;
+  wire \$shifted_left_vanishes$not ;
+  wire \$has_rest$any ;
+  wire \$cancels$not ;
+  wire \$increment$or ;
+  wire \$any_set_shifted_4$any ;
+  wire \$raised_shifted_left_counted$not ;
+  wire \$raised_shifted_left_counted$and ;
+  wire \$negative_incremented$not ;
+  wire \$negative_incremented$and ;
+  wire \$infinite_incremented$or ;
+  wire \$sum$mux ;
+  wire [7:0] \$sum$or ;
+  wire \$sum$not ;
+  wire \$sum$and ;
+  wire \$cancels_infinity$and ;
   input [31:0] a;
   wire [31:0] a;
   reg [31:0] a_compared;
@@ -261,11 +269,11 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   assign \large  = b_is_larger_compared ? b_compared : a_compared;
   assign \small  = b_is_larger_compared ? a_compared[30:0] : b_compared[30:0];
   assign subtract = a_compared[31] ^ b_compared[31];
-  assign \$1  = | a[30:23];
-  assign a_field_is_zero = ~ \$1 ;
+  assign \$a_field_is_zero$any  = | a[30:23];
+  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
   assign a_exponent[0] = a[23] | a_field_is_zero;
-  assign \$3  = | b[30:23];
-  assign b_field_is_zero = ~ \$3 ;
+  assign \$b_field_is_zero$any  = | b[30:23];
+  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
@@ -275,10 +283,10 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   assign a_is_nan = a[30:0] > 31'h7f800000;
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite_compared | b_is_infinite_compared;
-  assign \$9  = a_is_infinite_compared & b_is_infinite_compared;
-  assign cancels_infinity = \$9  & subtract;
-  assign \$10  = a_is_nan_compared | b_is_nan_compared;
-  assign invalid = \$10  | cancels_infinity;
+  assign \$cancels_infinity$and  = a_is_infinite_compared & b_is_infinite_compared;
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan_compared | b_is_nan_compared;
+  assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | small_ordered[30:23];
   assign shifted_1 = distance_ordered[0] ? { 1'h0, small_hidden_bit, small_ordered[22:0], 2'h0 } : { small_hidden_bit, small_ordered[22:0], 3'h0 };
   assign shifted_2_sticky = | shifted_1[2:0];
@@ -292,21 +300,21 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   assign shifted_beyond = | amount_shifted_16[7:5];
   assign shifted = shifted_beyond ? { 26'h0000000, any_set_shifted_16 } : shifted_shifted_16;
   assign large_hidden_bit = | large_shifted_16[30:23];
-  assign \$11  = | shifted[2:0];
-  assign \$12  = ~ \$11 ;
-  assign carry_in = subtract_shifted_16 & \$12 ;
+  assign \$carry_in$any  = | shifted[2:0];
+  assign \$carry_in$not  = ~ \$carry_in$any ;
+  assign carry_in = subtract_shifted_16 & \$carry_in$not ;
   assign addend = { 1'h0, shifted[26:3] } ^ { subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16 };
   assign borrowed = - shifted[2:0];
   assign extra = subtract_shifted_16 ? borrowed : shifted[2:0];
-  assign \$13  = { 1'h0, significand_complemented } + addend_complemented;
-  assign sum_of_significands = \$13  + { 24'h000000, carry_in_complemented };
-  assign \$14  = | large_complemented[30:23];
-  assign large_field_is_zero = ~ \$14 ;
+  assign \$sum_of_significands$add  = { 1'h0, significand_complemented } + addend_complemented;
+  assign sum_of_significands = \$sum_of_significands$add  + { 24'h000000, carry_in_complemented };
+  assign \$large_field_is_zero$any  = | large_complemented[30:23];
+  assign large_field_is_zero = ~ \$large_field_is_zero$any ;
   assign large_exponent[0] = large_complemented[23] | large_field_is_zero;
   assign is_unlimited = | exponent_added[7:1];
-  assign \$16  = total_added[27] | total_added[26];
-  assign \$17  = total_added[25] & is_unlimited;
-  assign rounds = \$16  | \$17 ;
+  assign \$rounds$or  = total_added[27] | total_added[26];
+  assign \$rounds$and  = total_added[25] & is_unlimited;
+  assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = total_added[26] ? { total_added[25:0], 1'h0 } : { total_added[24:0], 2'h0 };
   assign leading = total_added[27] ? total_added[26:0] : leading_without_carry;
   assign base = exponent_added - 8'h01;
@@ -374,44 +382,44 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   assign shifted_left_zeros[4] = ~ shifted_left_zeros_high_any;
   assign shifted_left_most = exponent_added[4:0] - 5'h01;
   assign shifted_left_lowered = { 1'h0, rest_exponent_shifted_left_counted } - { 4'h0, zeros_shifted_left_counted };
-  assign \$42  = | shifted_left_lowered;
-  assign \$43  = ~ \$42 ;
-  assign shifted_left_subnormal = shifted_left_lowered[8] | \$43 ;
+  assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
+  assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_distance = shifted_left_subnormal ? most_shifted_left_counted : zeros_shifted_left_counted;
-  assign \$44  = ~ any_set_shifted_left_counted;
-  assign shifted_left_vanishes = shifted_left_lowered[8] | \$44 ;
+  assign \$shifted_left_vanishes$not  = ~ any_set_shifted_left_counted;
+  assign shifted_left_vanishes = shifted_left_lowered[8] | \$shifted_left_vanishes$not ;
   assign shifted_left_16 = distance_shifted_left_decided[4] ? { rest_shifted_left_decided[8:0], 16'h0000 } : rest_shifted_left_decided;
   assign shifted_left_8 = distance_shifted_left_decided[3] ? { shifted_left_16[16:0], 8'h00 } : shifted_left_16;
   assign shifted_left_4 = distance_shifted_left_decided[2] ? { shifted_left_8[20:0], 4'h0 } : shifted_left_8;
   assign shifted_left_2 = distance_shifted_left_decided[1] ? { shifted_left_4[22:0], 2'h0 } : shifted_left_4;
   assign shifted_left_1 = distance_shifted_left_decided[0] ? { shifted_left_2[23:0], 1'h0 } : shifted_left_2;
-  assign \$45  = | shifting_shifted_left_1;
-  assign has_rest = rounds_shifted_left_1 | \$45 ;
-  assign \$46  = ~ has_rest;
-  assign cancels = subtract_shifted_left_1 & \$46 ;
+  assign \$has_rest$any  = | shifting_shifted_left_1;
+  assign has_rest = rounds_shifted_left_1 | \$has_rest$any ;
+  assign \$cancels$not  = ~ has_rest;
+  assign cancels = subtract_shifted_left_1 & \$cancels$not ;
   assign sticky = | leading_shifted_left_1[2:0];
-  assign \$47  = sticky | leading_shifted_left_1[4];
-  assign increment = leading_shifted_left_1[3] & \$47 ;
+  assign \$increment$or  = sticky | leading_shifted_left_1[4];
+  assign increment = leading_shifted_left_1[3] & \$increment$or ;
   assign \packed  = { base_incremented, mantissa_incremented } + { 6'h00, raised_incremented, 22'h000000, increment_incremented };
   assign magnitude = rounds_packed ? rounded_packed : exact_packed;
   assign is_special = infinite_packed | invalid_packed;
-  assign \$48  = | { small_hidden_bit, small_ordered[22:0], 3'h0 };
-  assign \$49  = ~ total_added[27];
-  assign \$50  = total_added[26] & \$49 ;
-  assign \$51  = ~ cancels;
-  assign \$52  = negative_shifted_left_1 & \$51 ;
-  assign \$53  = infinite_shifted_left_1 | too_large_shifted_left_1;
-  assign \$55  = is_special ? invalid_packed : magnitude[22];
-  assign \$56  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$57  = ~ invalid_packed;
-  assign \$58  = negative_packed & \$57 ;
+  assign \$any_set_shifted_4$any  = | { small_hidden_bit, small_ordered[22:0], 3'h0 };
+  assign \$raised_shifted_left_counted$not  = ~ total_added[27];
+  assign \$raised_shifted_left_counted$and  = total_added[26] & \$raised_shifted_left_counted$not ;
+  assign \$negative_incremented$not  = ~ cancels;
+  assign \$negative_incremented$and  = negative_shifted_left_1 & \$negative_incremented$not ;
+  assign \$infinite_incremented$or  = infinite_shifted_left_1 | too_large_shifted_left_1;
+  assign \$sum$mux  = is_special ? invalid_packed : magnitude[22];
+  assign \$sum$or  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$sum$not  = ~ invalid_packed;
+  assign \$sum$and  = negative_packed & \$sum$not ;
   always @(posedge clk)
     if (en_last) begin
       if (is_special) sum[21:0] <= 22'h000000;
       else sum[21:0] <= magnitude[21:0];
     end
   always @(posedge clk)
-    if (en_last) sum[31:22] <= { \$58 , \$56 , \$55  };
+    if (en_last) sum[31:22] <= { \$sum$and , \$sum$or , \$sum$mux  };
   always @(posedge clk)
     if (en) invalid_packed <= invalid_incremented;
   always @(posedge clk)
@@ -427,9 +435,9 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   always @(posedge clk)
     if (en) invalid_incremented <= invalid_shifted_left_1;
   always @(posedge clk)
-    if (en) infinite_incremented <= \$53 ;
+    if (en) infinite_incremented <= \$infinite_incremented$or ;
   always @(posedge clk)
-    if (en) negative_incremented <= \$52 ;
+    if (en) negative_incremented <= \$negative_incremented$and ;
   always @(posedge clk)
     if (en) exact_incremented <= { field_shifted_left_1, shifting_shifted_left_1[23:1] };
   always @(posedge clk)
@@ -507,7 +515,7 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   always @(posedge clk)
     if (en) subtract_shifted_left_counted <= subtract_added;
   always @(posedge clk)
-    if (en) raised_shifted_left_counted <= { total_added[27], \$50  };
+    if (en) raised_shifted_left_counted <= { total_added[27], \$raised_shifted_left_counted$and  };
   always @(posedge clk)
     if (en) base_shifted_left_counted <= base;
   always @(posedge clk)
@@ -580,7 +588,7 @@ module float32_adder_fpga(clk, rst, en_last, en, a, b, sum);
   always @(posedge clk)
     if (en) large_shifted_4 <= large_ordered;
   always @(posedge clk)
-    if (en) any_set_shifted_4 <= \$48 ;
+    if (en) any_set_shifted_4 <= \$any_set_shifted_4$any ;
   always @(posedge clk)
     if (en) amount_shifted_4 <= distance_ordered;
   always @(posedge clk)

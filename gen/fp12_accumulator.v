@@ -6,9 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module fp12_accumulator(clk, rst, en, valid, first, partial_sum, scale_a, scale_w, acc);
-  wire \$1 ;
-  wire \$2 ;
+module fp12_accumulator(
+  clk,
+  rst,
+  en,
+  valid,
+  first,
+  partial_sum,
+  scale_a,
+  scale_w,
+  acc
+);
+  wire \$is_nan$equal ;
+  wire \$is_nan$equal_2 ;
   output [31:0] acc;
   reg [31:0] acc;
   reg [31:0] adder_b;
@@ -37,11 +47,11 @@ module fp12_accumulator(clk, rst, en, valid, first, partial_sum, scale_a, scale_
   wire [7:0] scale_w;
   input valid;
   wire valid;
-  assign is_nan = \$1  | \$2 ;
+  assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   assign adds = en & product_valid;
   assign block_exponent = { 1'h0, scale_a } + { 1'h0, scale_w };
-  assign \$1  = scale_a == 8'hff;
-  assign \$2  = scale_w == 8'hff;
+  assign \$is_nan$equal  = scale_a == 8'hff;
+  assign \$is_nan$equal_2  = scale_w == 8'hff;
   always @(posedge clk)
     if (rst) acc <= 32'd0;
     else if (adds) acc <= adder_sum;

@@ -5,9 +5,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module fp12_adder(a, b, sum);
-  wire [22:0] \$1 ;
-  wire [23:0] \$2 ;
+module fp12_adder(
+  a,
+  b,
+  sum
+);
+  wire [22:0] \$exact_addend$not ;
+  wire [23:0] \$exact_sum$add ;
   input [11:0] a;
   wire [11:0] a;
   wire above;
@@ -31,10 +35,10 @@ module fp12_adder(a, b, sum);
   assign pack_value = above ? 23'h3fc000 : bounded_below;
   assign pack_zero_sign = pack_negate & unpack_b_sign;
   assign exact_differ = pack_negate ^ unpack_b_sign;
-  assign \$1  = ~ { 1'h0, unpack_b_magnitude };
-  assign exact_addend = exact_differ ? \$1  : { 1'h0, unpack_b_magnitude };
-  assign \$2  = { 2'h0, unpack_a_magnitude } + { exact_addend[22], exact_addend };
-  assign exact_sum = \$2  + { 23'h000000, exact_differ };
+  assign \$exact_addend$not  = ~ { 1'h0, unpack_b_magnitude };
+  assign exact_addend = exact_differ ? \$exact_addend$not  : { 1'h0, unpack_b_magnitude };
+  assign \$exact_sum$add  = { 2'h0, unpack_a_magnitude } + { exact_addend[22], exact_addend };
+  assign exact_sum = \$exact_sum$add  + { 23'h000000, exact_differ };
   assign above = $signed(exact_sum) > $signed(24'h3fc000);
   mxsafe_fp12_packer pack (
     .code(sum),

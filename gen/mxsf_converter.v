@@ -5,15 +5,27 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_converter(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire [1:0] \$13 ;
-  wire [7:0] \$14 ;
-  wire \$2 ;
-  wire \$5 ;
-  wire [3:0] \$9 ;
+module mxsf_converter(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$block_last$any ;
+  wire \$m_axis_tvalid$any ;
+  wire \$is_far_0$more ;
+  wire [1:0] \$beats_left$mux ;
+  wire [7:0] \$largest_before_0$mux ;
+  wire \$block_last$not ;
+  wire \$s_axis_tready$not ;
+  wire [3:0] \$first_end$not ;
   reg [1:0] beats_left;
   wire [1:0] beats_left_less_1;
   wire [4:0] binade_0;
@@ -226,11 +238,11 @@ module mxsf_converter(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_ax
   assign encode_14_sign = waiting_0_waiting[179] & is_finite_0;
   assign binade_15 = { 1'h0, waiting_0_waiting[190:187] } - lowering_0;
   assign encode_15_sign = waiting_0_waiting[191] & is_finite_0;
-  assign \$13  = block_last ? 2'h3 : beats_left_less_1;
-  assign \$14  = block_last ? 8'h00 : maximum_0_largest;
-  assign \$1  = | beats_left;
-  assign \$2  = ~ \$1 ;
-  assign block_last = s_axis_tlast | \$2 ;
+  assign \$beats_left$mux  = block_last ? 2'h3 : beats_left_less_1;
+  assign \$largest_before_0$mux  = block_last ? 8'h00 : maximum_0_largest;
+  assign \$block_last$any  = | beats_left;
+  assign \$block_last$not  = ~ \$block_last$any ;
+  assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 2'h1;
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
   assign raised_0 = { normalise_0_exponent[8], normalise_0_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_0_subnormal };
@@ -271,19 +283,19 @@ module mxsf_converter(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_ax
   assign gap_1 = is_empty | { 1'h0, is_empty[3:1] };
   assign gap = gap_1 | { 2'h0, gap_1[3:2] };
   assign moves = gap | { leaves, leaves, leaves, leaves };
-  assign \$5  = ~ rst;
-  assign s_axis_tready = moves[0] & \$5 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = moves[0] & \$s_axis_tready$not ;
   assign ended_1 = { m_axis_tuser, ends[2:0] } | { 1'h0, m_axis_tuser, ends[2:1] };
   assign ended = ended_1 | { 2'h0, ended_1[3:2] };
-  assign \$9  = ~ { 1'h0, ended[3:1] };
-  assign first_end = ended & \$9 ;
+  assign \$first_end$not  = ~ { 1'h0, ended[3:1] };
+  assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
-  assign \$10  = | { m_axis_tuser, ends[2:0] };
-  assign m_axis_tvalid = valid[3] & \$10 ;
+  assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[2:0] };
+  assign m_axis_tvalid = valid[3] & \$m_axis_tvalid$any ;
   assign is_special_0 = & block_largest;
   assign growth_0 = block_largest - waiting_0_waiting[199:192];
-  assign \$11  = growth_0 >= 8'h0d;
-  assign is_far_0 = is_special_0 | \$11 ;
+  assign \$is_far_0$more  = growth_0 >= 8'h0d;
+  assign is_far_0 = is_special_0 | \$is_far_0$more ;
   assign steps_0 = growth_0[4:0] + 5'h03;
   assign lowering_0 = is_far_0 ? 5'h10 : steps_0;
   assign is_finite_0 = ~ is_special_0;
@@ -308,10 +320,10 @@ module mxsf_converter(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_ax
   assign binade_8 = { 1'h0, waiting_0_waiting[106:103] } - lowering_0;
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
-    else if (taken) largest_before_0 <= \$14 ;
+    else if (taken) largest_before_0 <= \$largest_before_0$mux ;
   always @(posedge clk)
     if (rst) beats_left <= 2'h3;
-    else if (taken) beats_left <= \$13 ;
+    else if (taken) beats_left <= \$beats_left$mux ;
   mxsafe_mxsf_encoder encode_0 (
     .binade(binade_0),
     .code(m_axis_tdata[7:0]),

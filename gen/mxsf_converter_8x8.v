@@ -5,17 +5,29 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire [7:0] \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$15 ;
-  wire [2:0] \$17 ;
-  wire [7:0] \$18 ;
-  wire [7:0] \$19 ;
-  wire \$2 ;
-  wire \$6 ;
+module mxsf_converter_8x8(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$block_last$any ;
+  wire [7:0] \$first_end$not ;
+  wire \$m_axis_tvalid$any ;
+  wire \$is_far_0$more ;
+  wire \$is_far_1$more ;
+  wire [2:0] \$beats_left$mux ;
+  wire [7:0] \$largest_before_0$mux ;
+  wire [7:0] \$largest_before_1$mux ;
+  wire \$block_last$not ;
+  wire \$s_axis_tready$not ;
   reg [2:0] beats_left;
   wire [2:0] beats_left_less_1;
   wire [4:0] binade_0;
@@ -238,8 +250,8 @@ module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign encode_7_sign = waiting_0_waiting[95] & is_finite_0;
   assign is_special_1 = & block_largest[15:8];
   assign growth_1 = block_largest[15:8] - waiting_0_waiting[207:200];
-  assign \$15  = growth_1 >= 8'h0d;
-  assign is_far_1 = is_special_1 | \$15 ;
+  assign \$is_far_1$more  = growth_1 >= 8'h0d;
+  assign is_far_1 = is_special_1 | \$is_far_1$more ;
   assign steps_1 = growth_1[4:0] + 5'h03;
   assign lowering_1 = is_far_1 ? 5'h10 : steps_1;
   assign is_finite_1 = ~ is_special_1;
@@ -261,12 +273,12 @@ module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign encode_14_sign = waiting_0_waiting[179] & is_finite_1;
   assign binade_15 = { 1'h0, waiting_0_waiting[190:187] } - lowering_1;
   assign encode_15_sign = waiting_0_waiting[191] & is_finite_1;
-  assign \$17  = block_last ? 3'h7 : beats_left_less_1;
-  assign \$18  = block_last ? 8'h00 : maximum_0_largest;
-  assign \$19  = block_last ? 8'h00 : maximum_1_largest;
-  assign \$1  = | beats_left;
-  assign \$2  = ~ \$1 ;
-  assign block_last = s_axis_tlast | \$2 ;
+  assign \$beats_left$mux  = block_last ? 3'h7 : beats_left_less_1;
+  assign \$largest_before_0$mux  = block_last ? 8'h00 : maximum_0_largest;
+  assign \$largest_before_1$mux  = block_last ? 8'h00 : maximum_1_largest;
+  assign \$block_last$any  = | beats_left;
+  assign \$block_last$not  = ~ \$block_last$any ;
+  assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 3'h1;
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
   assign raised_0 = { normalise_0_exponent[8], normalise_0_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_0_subnormal };
@@ -309,20 +321,20 @@ module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign gap_2 = gap_1 | { 2'h0, gap_1[7:2] };
   assign gap = gap_2 | { 4'h0, gap_2[7:4] };
   assign moves = gap | { leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves };
-  assign \$6  = ~ rst;
-  assign s_axis_tready = moves[0] & \$6 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = moves[0] & \$s_axis_tready$not ;
   assign ended_1 = { m_axis_tuser, ends[6:0] } | { 1'h0, m_axis_tuser, ends[6:1] };
   assign ended_2 = ended_1 | { 2'h0, ended_1[7:2] };
   assign ended = ended_2 | { 4'h0, ended_2[7:4] };
-  assign \$11  = ~ { 1'h0, ended[7:1] };
-  assign first_end = ended & \$11 ;
+  assign \$first_end$not  = ~ { 1'h0, ended[7:1] };
+  assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
-  assign \$12  = | { m_axis_tuser, ends[6:0] };
-  assign m_axis_tvalid = valid[7] & \$12 ;
+  assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[6:0] };
+  assign m_axis_tvalid = valid[7] & \$m_axis_tvalid$any ;
   assign is_special_0 = & block_largest[7:0];
   assign growth_0 = block_largest[7:0] - waiting_0_waiting[199:192];
-  assign \$13  = growth_0 >= 8'h0d;
-  assign is_far_0 = is_special_0 | \$13 ;
+  assign \$is_far_0$more  = growth_0 >= 8'h0d;
+  assign is_far_0 = is_special_0 | \$is_far_0$more ;
   assign steps_0 = growth_0[4:0] + 5'h03;
   assign lowering_0 = is_far_0 ? 5'h10 : steps_0;
   assign is_finite_0 = ~ is_special_0;
@@ -336,13 +348,13 @@ module mxsf_converter_8x8(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, 
   assign encode_2_sign = waiting_0_waiting[35] & is_finite_0;
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
-    else if (taken) largest_before_1 <= \$19 ;
+    else if (taken) largest_before_1 <= \$largest_before_1$mux ;
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
-    else if (taken) largest_before_0 <= \$18 ;
+    else if (taken) largest_before_0 <= \$largest_before_0$mux ;
   always @(posedge clk)
     if (rst) beats_left <= 3'h7;
-    else if (taken) beats_left <= \$17 ;
+    else if (taken) beats_left <= \$beats_left$mux ;
   mxsafe_mxsf_encoder encode_0 (
     .binade(binade_0),
     .code(m_axis_tdata[7:0]),

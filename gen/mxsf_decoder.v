@@ -5,9 +5,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_decoder(code, sign, exponent, significand);
-  wire [3:0] \$1 ;
-  wire [2:0] \$2 ;
+module mxsf_decoder(
+  code,
+  sign,
+  exponent,
+  significand
+);
+  wire [3:0] \$subnormal_exponent$mux ;
+  wire [2:0] \$subnormal_significand$mux ;
   input [7:0] code;
   wire [7:0] code;
   output [3:0] exponent;
@@ -32,10 +37,10 @@ module mxsf_decoder(code, sign, exponent, significand);
   assign is_normal = | code[6:5];
   assign normal_exponent = { 2'h0, code[6:5] } + 4'hc;
   assign sub_is_normal = | code[4:2];
-  assign \$1  = code[0] ? 4'h4 : 4'h0;
-  assign subnormal_exponent = code[1] ? 4'h5 : \$1 ;
-  assign \$2  = code[0] ? { code[0], 2'h0 } : 3'h0;
-  assign subnormal_significand = code[1] ? { code[1:0], 1'h0 } : \$2 ;
+  assign \$subnormal_exponent$mux  = code[0] ? 4'h4 : 4'h0;
+  assign subnormal_exponent = code[1] ? 4'h5 : \$subnormal_exponent$mux ;
+  assign \$subnormal_significand$mux  = code[0] ? { code[0], 2'h0 } : 3'h0;
+  assign subnormal_significand = code[1] ? { code[1:0], 1'h0 } : \$subnormal_significand$mux ;
   assign sign = code[7];
 endmodule
 `default_nettype wire

@@ -6,8 +6,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_pu(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, w_next, scale_a_next, scale_w_next, done, results);
-  wire \$1 ;
+module mxsf_pu(
+  clk,
+  rst,
+  en,
+  token,
+  a,
+  w,
+  scale_a,
+  scale_w,
+  token_next,
+  a_next,
+  w_next,
+  scale_a_next,
+  scale_w_next,
+  done,
+  results
+);
+  wire \$ends_after_1$and ;
   input [127:0] a;
   wire [127:0] a;
   output [127:0] a_next;
@@ -118,7 +134,7 @@ module mxsf_pu(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, 
   assign row_to_2 = row_to_1 | row_2;
   assign results = row_to_2 | row_3;
   assign done = | { row_3_4, row_2_4, row_1_4, ends_after_2 };
-  assign \$1  = accumulate_0_valid & last_after_3;
+  assign \$ends_after_1$and  = accumulate_0_valid & last_after_3;
   always @(posedge clk)
     if (rst) row_1_3 <= 1'h0;
     else if (en) row_1_3 <= row_1_2;
@@ -133,7 +149,7 @@ module mxsf_pu(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, 
     else if (en) ends_after_2 <= ends_after_1;
   always @(posedge clk)
     if (rst) ends_after_1 <= 1'h0;
-    else if (en) ends_after_1 <= \$1 ;
+    else if (en) ends_after_1 <= \$ends_after_1$and ;
   always @(posedge clk)
     if (en) scale_w_after_3 <= scale_w_after_2;
   always @(posedge clk)

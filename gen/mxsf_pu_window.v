@@ -6,12 +6,32 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anchor_w, token_next, a_next, w_next, scale_a_next, scale_w_next, anchor_a_next, anchor_w_next, done, results);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$3 ;
+module mxsf_pu_window(
+  clk,
+  rst,
+  en,
+  token,
+  a,
+  w,
+  scale_a,
+  scale_w,
+  anchor_a,
+  anchor_w,
+  token_next,
+  a_next,
+  w_next,
+  scale_a_next,
+  scale_w_next,
+  anchor_a_next,
+  anchor_w_next,
+  done,
+  results
+);
+  wire \$ends$or ;
+  wire \$anchor_a_enters$and ;
+  wire \$is_nan$equal ;
+  wire \$is_nan$equal_2 ;
+  wire \$anchor_w_enters$and ;
   input [191:0] a;
   wire [191:0] a;
   output [191:0] a_next;
@@ -111,14 +131,14 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   wire [271:0] w;
   output [271:0] w_next;
   reg [271:0] w_next;
-  assign \$1  = token[2] | token[3];
-  assign ends = token[0] & \$1 ;
+  assign \$ends$or  = token[2] | token[3];
+  assign ends = token[0] & \$ends$or ;
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
-  assign \$2  = token[0] & token[3];
-  assign anchor_a_enters = en & \$2 ;
-  assign \$3  = token[0] & token[3];
-  assign anchor_w_enters = en & \$3 ;
+  assign \$anchor_a_enters$and  = token[0] & token[3];
+  assign anchor_a_enters = en & \$anchor_a_enters$and ;
+  assign \$anchor_w_enters$and  = token[0] & token[3];
+  assign anchor_w_enters = en & \$anchor_w_enters$and ;
   assign both_distances_0 = { 1'h0, distance_a_1[4:0] } + { 1'h0, distance_w_1[4:0] };
   assign \accumulate_distances[0]  = both_distances_0[4:0] | { both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5], both_distances_0[5] };
   assign both_distances_1 = { 1'h0, distance_a_1[4:0] } + { 1'h0, distance_w_1[9:5] };
@@ -158,9 +178,9 @@ module mxsf_pu_window(clk, rst, en, token, a, w, scale_a, scale_w, anchor_a, anc
   assign anchor_w_chosen_low_low_high = sequencer_index[0] ? anchor_w_next[31:24] : anchor_w_next[23:16];
   assign anchor_w_chosen_low_low = sequencer_index[1] ? anchor_w_chosen_low_low_high : anchor_w_chosen_low_low_low;
   assign block_exponent = { 1'h0, anchor_a_chosen } + { 1'h0, anchor_w_chosen_low_low };
-  assign \$20  = anchor_a_chosen == 8'hff;
-  assign \$21  = anchor_w_chosen_low_low == 8'hff;
-  assign is_nan = \$20  | \$21 ;
+  assign \$is_nan$equal  = anchor_a_chosen == 8'hff;
+  assign \$is_nan$equal_2  = anchor_w_chosen_low_low == 8'hff;
+  assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   always @(posedge clk)
     if (scale_w_enters) scale_w_next <= scale_w;
   always @(posedge clk)

@@ -6,8 +6,25 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tready, m_axis_c_tlast, m_axis_c_tuser);
-  wire \$1 ;
+module mxsf_sta(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_c_tdata,
+  m_axis_c_tvalid,
+  m_axis_c_tready,
+  m_axis_c_tlast,
+  m_axis_c_tuser
+);
+  wire \$en$not ;
   wire [127:0] unused_0;
   wire [31:0] unused_1;
   wire [3:0] unused_5;
@@ -18,7 +35,7 @@ module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_ax
   wire [31:0] unused_7;
   wire [127:0] unused_10;
   wire [31:0] unused_9;
-  wire \$2 ;
+  wire \$is_in_time$any ;
   wire [127:0] unused_12;
   wire [31:0] unused_11;
   wire [127:0] unused_14;
@@ -28,17 +45,17 @@ module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_ax
   wire [127:0] unused_19;
   wire [31:0] unused_16;
   wire [31:0] unused_17;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire [3:0] \$8 ;
+  wire \$is_ready$and ;
+  wire \$is_ready$not ;
+  wire \$block_wait$and ;
+  wire \$tile_wait$and ;
+  wire \$m_axis_c_tuser_out_of_step$and ;
+  wire [3:0] \$row_number$mux ;
   wire [3:0] unused_2;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$139 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$142 ;
-  wire [3:0] \$procmux$83_Y ;
-  wire [3:0] \$procmux$85_Y ;
+  wire \$tile_wait$differ ;
+  wire \$block_wait$any ;
+  wire [3:0] \$tile_wait$mux ;
+  wire [3:0] \$tile_wait$mux_2 ;
   reg [159:0] a_1_skew_1;
   reg [159:0] a_2_skew_1;
   reg [159:0] a_2_skew_2;
@@ -251,12 +268,12 @@ module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_ax
   assign m_axis_c_tlast = row_number == 4'hf;
   assign next_row = row_number + 4'h1;
   assign row_taken = en & m_axis_c_tvalid;
-  assign \$5  = en & block_wait;
-  assign \$6  = en & tile_waits;
-  assign \$7  = s_axis_a_tready & tlast_differ;
-  assign \$8  = m_axis_c_tlast ? 4'h0 : next_row;
-  assign \$1  = ~ m_axis_c_tvalid;
-  assign en = \$1  | m_axis_c_tready;
+  assign \$block_wait$and  = en & block_wait;
+  assign \$tile_wait$and  = en & tile_waits;
+  assign \$m_axis_c_tuser_out_of_step$and  = s_axis_a_tready & tlast_differ;
+  assign \$row_number$mux  = m_axis_c_tlast ? 4'h0 : next_row;
+  assign \$en$not  = ~ m_axis_c_tvalid;
+  assign en = \$en$not  | m_axis_c_tready;
   assign ends_block = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_too_early = ends_block & block_wait;
   assign block_end_taken = s_axis_a_tready & ends_block;
@@ -265,11 +282,11 @@ module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_ax
   assign tile_too_early = s_axis_a_tlast & tile_waits;
   assign tile_end_taken = s_axis_a_tready & s_axis_a_tlast;
   assign tile_wait_less_1 = tile_wait - 4'h1;
-  assign \$2  = | { tile_too_early, block_too_early };
-  assign is_in_time = ~ \$2 ;
-  assign \$3  = en & is_in_time;
-  assign \$4  = ~ rst;
-  assign is_ready = \$3  & \$4 ;
+  assign \$is_in_time$any  = | { tile_too_early, block_too_early };
+  assign is_in_time = ~ \$is_in_time$any ;
+  assign \$is_ready$and  = en & is_in_time;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = \$is_ready$and  & \$is_ready$not ;
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
@@ -354,25 +371,25 @@ module mxsf_sta(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_ax
     else if (en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
-    else if (\$7 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+    else if (\$m_axis_c_tuser_out_of_step$and ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$139 ) tile_wait <= \$procmux$85_Y ;
+    else if (\$tile_wait$differ ) tile_wait <= \$tile_wait$mux_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$142 ) block_wait <= 1'h0;
-    else if (\$5 ) block_wait <= block_wait_less_1;
+    if (\$block_wait$any ) block_wait <= 1'h0;
+    else if (\$block_wait$and ) block_wait <= block_wait_less_1;
   always @(posedge clk)
     if (rst) row_number <= 4'h0;
-    else if (row_taken) row_number <= \$8 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
     if (rst) m_axis_c_tvalid <= 1'h0;
     else if (en) m_axis_c_tvalid <= is_done;
   always @(posedge clk)
     if (en) c_3_skew_1 <= row_3;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$139  = { \$6 , tile_end_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$142  = | { rst, block_end_taken };
-  assign \$procmux$83_Y  = \$6  ? tile_wait_less_1 : 4'hx;
-  assign \$procmux$85_Y  = tile_end_taken ? 4'hf : \$procmux$83_Y ;
+  assign \$tile_wait$differ  = { \$tile_wait$and , tile_end_taken } != 2'h0;
+  assign \$block_wait$any  = | { rst, block_end_taken };
+  assign \$tile_wait$mux  = \$tile_wait$and  ? tile_wait_less_1 : 4'hx;
+  assign \$tile_wait$mux_2  = tile_end_taken ? 4'hf : \$tile_wait$mux ;
   mxsf_pu pu_0_0 (
     .a({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .a_next(pu_0_0_a_next),

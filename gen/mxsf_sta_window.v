@@ -8,18 +8,35 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tready, m_axis_c_tlast, m_axis_c_tuser);
-  wire \$1 ;
-  wire [4:0] \$10 ;
-  wire \$11 ;
-  wire [10:0] \$12 ;
-  wire [3:0] \$14 ;
+module mxsf_sta_window(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_c_tdata,
+  m_axis_c_tvalid,
+  m_axis_c_tready,
+  m_axis_c_tlast,
+  m_axis_c_tuser
+);
+  wire \$distances_a_0_en$not ;
+  wire [4:0] \$block_beats$mux ;
+  wire \$tile_beats$not ;
+  wire [10:0] \$tile_beats$add ;
+  wire [3:0] \$row_number$mux ;
   wire [3:0] unused_3;
   wire [191:0] unused_0;
   wire [19:0] unused_2;
   wire [31:0] unused_1;
   wire [3:0] unused_7;
-  wire \$2 ;
+  wire \$is_in_time$any ;
   wire [191:0] unused_4;
   wire [19:0] unused_6;
   wire [31:0] unused_5;
@@ -30,7 +47,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   wire [271:0] unused_14;
   wire [19:0] unused_13;
   wire [31:0] unused_12;
-  wire \$3 ;
+  wire \$is_ready$and ;
   wire [271:0] unused_17;
   wire [19:0] unused_16;
   wire [31:0] unused_15;
@@ -41,19 +58,19 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   wire [191:0] unused_21;
   wire [271:0] unused_27;
   wire [19:0] unused_24;
-  wire \$4 ;
+  wire \$is_ready$not ;
   wire [19:0] unused_25;
   wire [31:0] unused_22;
   wire [31:0] unused_23;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [4:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$152 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$155 ;
-  wire [3:0] \$procmux$93_Y ;
-  wire [3:0] \$procmux$95_Y ;
+  wire \$block_wait$and ;
+  wire \$tile_wait$and ;
+  wire \$m_axis_c_tuser_out_of_step$and ;
+  wire \$block_beats$not ;
+  wire [4:0] \$block_beats$add ;
+  wire \$tile_wait$differ ;
+  wire \$block_wait$any ;
+  wire [3:0] \$tile_wait$mux ;
+  wire [3:0] \$tile_wait$mux_2 ;
   reg [191:0] a_1_skew_1;
   reg [191:0] a_2_skew_1;
   reg [191:0] a_2_skew_2;
@@ -372,17 +389,17 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   assign m_axis_c_tlast = row_number == 4'hf;
   assign next_row = row_number + 4'h1;
   assign row_taken = distances_a_0_en & m_axis_c_tvalid;
-  assign \$5  = distances_a_0_en & block_wait;
-  assign \$6  = distances_a_0_en & tile_waits;
-  assign \$7  = s_axis_a_tready & tlast_differ;
-  assign \$8  = ~ is_full;
-  assign \$9  = beats_before + { 4'h0, \$8  };
-  assign \$10  = ends_block ? 5'h00 : \$9 ;
-  assign \$11  = ~ tile_is_full;
-  assign \$12  = tile_beats_before + { 10'h000, \$11  };
-  assign \$14  = m_axis_c_tlast ? 4'h0 : next_row;
-  assign \$1  = ~ m_axis_c_tvalid;
-  assign distances_a_0_en = \$1  | m_axis_c_tready;
+  assign \$block_wait$and  = distances_a_0_en & block_wait;
+  assign \$tile_wait$and  = distances_a_0_en & tile_waits;
+  assign \$m_axis_c_tuser_out_of_step$and  = s_axis_a_tready & tlast_differ;
+  assign \$block_beats$not  = ~ is_full;
+  assign \$block_beats$add  = beats_before + { 4'h0, \$block_beats$not  };
+  assign \$block_beats$mux  = ends_block ? 5'h00 : \$block_beats$add ;
+  assign \$tile_beats$not  = ~ tile_is_full;
+  assign \$tile_beats$add  = tile_beats_before + { 10'h000, \$tile_beats$not  };
+  assign \$row_number$mux  = m_axis_c_tlast ? 4'h0 : next_row;
+  assign \$distances_a_0_en$not  = ~ m_axis_c_tvalid;
+  assign distances_a_0_en = \$distances_a_0_en$not  | m_axis_c_tready;
   assign ends_block = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_too_early = ends_block & block_wait;
   assign block_end_taken = s_axis_a_tready & ends_block;
@@ -391,11 +408,11 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   assign tile_too_early = s_axis_a_tlast & tile_waits;
   assign tile_end_taken = s_axis_a_tready & s_axis_a_tlast;
   assign tile_wait_less_1 = tile_wait - 4'h1;
-  assign \$2  = | { tile_too_early, block_too_early };
-  assign is_in_time = ~ \$2 ;
-  assign \$3  = distances_a_0_en & is_in_time;
-  assign \$4  = ~ rst;
-  assign is_ready = \$3  & \$4 ;
+  assign \$is_in_time$any  = | { tile_too_early, block_too_early };
+  assign is_in_time = ~ \$is_in_time$any ;
+  assign \$is_ready$and  = distances_a_0_en & is_in_time;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = \$is_ready$and  & \$is_ready$not ;
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
@@ -404,7 +421,7 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
   assign is_overlong = s_axis_a_tready & is_full;
   always @(posedge clk)
     if (rst) row_number <= 4'h0;
-    else if (row_taken) row_number <= \$14 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
     if (rst) m_axis_c_tvalid <= 1'h0;
     else if (distances_a_0_en) m_axis_c_tvalid <= is_done;
@@ -472,26 +489,26 @@ module mxsf_sta_window(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tread
     else if (distances_a_0_en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) tile_beats <= 11'h000;
-    else if (s_axis_a_tready) tile_beats <= \$12 ;
+    else if (s_axis_a_tready) tile_beats <= \$tile_beats$add ;
   always @(posedge clk)
     if (rst) block_beats <= 5'h00;
-    else if (s_axis_a_tready) block_beats <= \$10 ;
+    else if (s_axis_a_tready) block_beats <= \$block_beats$mux ;
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.overlong  <= 1'h0;
     else if (sums_may_wrap) \m_axis_c_tuser.overlong  <= 1'h1;
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
-    else if (\$7 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+    else if (\$m_axis_c_tuser_out_of_step$and ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$152 ) tile_wait <= \$procmux$95_Y ;
+    else if (\$tile_wait$differ ) tile_wait <= \$tile_wait$mux_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$155 ) block_wait <= 1'h0;
-    else if (\$5 ) block_wait <= block_wait_less_1;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$152  = { \$6 , tile_end_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$155  = | { rst, block_end_taken };
-  assign \$procmux$93_Y  = \$6  ? tile_wait_less_1 : 4'hx;
-  assign \$procmux$95_Y  = tile_end_taken ? 4'hf : \$procmux$93_Y ;
+    if (\$block_wait$any ) block_wait <= 1'h0;
+    else if (\$block_wait$and ) block_wait <= block_wait_less_1;
+  assign \$tile_wait$differ  = { \$tile_wait$and , tile_end_taken } != 2'h0;
+  assign \$block_wait$any  = | { rst, block_end_taken };
+  assign \$tile_wait$mux  = \$tile_wait$and  ? tile_wait_less_1 : 4'hx;
+  assign \$tile_wait$mux_2  = tile_end_taken ? 4'hf : \$tile_wait$mux ;
   mxsafe_mxsf_lane_decoder_digits decode_a_0 (
     .codes({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .operands(decode_a_0_operands)

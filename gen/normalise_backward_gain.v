@@ -6,15 +6,36 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_statistics_tdata, s_axis_statistics_tvalid, s_axis_statistics_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire [30:0] \$23 ;
-  wire \$24 ;
+module normalise_backward_gain(
+  clk,
+  rst,
+  share,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_statistics_tdata,
+  s_axis_statistics_tvalid,
+  s_axis_statistics_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$difference_0_en$not ;
+  wire \$s_axis_gain_tready$and ;
+  wire \$correct_0_en$not ;
+  wire \$of_row_leaves$and ;
+  wire [30:0] \$deviation_1$or ;
+  wire \$less_mean_1$not ;
   wire unused_0;
-  wire \$3 ;
+  wire \$s_axis_gain_tready$not ;
   wire beat_enters;
   input clk;
   wire clk;
@@ -246,17 +267,17 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
   reg [9:0] valid;
   assign beat_enters = rows_m_axis_tvalid & of_row_valid;
   assign rows_m_axis_tready = correct_0_en & of_row_valid;
-  assign \$21  = correct_0_en & beat_enters;
-  assign of_row_leaves = \$21  & rows_m_axis_tlast;
+  assign \$of_row_leaves$and  = correct_0_en & beat_enters;
+  assign of_row_leaves = \$of_row_leaves$and  & rows_m_axis_tlast;
   assign correct_0_factor[31] = ~ of_row_slope[31];
-  assign \$23  = of_row_deviation[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$24  = ~ of_row_mean[31];
+  assign \$deviation_1$or  = of_row_deviation[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$less_mean_1$not  = ~ of_row_mean[31];
   assign has_all = & { s_axis_gain_tvalid, s_axis_statistics_tvalid, s_axis_gradient_tvalid, s_axis_tvalid };
-  assign \$1  = ~ entry_valid[2];
-  assign difference_0_en = \$1  | rows_s_axis_tready;
-  assign \$2  = difference_0_en & has_all;
-  assign \$3  = ~ rst;
-  assign s_axis_gain_tready = \$2  & \$3 ;
+  assign \$difference_0_en$not  = ~ entry_valid[2];
+  assign difference_0_en = \$difference_0_en$not  | rows_s_axis_tready;
+  assign \$s_axis_gain_tready$and  = difference_0_en & has_all;
+  assign \$s_axis_gain_tready$not  = ~ rst;
+  assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
   assign s_axis_statistics_tready = s_axis_gain_tready & s_axis_tlast;
   assign difference_0_addend[31] = ~ s_axis_statistics_tdata[31];
   assign difference_1_addend[31] = ~ s_axis_statistics_tdata[31];
@@ -274,12 +295,12 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
   assign difference_13_addend[31] = ~ s_axis_statistics_tdata[31];
   assign difference_14_addend[31] = ~ s_axis_statistics_tdata[31];
   assign difference_15_addend[31] = ~ s_axis_statistics_tdata[31];
-  assign \$20  = ~ valid[9];
-  assign correct_0_en = \$20  | m_axis_tready;
+  assign \$correct_0_en$not  = ~ valid[9];
+  assign correct_0_en = \$correct_0_en$not  | m_axis_tready;
   always @(posedge clk)
     if (correct_0_en) less_mean_2 <= less_mean_1;
   always @(posedge clk)
-    if (correct_0_en) less_mean_1 <= { \$24 , of_row_mean[30:0] };
+    if (correct_0_en) less_mean_1 <= { \$less_mean_1$not , of_row_mean[30:0] };
   always @(posedge clk)
     if (correct_0_en) deviation_7 <= deviation_6;
   always @(posedge clk)
@@ -293,7 +314,7 @@ module normalise_backward_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_a
   always @(posedge clk)
     if (correct_0_en) deviation_2 <= deviation_1;
   always @(posedge clk)
-    if (correct_0_en) deviation_1 <= { of_row_deviation[31], \$23  };
+    if (correct_0_en) deviation_1 <= { of_row_deviation[31], \$deviation_1$or  };
   always @(posedge clk)
     if (correct_0_en) m_axis_tlast <= last_9;
   always @(posedge clk)

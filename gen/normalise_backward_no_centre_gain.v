@@ -6,13 +6,34 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_statistics_tdata, s_axis_statistics_tvalid, s_axis_statistics_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire [30:0] \$7 ;
+module normalise_backward_no_centre_gain(
+  clk,
+  rst,
+  share,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_statistics_tdata,
+  s_axis_statistics_tvalid,
+  s_axis_statistics_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$entry_moves$not ;
+  wire \$s_axis_gain_tready$and ;
+  wire \$s_axis_gain_tready$not ;
+  wire \$correct_0_en$not ;
+  wire \$of_row_leaves$and ;
+  wire [30:0] \$deviation_1$or ;
   wire unused_0;
   wire beat_enters;
   input clk;
@@ -217,20 +238,20 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
   reg [31:0] value_9_1;
   reg [31:0] value_9_2;
   assign has_all = & { s_axis_gain_tvalid, s_axis_statistics_tvalid, s_axis_gradient_tvalid, s_axis_tvalid };
-  assign \$1  = ~ entry_valid[2];
-  assign entry_moves = \$1  | rows_s_axis_tready;
-  assign \$2  = entry_moves & has_all;
-  assign \$3  = ~ rst;
-  assign s_axis_gain_tready = \$2  & \$3 ;
+  assign \$entry_moves$not  = ~ entry_valid[2];
+  assign entry_moves = \$entry_moves$not  | rows_s_axis_tready;
+  assign \$s_axis_gain_tready$and  = entry_moves & has_all;
+  assign \$s_axis_gain_tready$not  = ~ rst;
+  assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
   assign s_axis_statistics_tready = s_axis_gain_tready & s_axis_tlast;
-  assign \$4  = ~ valid[7];
-  assign correct_0_en = \$4  | m_axis_tready;
+  assign \$correct_0_en$not  = ~ valid[7];
+  assign correct_0_en = \$correct_0_en$not  | m_axis_tready;
   assign beat_enters = rows_m_axis_tvalid & of_row_valid;
   assign rows_m_axis_tready = correct_0_en & of_row_valid;
-  assign \$5  = correct_0_en & beat_enters;
-  assign of_row_leaves = \$5  & rows_m_axis_tlast;
+  assign \$of_row_leaves$and  = correct_0_en & beat_enters;
+  assign of_row_leaves = \$of_row_leaves$and  & rows_m_axis_tlast;
   assign correct_0_factor[31] = ~ of_row_slope[31];
-  assign \$7  = of_row_deviation[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$deviation_1$or  = of_row_deviation[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
   always @(posedge clk)
     if (rst) entry_valid <= 3'h0;
     else if (entry_moves) entry_valid <= { entry_valid[1:0], has_all };
@@ -243,7 +264,7 @@ module normalise_backward_no_centre_gain(clk, rst, share, s_axis_tdata, s_axis_t
   always @(posedge clk)
     if (correct_0_en) deviation_2 <= deviation_1;
   always @(posedge clk)
-    if (correct_0_en) deviation_1 <= { of_row_deviation[31], \$7  };
+    if (correct_0_en) deviation_1 <= { of_row_deviation[31], \$deviation_1$or  };
   always @(posedge clk)
     if (correct_0_en) m_axis_tlast <= last_7;
   always @(posedge clk)

@@ -7,9 +7,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module normalise_no_centre_gain(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire [7:0] \$3 ;
+module normalise_no_centre_gain(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$largest_is_zero_0$any ;
+  wire [7:0] \$largest_0_fields_2_$mux ;
   wire beat_taken;
   input clk;
   wire clk;
@@ -54,13 +69,13 @@ module normalise_no_centre_gain(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
   input s_axis_tvalid;
   wire s_axis_tvalid;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = | largest_0_largest;
-  assign largest_is_zero_0 = ~ \$1 ;
+  assign \$largest_is_zero_0$any  = | largest_0_largest;
+  assign largest_is_zero_0 = ~ \$largest_is_zero_0$any ;
   assign replay_s_axis_tuser[0] = largest_0_largest[0] | largest_is_zero_0;
-  assign \$3  = s_axis_tlast ? 8'h00 : largest_0_largest;
+  assign \$largest_0_fields_2_$mux  = s_axis_tlast ? 8'h00 : largest_0_largest;
   always @(posedge clk)
     if (rst) \largest_0_fields[2]  <= 8'h00;
-    else if (beat_taken) \largest_0_fields[2]  <= \$3 ;
+    else if (beat_taken) \largest_0_fields[2]  <= \$largest_0_fields_2_$mux ;
   mxsafe_normalise_core_no_centre_gain core (
     .clk(clk),
     .epsilon(epsilon),

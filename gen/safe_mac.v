@@ -7,13 +7,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac(clk, rst, en, a, w, partial_sum);
-  wire [20:0] \$1 ;
-  wire [21:0] \$2 ;
-  wire [20:0] \$3 ;
-  wire [21:0] \$4 ;
-  wire [21:0] \$5 ;
-  wire [22:0] \$6 ;
+module safe_mac(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  partial_sum
+);
+  wire [20:0] \$level4_0_addend$not ;
+  wire [21:0] \$level4_0_sum$add ;
+  wire [20:0] \$level4_1_addend$not ;
+  wire [21:0] \$level4_1_sum$add ;
+  wire [21:0] \$total_addend$not ;
+  wire [22:0] \$pack_value$add ;
   input [31:0] a;
   wire [31:0] a;
   input clk;
@@ -62,20 +69,20 @@ module safe_mac(clk, rst, en, a, w, partial_sum);
   wire zero_sign;
   assign zero_sign = & { negate_3_products, negate_2_products, negate_1_products, negate_0_products };
   assign level4_0_differ = negate_0_products ^ negate_1_products;
-  assign \$1  = ~ { 1'h0, value_1_products };
-  assign level4_0_addend = level4_0_differ ? \$1  : { 1'h0, value_1_products };
-  assign \$2  = { 2'h0, value_0_products } + { level4_0_addend[20], level4_0_addend };
-  assign level4_0_sum = \$2  + { 21'h000000, level4_0_differ };
+  assign \$level4_0_addend$not  = ~ { 1'h0, value_1_products };
+  assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, value_1_products };
+  assign \$level4_0_sum$add  = { 2'h0, value_0_products } + { level4_0_addend[20], level4_0_addend };
+  assign level4_0_sum = \$level4_0_sum$add  + { 21'h000000, level4_0_differ };
   assign level4_1_differ = negate_2_products ^ negate_3_products;
-  assign \$3  = ~ { 1'h0, value_3_products };
-  assign level4_1_addend = level4_1_differ ? \$3  : { 1'h0, value_3_products };
-  assign \$4  = { 2'h0, value_2_products } + { level4_1_addend[20], level4_1_addend };
-  assign level4_1_sum = \$4  + { 21'h000000, level4_1_differ };
+  assign \$level4_1_addend$not  = ~ { 1'h0, value_3_products };
+  assign level4_1_addend = level4_1_differ ? \$level4_1_addend$not  : { 1'h0, value_3_products };
+  assign \$level4_1_sum$add  = { 2'h0, value_2_products } + { level4_1_addend[20], level4_1_addend };
+  assign level4_1_sum = \$level4_1_sum$add  + { 21'h000000, level4_1_differ };
   assign total_differ = negate_0_sums ^ negate_1_sums;
-  assign \$5  = ~ value_1_sums;
-  assign total_addend = total_differ ? \$5  : value_1_sums;
-  assign \$6  = { value_0_sums[21], value_0_sums } + { total_addend[21], total_addend };
-  assign pack_value = \$6  + { 22'h000000, total_differ };
+  assign \$total_addend$not  = ~ value_1_sums;
+  assign total_addend = total_differ ? \$total_addend$not  : value_1_sums;
+  assign \$pack_value$add  = { value_0_sums[21], value_0_sums } + { total_addend[21], total_addend };
+  assign pack_value = \$pack_value$add  + { 22'h000000, total_differ };
   always @(posedge clk)
     if (rst) partial_sum <= 12'h000;
     else if (en) partial_sum <= pack_code;

@@ -6,11 +6,18 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac_exact(clk, rst, en, a, w, dot);
-  wire [25:0] \$1 ;
-  wire [25:0] \$2 ;
-  wire [26:0] \$3 ;
-  wire [1:0] \$4 ;
+module safe_mac_exact(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  dot
+);
+  wire [25:0] \$total_left$not ;
+  wire [25:0] \$total_right$not ;
+  wire [26:0] \$total_sum$add ;
+  wire [1:0] \$total_sum$add_2 ;
   input [31:0] a;
   wire [31:0] a;
   input clk;
@@ -30,13 +37,13 @@ module safe_mac_exact(clk, rst, en, a, w, dot);
   wire [26:0] total_sum;
   input [31:0] w;
   wire [31:0] w;
-  assign \$3  = { total_left[25], total_left } + { total_right[25], total_right };
-  assign \$4  = { 1'h0, multiply_negate[0] } + { 1'h0, multiply_negate[1] };
-  assign total_sum = \$3  + { 25'h0000000, \$4  };
-  assign \$1  = ~ multiply_halves[25:0];
-  assign total_left = multiply_negate[0] ? \$1  : multiply_halves[25:0];
-  assign \$2  = ~ multiply_halves[51:26];
-  assign total_right = multiply_negate[1] ? \$2  : multiply_halves[51:26];
+  assign \$total_sum$add  = { total_left[25], total_left } + { total_right[25], total_right };
+  assign \$total_sum$add_2  = { 1'h0, multiply_negate[0] } + { 1'h0, multiply_negate[1] };
+  assign total_sum = \$total_sum$add  + { 25'h0000000, \$total_sum$add_2  };
+  assign \$total_left$not  = ~ multiply_halves[25:0];
+  assign total_left = multiply_negate[0] ? \$total_left$not  : multiply_halves[25:0];
+  assign \$total_right$not  = ~ multiply_halves[51:26];
+  assign total_right = multiply_negate[1] ? \$total_right$not  : multiply_halves[51:26];
   always @(posedge clk)
     if (rst) dot <= 27'h0000000;
     else if (en) dot <= total_sum;

@@ -8,7 +8,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module safe_mac_exact_fpga(clk, rst, en, a, w, dot);
+module safe_mac_exact_fpga(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  dot
+);
   wire [1:0] unused_0;
   input [31:0] a;
   wire [31:0] a;

@@ -5,28 +5,43 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire [30:0] \$10 ;
-  wire [30:0] \$11 ;
-  wire [30:0] \$12 ;
-  wire [30:0] \$13 ;
-  wire [30:0] \$14 ;
-  wire [30:0] \$15 ;
-  wire [30:0] \$16 ;
-  wire [30:0] \$17 ;
-  wire [30:0] \$18 ;
-  wire [30:0] \$19 ;
-  wire \$2 ;
-  wire [30:0] \$20 ;
-  wire [30:0] \$21 ;
+module softmax_backward(
+  clk,
+  rst,
+  scale,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$moves$not ;
+  wire [30:0] \$left_4_1$or ;
+  wire [30:0] \$left_5_1$or ;
+  wire [30:0] \$left_6_1$or ;
+  wire [30:0] \$left_7_1$or ;
+  wire [30:0] \$left_8_1$or ;
+  wire [30:0] \$left_9_1$or ;
+  wire [30:0] \$left_10_1$or ;
+  wire [30:0] \$left_11_1$or ;
+  wire [30:0] \$left_12_1$or ;
+  wire [30:0] \$left_13_1$or ;
+  wire \$rows_m_axis_sums_tready$not ;
+  wire [30:0] \$left_14_1$or ;
+  wire [30:0] \$left_15_1$or ;
   wire unused_0;
-  wire \$3 ;
-  wire \$4 ;
-  wire [30:0] \$6 ;
-  wire [30:0] \$7 ;
-  wire [30:0] \$8 ;
-  wire [30:0] \$9 ;
+  wire \$rows_m_axis_sums_tready$and ;
+  wire \$rows_m_axis_sums_tready$and_2 ;
+  wire [30:0] \$left_0_1$or ;
+  wire [30:0] \$left_1_1$or ;
+  wire [30:0] \$left_2_1$or ;
+  wire [30:0] \$left_3_1$or ;
   input clk;
   wire clk;
   reg has_sums;
@@ -148,83 +163,83 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
   assign rows_s_axis_tvalid = s_axis_tvalid & s_axis_gradient_tvalid;
   assign s_axis_tready = rows_s_axis_tready & s_axis_gradient_tvalid;
   assign s_axis_gradient_tready = rows_s_axis_tready & s_axis_tvalid;
-  assign \$1  = ~ valid[7];
-  assign moves = \$1  | m_axis_tready;
+  assign \$moves$not  = ~ valid[7];
+  assign moves = \$moves$not  | m_axis_tready;
   assign takes_beat = rows_m_axis_tvalid & has_sums;
-  assign \$2  = ~ has_sums;
-  assign \$3  = moves & takes_beat;
-  assign \$4  = \$3  & rows_m_axis_tlast;
-  assign rows_m_axis_sums_tready = \$2  | \$4 ;
+  assign \$rows_m_axis_sums_tready$not  = ~ has_sums;
+  assign \$rows_m_axis_sums_tready$and  = moves & takes_beat;
+  assign \$rows_m_axis_sums_tready$and_2  = \$rows_m_axis_sums_tready$and  & rows_m_axis_tlast;
+  assign rows_m_axis_sums_tready = \$rows_m_axis_sums_tready$not  | \$rows_m_axis_sums_tready$and_2 ;
   assign rows_m_axis_tready = moves & has_sums;
   assign less_sum_0[31] = ~ sum_0[31];
-  assign \$6  = rows_m_axis_tdata[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$7  = rows_m_axis_tdata[62:32] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$8  = rows_m_axis_tdata[94:64] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$9  = rows_m_axis_tdata[126:96] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$10  = rows_m_axis_tdata[158:128] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$11  = rows_m_axis_tdata[190:160] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$12  = rows_m_axis_tdata[222:192] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$13  = rows_m_axis_tdata[254:224] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$14  = rows_m_axis_tdata[286:256] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$15  = rows_m_axis_tdata[318:288] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$16  = rows_m_axis_tdata[350:320] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$17  = rows_m_axis_tdata[382:352] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$18  = rows_m_axis_tdata[414:384] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$19  = rows_m_axis_tdata[446:416] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$20  = rows_m_axis_tdata[478:448] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$21  = rows_m_axis_tdata[510:480] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_0_1$or  = rows_m_axis_tdata[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_1_1$or  = rows_m_axis_tdata[62:32] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_2_1$or  = rows_m_axis_tdata[94:64] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_3_1$or  = rows_m_axis_tdata[126:96] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_4_1$or  = rows_m_axis_tdata[158:128] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_5_1$or  = rows_m_axis_tdata[190:160] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_6_1$or  = rows_m_axis_tdata[222:192] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_7_1$or  = rows_m_axis_tdata[254:224] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_8_1$or  = rows_m_axis_tdata[286:256] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_9_1$or  = rows_m_axis_tdata[318:288] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_10_1$or  = rows_m_axis_tdata[350:320] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_11_1$or  = rows_m_axis_tdata[382:352] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_12_1$or  = rows_m_axis_tdata[414:384] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_13_1$or  = rows_m_axis_tdata[446:416] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_14_1$or  = rows_m_axis_tdata[478:448] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_15_1$or  = rows_m_axis_tdata[510:480] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
   always @(posedge clk)
     if (moves) left_12_2 <= left_12_1;
   always @(posedge clk)
-    if (moves) left_12_1 <= { rows_m_axis_tdata[415], \$18  };
+    if (moves) left_12_1 <= { rows_m_axis_tdata[415], \$left_12_1$or  };
   always @(posedge clk)
     if (moves) left_11_2 <= left_11_1;
   always @(posedge clk)
-    if (moves) left_11_1 <= { rows_m_axis_tdata[383], \$17  };
+    if (moves) left_11_1 <= { rows_m_axis_tdata[383], \$left_11_1$or  };
   always @(posedge clk)
     if (moves) left_10_2 <= left_10_1;
   always @(posedge clk)
-    if (moves) left_10_1 <= { rows_m_axis_tdata[351], \$16  };
+    if (moves) left_10_1 <= { rows_m_axis_tdata[351], \$left_10_1$or  };
   always @(posedge clk)
     if (moves) left_9_2 <= left_9_1;
   always @(posedge clk)
-    if (moves) left_9_1 <= { rows_m_axis_tdata[319], \$15  };
+    if (moves) left_9_1 <= { rows_m_axis_tdata[319], \$left_9_1$or  };
   always @(posedge clk)
     if (moves) left_8_2 <= left_8_1;
   always @(posedge clk)
-    if (moves) left_8_1 <= { rows_m_axis_tdata[287], \$14  };
+    if (moves) left_8_1 <= { rows_m_axis_tdata[287], \$left_8_1$or  };
   always @(posedge clk)
     if (moves) left_7_2 <= left_7_1;
   always @(posedge clk)
-    if (moves) left_7_1 <= { rows_m_axis_tdata[255], \$13  };
+    if (moves) left_7_1 <= { rows_m_axis_tdata[255], \$left_7_1$or  };
   always @(posedge clk)
     if (moves) left_6_2 <= left_6_1;
   always @(posedge clk)
-    if (moves) left_6_1 <= { rows_m_axis_tdata[223], \$12  };
+    if (moves) left_6_1 <= { rows_m_axis_tdata[223], \$left_6_1$or  };
   always @(posedge clk)
     if (moves) left_5_2 <= left_5_1;
   always @(posedge clk)
-    if (moves) left_5_1 <= { rows_m_axis_tdata[191], \$11  };
+    if (moves) left_5_1 <= { rows_m_axis_tdata[191], \$left_5_1$or  };
   always @(posedge clk)
     if (moves) left_4_2 <= left_4_1;
   always @(posedge clk)
-    if (moves) left_4_1 <= { rows_m_axis_tdata[159], \$10  };
+    if (moves) left_4_1 <= { rows_m_axis_tdata[159], \$left_4_1$or  };
   always @(posedge clk)
     if (moves) left_3_2 <= left_3_1;
   always @(posedge clk)
-    if (moves) left_3_1 <= { rows_m_axis_tdata[127], \$9  };
+    if (moves) left_3_1 <= { rows_m_axis_tdata[127], \$left_3_1$or  };
   always @(posedge clk)
     if (moves) left_2_2 <= left_2_1;
   always @(posedge clk)
-    if (moves) left_2_1 <= { rows_m_axis_tdata[95], \$8  };
+    if (moves) left_2_1 <= { rows_m_axis_tdata[95], \$left_2_1$or  };
   always @(posedge clk)
     if (moves) left_1_2 <= left_1_1;
   always @(posedge clk)
-    if (moves) left_1_1 <= { rows_m_axis_tdata[63], \$7  };
+    if (moves) left_1_1 <= { rows_m_axis_tdata[63], \$left_1_1$or  };
   always @(posedge clk)
     if (moves) left_0_2 <= left_0_1;
   always @(posedge clk)
-    if (moves) left_0_1 <= { rows_m_axis_tdata[31], \$6  };
+    if (moves) left_0_1 <= { rows_m_axis_tdata[31], \$left_0_1$or  };
   always @(posedge clk)
     if (moves) m_axis_tlast <= last_7;
   always @(posedge clk)
@@ -252,15 +267,15 @@ module softmax_backward(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tre
   always @(posedge clk)
     if (moves) left_15_2 <= left_15_1;
   always @(posedge clk)
-    if (moves) left_15_1 <= { rows_m_axis_tdata[511], \$21  };
+    if (moves) left_15_1 <= { rows_m_axis_tdata[511], \$left_15_1$or  };
   always @(posedge clk)
     if (moves) left_14_2 <= left_14_1;
   always @(posedge clk)
-    if (moves) left_14_1 <= { rows_m_axis_tdata[479], \$20  };
+    if (moves) left_14_1 <= { rows_m_axis_tdata[479], \$left_14_1$or  };
   always @(posedge clk)
     if (moves) left_13_2 <= left_13_1;
   always @(posedge clk)
-    if (moves) left_13_1 <= { rows_m_axis_tdata[447], \$19  };
+    if (moves) left_13_1 <= { rows_m_axis_tdata[447], \$left_13_1$or  };
   mxsafe_multiply_add_no_add multiply_0 (
     .clk(clk),
     .en(moves),

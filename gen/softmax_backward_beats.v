@@ -6,28 +6,43 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_gradient_tdata, s_axis_gradient_tvalid, s_axis_gradient_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$2 ;
-  wire [30:0] \$21 ;
-  wire [30:0] \$22 ;
-  wire [30:0] \$23 ;
-  wire [30:0] \$24 ;
-  wire [30:0] \$25 ;
-  wire [30:0] \$26 ;
-  wire [30:0] \$27 ;
-  wire [30:0] \$28 ;
-  wire [30:0] \$29 ;
-  wire \$3 ;
-  wire [30:0] \$30 ;
-  wire [30:0] \$31 ;
-  wire [30:0] \$32 ;
-  wire [30:0] \$33 ;
-  wire [30:0] \$34 ;
-  wire [30:0] \$35 ;
-  wire [30:0] \$36 ;
+module softmax_backward_beats(
+  clk,
+  rst,
+  scale,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_gradient_tdata,
+  s_axis_gradient_tvalid,
+  s_axis_gradient_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$moves$not ;
+  wire \$rows_m_axis_sums_tready$not ;
+  wire [30:0] \$left_0_1$or ;
+  wire [30:0] \$left_1_1$or ;
+  wire [30:0] \$left_2_1$or ;
+  wire [30:0] \$left_3_1$or ;
+  wire [30:0] \$left_4_1$or ;
+  wire [30:0] \$left_5_1$or ;
+  wire [30:0] \$left_6_1$or ;
+  wire [30:0] \$left_7_1$or ;
+  wire [30:0] \$left_8_1$or ;
+  wire \$rows_m_axis_sums_tready$and ;
+  wire [30:0] \$left_9_1$or ;
+  wire [30:0] \$left_10_1$or ;
+  wire [30:0] \$left_11_1$or ;
+  wire [30:0] \$left_12_1$or ;
+  wire [30:0] \$left_13_1$or ;
+  wire [30:0] \$left_14_1$or ;
+  wire [30:0] \$left_15_1$or ;
   wire unused_0;
-  wire \$4 ;
+  wire \$rows_m_axis_sums_tready$and_2 ;
   input clk;
   wire clk;
   reg has_sums;
@@ -176,12 +191,12 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
   reg [31:0] sum_9;
   wire takes_beat;
   reg [7:0] valid;
-  assign moves = \$1  | m_axis_tready;
+  assign moves = \$moves$not  | m_axis_tready;
   assign takes_beat = rows_m_axis_tvalid & has_sums;
-  assign \$2  = ~ has_sums;
-  assign \$3  = moves & takes_beat;
-  assign \$4  = \$3  & rows_m_axis_tlast;
-  assign rows_m_axis_sums_tready = \$2  | \$4 ;
+  assign \$rows_m_axis_sums_tready$not  = ~ has_sums;
+  assign \$rows_m_axis_sums_tready$and  = moves & takes_beat;
+  assign \$rows_m_axis_sums_tready$and_2  = \$rows_m_axis_sums_tready$and  & rows_m_axis_tlast;
+  assign rows_m_axis_sums_tready = \$rows_m_axis_sums_tready$not  | \$rows_m_axis_sums_tready$and_2 ;
   assign rows_m_axis_tready = moves & has_sums;
   assign less_sum_0[31] = ~ sum_0[31];
   assign less_sum_1[31] = ~ sum_1[31];
@@ -199,90 +214,90 @@ module softmax_backward_beats(clk, rst, scale, s_axis_tdata, s_axis_tvalid, s_ax
   assign less_sum_13[31] = ~ sum_13[31];
   assign less_sum_14[31] = ~ sum_14[31];
   assign less_sum_15[31] = ~ sum_15[31];
-  assign \$21  = rows_m_axis_tdata[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$22  = rows_m_axis_tdata[62:32] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$23  = rows_m_axis_tdata[94:64] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$24  = rows_m_axis_tdata[126:96] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$25  = rows_m_axis_tdata[158:128] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$26  = rows_m_axis_tdata[190:160] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$27  = rows_m_axis_tdata[222:192] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$28  = rows_m_axis_tdata[254:224] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$29  = rows_m_axis_tdata[286:256] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$30  = rows_m_axis_tdata[318:288] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$31  = rows_m_axis_tdata[350:320] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$32  = rows_m_axis_tdata[382:352] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$33  = rows_m_axis_tdata[414:384] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$34  = rows_m_axis_tdata[446:416] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$35  = rows_m_axis_tdata[478:448] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
-  assign \$36  = rows_m_axis_tdata[510:480] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_0_1$or  = rows_m_axis_tdata[30:0] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_1_1$or  = rows_m_axis_tdata[62:32] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_2_1$or  = rows_m_axis_tdata[94:64] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_3_1$or  = rows_m_axis_tdata[126:96] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_4_1$or  = rows_m_axis_tdata[158:128] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_5_1$or  = rows_m_axis_tdata[190:160] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_6_1$or  = rows_m_axis_tdata[222:192] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_7_1$or  = rows_m_axis_tdata[254:224] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_8_1$or  = rows_m_axis_tdata[286:256] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_9_1$or  = rows_m_axis_tdata[318:288] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_10_1$or  = rows_m_axis_tdata[350:320] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_11_1$or  = rows_m_axis_tdata[382:352] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_12_1$or  = rows_m_axis_tdata[414:384] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_13_1$or  = rows_m_axis_tdata[446:416] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_14_1$or  = rows_m_axis_tdata[478:448] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
+  assign \$left_15_1$or  = rows_m_axis_tdata[510:480] | { rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2], rows_m_axis_tuser[2] };
   assign rows_s_axis_tvalid = s_axis_tvalid & s_axis_gradient_tvalid;
   assign s_axis_tready = rows_s_axis_tready & s_axis_gradient_tvalid;
   assign s_axis_gradient_tready = rows_s_axis_tready & s_axis_tvalid;
-  assign \$1  = ~ valid[7];
+  assign \$moves$not  = ~ valid[7];
   always @(posedge clk)
     if (moves) left_15_2 <= left_15_1;
   always @(posedge clk)
-    if (moves) left_15_1 <= { rows_m_axis_tdata[511], \$36  };
+    if (moves) left_15_1 <= { rows_m_axis_tdata[511], \$left_15_1$or  };
   always @(posedge clk)
     if (moves) left_14_2 <= left_14_1;
   always @(posedge clk)
-    if (moves) left_14_1 <= { rows_m_axis_tdata[479], \$35  };
+    if (moves) left_14_1 <= { rows_m_axis_tdata[479], \$left_14_1$or  };
   always @(posedge clk)
     if (moves) left_13_2 <= left_13_1;
   always @(posedge clk)
-    if (moves) left_13_1 <= { rows_m_axis_tdata[447], \$34  };
+    if (moves) left_13_1 <= { rows_m_axis_tdata[447], \$left_13_1$or  };
   always @(posedge clk)
     if (moves) left_12_2 <= left_12_1;
   always @(posedge clk)
-    if (moves) left_12_1 <= { rows_m_axis_tdata[415], \$33  };
+    if (moves) left_12_1 <= { rows_m_axis_tdata[415], \$left_12_1$or  };
   always @(posedge clk)
     if (moves) left_11_2 <= left_11_1;
   always @(posedge clk)
-    if (moves) left_11_1 <= { rows_m_axis_tdata[383], \$32  };
+    if (moves) left_11_1 <= { rows_m_axis_tdata[383], \$left_11_1$or  };
   always @(posedge clk)
     if (moves) left_10_2 <= left_10_1;
   always @(posedge clk)
-    if (moves) left_10_1 <= { rows_m_axis_tdata[351], \$31  };
+    if (moves) left_10_1 <= { rows_m_axis_tdata[351], \$left_10_1$or  };
   always @(posedge clk)
     if (moves) left_9_2 <= left_9_1;
   always @(posedge clk)
-    if (moves) left_9_1 <= { rows_m_axis_tdata[319], \$30  };
+    if (moves) left_9_1 <= { rows_m_axis_tdata[319], \$left_9_1$or  };
   always @(posedge clk)
     if (moves) left_8_2 <= left_8_1;
   always @(posedge clk)
-    if (moves) left_8_1 <= { rows_m_axis_tdata[287], \$29  };
+    if (moves) left_8_1 <= { rows_m_axis_tdata[287], \$left_8_1$or  };
   always @(posedge clk)
     if (moves) left_7_2 <= left_7_1;
   always @(posedge clk)
-    if (moves) left_7_1 <= { rows_m_axis_tdata[255], \$28  };
+    if (moves) left_7_1 <= { rows_m_axis_tdata[255], \$left_7_1$or  };
   always @(posedge clk)
     if (moves) left_6_2 <= left_6_1;
   always @(posedge clk)
-    if (moves) left_6_1 <= { rows_m_axis_tdata[223], \$27  };
+    if (moves) left_6_1 <= { rows_m_axis_tdata[223], \$left_6_1$or  };
   always @(posedge clk)
     if (moves) left_5_2 <= left_5_1;
   always @(posedge clk)
-    if (moves) left_5_1 <= { rows_m_axis_tdata[191], \$26  };
+    if (moves) left_5_1 <= { rows_m_axis_tdata[191], \$left_5_1$or  };
   always @(posedge clk)
     if (moves) left_4_2 <= left_4_1;
   always @(posedge clk)
-    if (moves) left_4_1 <= { rows_m_axis_tdata[159], \$25  };
+    if (moves) left_4_1 <= { rows_m_axis_tdata[159], \$left_4_1$or  };
   always @(posedge clk)
     if (moves) left_3_2 <= left_3_1;
   always @(posedge clk)
-    if (moves) left_3_1 <= { rows_m_axis_tdata[127], \$24  };
+    if (moves) left_3_1 <= { rows_m_axis_tdata[127], \$left_3_1$or  };
   always @(posedge clk)
     if (moves) left_2_2 <= left_2_1;
   always @(posedge clk)
-    if (moves) left_2_1 <= { rows_m_axis_tdata[95], \$23  };
+    if (moves) left_2_1 <= { rows_m_axis_tdata[95], \$left_2_1$or  };
   always @(posedge clk)
     if (moves) left_1_2 <= left_1_1;
   always @(posedge clk)
-    if (moves) left_1_1 <= { rows_m_axis_tdata[63], \$22  };
+    if (moves) left_1_1 <= { rows_m_axis_tdata[63], \$left_1_1$or  };
   always @(posedge clk)
     if (moves) left_0_2 <= left_0_1;
   always @(posedge clk)
-    if (moves) left_0_1 <= { rows_m_axis_tdata[31], \$21  };
+    if (moves) left_0_1 <= { rows_m_axis_tdata[31], \$left_0_1$or  };
   always @(posedge clk)
     if (moves) m_axis_tlast <= last_7;
   always @(posedge clk)

@@ -5,19 +5,30 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module transposer(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire [2:0] \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
+module transposer(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$is_open$not ;
+  wire [2:0] \$steps_done$mux ;
+  wire \$is_padding$not ;
+  wire \$is_padding$and ;
+  wire \$is_full$not ;
+  wire \$takes_rows$not ;
+  wire \$is_downwards$not ;
+  wire \$takes_rows$not_2 ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not ;
+  wire \$has_row$not ;
+  wire \$packet_ends$and ;
   input clk;
   wire clk;
   wire [7:0] entering_0;
@@ -82,19 +93,19 @@ module transposer(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_t
   wire step;
   reg [2:0] steps_done;
   wire takes_rows;
-  assign \$1  = ~ is_full;
-  assign is_open = \$1  | m_axis_tready;
-  assign \$2  = ~ is_draining;
-  assign \$3  = ~ is_padding;
-  assign takes_rows = \$2  & \$3 ;
-  assign \$4  = is_open & takes_rows;
-  assign \$5  = ~ rst;
-  assign s_axis_tready = \$4  & \$5 ;
-  assign \$6  = ~ takes_rows;
-  assign has_row = \$6  | s_axis_tvalid;
+  assign \$is_open$not  = ~ is_full;
+  assign is_open = \$is_open$not  | m_axis_tready;
+  assign \$takes_rows$not  = ~ is_draining;
+  assign \$takes_rows$not_2  = ~ is_padding;
+  assign takes_rows = \$takes_rows$not  & \$takes_rows$not_2 ;
+  assign \$s_axis_tready$and  = is_open & takes_rows;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not ;
+  assign \$has_row$not  = ~ takes_rows;
+  assign has_row = \$has_row$not  | s_axis_tvalid;
   assign round_last = steps_done == 3'h7;
-  assign \$7  = takes_rows & s_axis_tlast;
-  assign packet_ends = is_padding | \$7 ;
+  assign \$packet_ends$and  = takes_rows & s_axis_tlast;
+  assign packet_ends = is_padding | \$packet_ends$and ;
   assign m_axis_tvalid = is_full & has_row;
   assign m_axis_tlast = is_draining & round_last;
   assign step = is_open & has_row;
@@ -123,11 +134,11 @@ module transposer(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_t
   assign \m_axis_tdata[5]  = is_downwards ? row_7[23:16] : row_2[63:56];
   assign \m_axis_tdata[6]  = is_downwards ? row_7[15:8] : row_1[63:56];
   assign \m_axis_tdata[7]  = is_downwards ? row_7[7:0] : row_0[63:56];
-  assign \$16  = round_last ? 3'h0 : next_done;
-  assign \$17  = ~ round_last;
-  assign \$18  = packet_ends & \$17 ;
-  assign \$19  = ~ is_draining;
-  assign \$20  = ~ is_downwards;
+  assign \$steps_done$mux  = round_last ? 3'h0 : next_done;
+  assign \$is_padding$not  = ~ round_last;
+  assign \$is_padding$and  = packet_ends & \$is_padding$not ;
+  assign \$is_full$not  = ~ is_draining;
+  assign \$is_downwards$not  = ~ is_downwards;
   always @(posedge clk)
     if (step) row_3 <= row_3_next;
   always @(posedge clk)
@@ -138,19 +149,19 @@ module transposer(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_t
     if (step) row_0 <= row_0_next;
   always @(posedge clk)
     if (rst) is_downwards <= 1'h0;
-    else if (round_ends) is_downwards <= \$20 ;
+    else if (round_ends) is_downwards <= \$is_downwards$not ;
   always @(posedge clk)
     if (rst) is_draining <= 1'h0;
     else if (round_ends) is_draining <= packet_ends;
   always @(posedge clk)
     if (rst) is_full <= 1'h0;
-    else if (round_ends) is_full <= \$19 ;
+    else if (round_ends) is_full <= \$is_full$not ;
   always @(posedge clk)
     if (rst) is_padding <= 1'h0;
-    else if (step) is_padding <= \$18 ;
+    else if (step) is_padding <= \$is_padding$and ;
   always @(posedge clk)
     if (rst) steps_done <= 3'h0;
-    else if (step) steps_done <= \$16 ;
+    else if (step) steps_done <= \$steps_done$mux ;
   always @(posedge clk)
     if (step) row_7 <= row_7_next;
   always @(posedge clk)

@@ -7,26 +7,41 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$8 ;
-  wire \$9 ;
+module vector_arithmetic(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  s_axis_operand_tdata,
+  s_axis_operand_tvalid,
+  s_axis_operand_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$output_is_free$not ;
+  wire \$needs_operand$any ;
+  wire \$uses_operand$and ;
+  wire \$uses_operand$not ;
+  wire \$uses_operand$and_2 ;
+  wire \$s_axis_operand_tready$and ;
+  wire \$s_axis_operand_tready$not ;
+  wire \$is_ready$not ;
+  wire \$waits_for_addend$equal ;
+  wire \$lane_0_en$not ;
+  wire \$waits_for_addend$not ;
+  wire \$waits_for_addend$and ;
+  wire \$m_axis_tvalid$and ;
+  wire \$lane_0_en$or ;
+  wire \$needs_operand$any_2 ;
+  wire \$needs_operand$not ;
+  wire \$needs_operand$equal ;
+  wire \$has_operand$not ;
+  wire \$has_operand$and ;
   input clk;
   wire clk;
   wire enters;
@@ -125,33 +140,33 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
   assign factor_15_low = s_axis_tuser[0] ? s_axis_operand_tdata[511:480] : 32'd1065353216;
   assign factor_15 = s_axis_tuser[1] ? s_axis_tuser[33:2] : factor_15_low;
   assign lane_15_addend = waits_for_addend[1] ? s_axis_operand_tdata[511:480] : 32'd2147483648;
-  assign \$19  = s_axis_tuser[1:0] == 2'h1;
-  assign \$21  = ~ \$19 ;
-  assign \$22  = enters & \$21 ;
-  assign \$23  = valid[3] & lane_0_en;
-  assign \$1  = ~ m_axis_tvalid;
-  assign output_is_free = \$1  | m_axis_tready;
-  assign \$2  = ~ waits_for_addend[1];
-  assign \$3  = s_axis_operand_tvalid | \$2 ;
-  assign lane_0_en = output_is_free & \$3 ;
+  assign \$waits_for_addend$equal  = s_axis_tuser[1:0] == 2'h1;
+  assign \$waits_for_addend$not  = ~ \$waits_for_addend$equal ;
+  assign \$waits_for_addend$and  = enters & \$waits_for_addend$not ;
+  assign \$m_axis_tvalid$and  = valid[3] & lane_0_en;
+  assign \$output_is_free$not  = ~ m_axis_tvalid;
+  assign output_is_free = \$output_is_free$not  | m_axis_tready;
+  assign \$lane_0_en$not  = ~ waits_for_addend[1];
+  assign \$lane_0_en$or  = s_axis_operand_tvalid | \$lane_0_en$not ;
+  assign lane_0_en = output_is_free & \$lane_0_en$or ;
   assign some_wait_for_addend = | waits_for_addend;
-  assign \$4  = | s_axis_tuser[1:0];
-  assign \$5  = ~ \$4 ;
-  assign \$6  = s_axis_tuser[1:0] == 2'h2;
-  assign \$10  = | { \$6 , \$5  };
-  assign needs_operand = ~ \$10 ;
-  assign \$8  = ~ some_wait_for_addend;
-  assign \$9  = s_axis_operand_tvalid & \$8 ;
-  assign has_operand = \$9  | \$10 ;
-  assign \$11  = s_axis_tvalid & needs_operand;
-  assign \$14  = ~ some_wait_for_addend;
-  assign \$15  = \$11  & \$14 ;
-  assign uses_operand = \$15  | waits_for_addend[1];
-  assign \$16  = output_is_free & uses_operand;
-  assign \$17  = ~ rst;
-  assign s_axis_operand_tready = \$16  & \$17 ;
-  assign \$18  = ~ rst;
-  assign is_ready = lane_0_en & \$18 ;
+  assign \$needs_operand$any_2  = | s_axis_tuser[1:0];
+  assign \$needs_operand$not  = ~ \$needs_operand$any_2 ;
+  assign \$needs_operand$equal  = s_axis_tuser[1:0] == 2'h2;
+  assign \$needs_operand$any  = | { \$needs_operand$equal , \$needs_operand$not  };
+  assign needs_operand = ~ \$needs_operand$any ;
+  assign \$has_operand$not  = ~ some_wait_for_addend;
+  assign \$has_operand$and  = s_axis_operand_tvalid & \$has_operand$not ;
+  assign has_operand = \$has_operand$and  | \$needs_operand$any ;
+  assign \$uses_operand$and  = s_axis_tvalid & needs_operand;
+  assign \$uses_operand$not  = ~ some_wait_for_addend;
+  assign \$uses_operand$and_2  = \$uses_operand$and  & \$uses_operand$not ;
+  assign uses_operand = \$uses_operand$and_2  | waits_for_addend[1];
+  assign \$s_axis_operand_tready$and  = output_is_free & uses_operand;
+  assign \$s_axis_operand_tready$not  = ~ rst;
+  assign s_axis_operand_tready = \$s_axis_operand_tready$and  & \$s_axis_operand_tready$not ;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = lane_0_en & \$is_ready$not ;
   assign s_axis_tready = is_ready & has_operand;
   assign enters = s_axis_tvalid & has_operand;
   assign factor_0_low = s_axis_tuser[0] ? s_axis_operand_tdata[31:0] : 32'd1065353216;
@@ -206,13 +221,13 @@ module vector_arithmetic(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s
     if (lane_0_en) last_1 <= s_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
-    else if (output_is_free) m_axis_tvalid <= \$23 ;
+    else if (output_is_free) m_axis_tvalid <= \$m_axis_tvalid$and ;
   always @(posedge clk)
     if (rst) valid <= 4'h0;
     else if (lane_0_en) valid <= { valid[2:0], enters };
   always @(posedge clk)
     if (rst) waits_for_addend <= 2'h0;
-    else if (lane_0_en) waits_for_addend <= { waits_for_addend[0], \$22  };
+    else if (lane_0_en) waits_for_addend <= { waits_for_addend[0], \$waits_for_addend$and  };
   mxsafe_multiply_add_late_addend lane_0 (
     .addend(lane_0_addend),
     .clk(clk),

@@ -30,10 +30,10 @@ from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
-from mxsafe.rtl.accelerator.times import times_of
+from mxsafe.rtl.machine.times import times_of
 from studies.pages import DOCS
-from verif.support.encoder_reference import encoder_memory, random_encoder
-from verif.support.transformer_reference import random_transformer, transformer_memory
+from verif.codec.encoder_reference import encoder_memory, random_encoder
+from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 
 __all__ = ["FIGURES", "foretold", "measured", "rows"]
 

@@ -24,11 +24,9 @@ from mxsafe.atomic import write_atomically
 from studies import pages
 from studies.pages.trust import DATA
 from studies.prose import as_help
-from verif.support import manifest
-from verif.support.manifest import Module
-from verif.support.pipelines import PIPELINES, prove_pipeline
-from verif.support.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
-from verif.support.stream_rules import (
+from verif.rtl.pipelines import PIPELINES, prove_pipeline
+from verif.rtl.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
+from verif.rtl.stream_rules import (
     Claims,
     clocks_until_taken,
     cut,
@@ -36,6 +34,8 @@ from verif.support.stream_rules import (
     prove_rules,
     streams,
 )
+from verif.support import manifest
+from verif.support.manifest import Module
 
 __all__ = ["PROOFS", "all_proofs", "digest", "main", "stream_units"]
 

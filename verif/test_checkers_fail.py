@@ -12,45 +12,45 @@ import pytest
 
 from mxsafe import model
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
-from mxsafe.rtl.accelerator.accelerator import Accelerator
 from mxsafe.rtl.board.serial_bridge import SerialBridge
-from verif.support import corner_cases
-from verif.support.accelerator_checks import require_done, require_memory
-from verif.support.accelerator_job import Run, run_programs
-from verif.support.array_checks import check_short_tiles, small_array
-from verif.support.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
-from verif.support.checkers import check_mac
-from verif.support.control_checks import (
+from mxsafe.rtl.machine.accelerator import Accelerator
+from verif.host.copying_machine import COPIED_BEATS, copying_machines
+from verif.rtl.array.array_checks import check_short_tiles, small_array
+from verif.rtl.board.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
+from verif.rtl.mac import corner_cases
+from verif.rtl.machine.accelerator_checks import require_done, require_memory
+from verif.rtl.machine.accelerator_job import Run, run_programs
+from verif.rtl.machine.control.control_checks import (
     check_fetch,
     check_moments,
     check_registers,
     random_programs,
 )
-from verif.support.copying_machine import COPIED_BEATS, copying_machines
-from verif.support.gemm_checks import check_case, gemm_engine, random_case
-from verif.support.generated import generated
-from verif.support.manifest import Module, mac_stimulus
-from verif.support.memory_port_checks import (
+from verif.rtl.machine.control.queue_checks import check_programs, queue_programs
+from verif.rtl.machine.dma.memory_port_checks import (
     LIVELY,
     check_reader,
     check_writer,
     random_runs,
     separate_runs,
 )
-from verif.support.mutation import mutated
-from verif.support.queue_checks import check_programs, queue_programs
-from verif.support.simulators import run_lockstep
-from verif.support.stream_claims import claims_for
-from verif.support.stream_rules import prove_rules
-from verif.support.tests import available
-from verif.support.transfer_checks import check_stores, random_stores
-from verif.support.transposer_checks import check_rows, random_packets
-from verif.support.vector_engine_checks import (
+from verif.rtl.machine.dma.transfer_checks import check_stores, random_stores
+from verif.rtl.machine.gemm.gemm_checks import check_case, gemm_engine, random_case
+from verif.rtl.machine.vector.vector_engine_checks import (
     check_engine,
     few_tasks,
     small_machine,
     vector_engine,
 )
+from verif.rtl.stream.transposer_checks import check_rows, random_packets
+from verif.rtl.stream_claims import claims_for
+from verif.rtl.stream_rules import prove_rules
+from verif.support.checkers import check_mac
+from verif.support.generated import generated
+from verif.support.manifest import Module, mac_stimulus
+from verif.support.mutation import mutated
+from verif.support.simulators import run_lockstep
+from verif.support.tests import available
 
 Fault = tuple[str | Callable[[Path], Module], str, str, Callable[[Module], object], str]
 COPYING = replace(SMALL_MACHINE, queue_depth=9)

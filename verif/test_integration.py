@@ -14,7 +14,7 @@ from mxsafe.host.verilator import verilator_bin
 from mxsafe.verilog.fusesoc import CORE, with_files
 from mxsafe.verilog.manifest import read_manifest
 from mxsafe.verilog.names import PARTS
-from verif.support.example_image import EXAMPLES, example_files
+from verif.machine.example_image import EXAMPLES, example_files
 from verif.support.manifest import GEN, Module, generated
 from verif.support.simulators import lint
 from verif.support.tests import available, some
@@ -92,7 +92,7 @@ def test_an_example_without_its_files_fails(tmp_path: Path) -> None:
 
 def test_memory_of_the_example_is_fresh() -> None:
     for name, text in example_files().items():
-        assert (EXAMPLES / name).read_text() == text, f"{name}: run verif.support.example_image"
+        assert (EXAMPLES / name).read_text() == text, f"{name}: run verif.machine.example_image"
     head = (EXAMPLES / "accelerator_memory.hex").read_text().splitlines()
     found = re.fullmatch(r"// program 0x(\w+), (\d+) descriptors, result 0x(\w+)", head[0])
     assert found is not None

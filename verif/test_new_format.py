@@ -19,10 +19,10 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.vectors.corner_classes import operand_classes
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
+from verif.rtl.array.array_job import run_products
+from verif.rtl.mac.corner_cases import stalls
 from verif.support import exact, manifest
-from verif.support.array_job import run_products
 from verif.support.checkers import assert_equal, check_mac
-from verif.support.corner_cases import stalls
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available

@@ -177,8 +177,8 @@ def test_benches_import_no_numpy() -> None:
     assert run.stdout == "False\n"
 
 
-def test_tests_import_from_support_only() -> None:
-    """What two tests need stands in support, so that a test can be read and moved by itself."""
+def test_tests_import_no_tests() -> None:
+    """What two tests need is a module beside them or in support, so that each can be moved."""
     found = {
         path.name: names
         for path in Path(__file__).parent.rglob("*.py")

@@ -5,8 +5,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_activation(clk, rst, en, code, values, results);
-  wire \$1 ;
+module mxsafe_activation(
+  clk,
+  rst,
+  en,
+  code,
+  values,
+  results
+);
+  wire \$is_relu$any ;
   input clk;
   wire clk;
   input [1:0] code;
@@ -26,8 +33,8 @@ module mxsafe_activation(clk, rst, en, code, values, results);
   /* verilator lint_on UNUSEDSIGNAL */
   input [511:0] values;
   wire [511:0] values;
-  assign \$1  = | code;
-  assign is_relu = ~ \$1 ;
+  assign \$is_relu$any  = | code;
+  assign is_relu = ~ \$is_relu$any ;
   assign is_gelu = code == 2'h1;
   assign is_silu = code == 2'h2;
   assign is_tanh = code == 2'h3;

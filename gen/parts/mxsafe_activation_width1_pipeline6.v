@@ -6,7 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_activation_width1_pipeline6(clk, rst, en, code, values, results);
+module mxsafe_activation_width1_pipeline6(
+  clk,
+  rst,
+  en,
+  code,
+  values,
+  results
+);
   input clk;
   wire clk;
   input [1:0] code;

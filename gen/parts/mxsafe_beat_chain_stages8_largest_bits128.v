@@ -6,7 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_beat_chain_stages8_largest_bits128(clk, rst, moves, beat, beat_valid, beat_ends, waiting, valid, ends, shown, shown_largest);
+module mxsafe_beat_chain_stages8_largest_bits128(
+  clk,
+  rst,
+  moves,
+  beat,
+  beat_valid,
+  beat_ends,
+  waiting,
+  valid,
+  ends,
+  shown,
+  shown_largest
+);
   input [320:0] beat;
   wire [320:0] beat;
   reg [320:0] beat_0;

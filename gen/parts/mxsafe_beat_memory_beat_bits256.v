@@ -6,7 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_beat_memory_beat_bits256(clk, rst, write_en, write_address, write_data, read_en, read_address, read_data);
+module mxsafe_beat_memory_beat_bits256(
+  clk,
+  rst,
+  write_en,
+  write_address,
+  write_data,
+  read_en,
+  read_address,
+  read_data
+);
   input clk;
   wire clk;
   input [8:0] read_address;

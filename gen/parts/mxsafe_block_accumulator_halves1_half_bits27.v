@@ -7,25 +7,39 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_accumulator_halves1_half_bits27(clk, rst, en, dots, negate, valid, starts, turn, block_exponent, nan, steps, first, acc);
-  wire [26:0] \$1 ;
-  wire [26:0] \$10 ;
-  wire [26:0] \$11 ;
-  wire [26:0] \$12 ;
-  wire [26:0] \$13 ;
-  wire [26:0] \$14 ;
-  wire [26:0] \$15 ;
-  wire [26:0] \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire [26:0] \$2 ;
-  wire [26:0] \$3 ;
-  wire [26:0] \$4 ;
-  wire [26:0] \$5 ;
-  wire [26:0] \$6 ;
-  wire [26:0] \$7 ;
-  wire [26:0] \$8 ;
-  wire [26:0] \$9 ;
+module mxsafe_block_accumulator_halves1_half_bits27(
+  clk,
+  rst,
+  en,
+  dots,
+  negate,
+  valid,
+  starts,
+  turn,
+  block_exponent,
+  nan,
+  steps,
+  first,
+  acc
+);
+  wire [26:0] \$half_0_0$not ;
+  wire [26:0] \$half_9_0$not ;
+  wire [26:0] \$half_10_0$not ;
+  wire [26:0] \$half_11_0$not ;
+  wire [26:0] \$half_12_0$not ;
+  wire [26:0] \$half_13_0$not ;
+  wire [26:0] \$half_14_0$not ;
+  wire [26:0] \$half_15_0$not ;
+  wire \$own_1$equal ;
+  wire \$add_a$equal ;
+  wire [26:0] \$half_1_0$not ;
+  wire [26:0] \$half_2_0$not ;
+  wire [26:0] \$half_3_0$not ;
+  wire [26:0] \$half_4_0$not ;
+  wire [26:0] \$half_5_0$not ;
+  wire [26:0] \$half_6_0$not ;
+  wire [26:0] \$half_7_0$not ;
+  wire [26:0] \$half_8_0$not ;
   output [127:0] acc;
   wire [127:0] acc;
   reg [31:0] \acc[0] ;
@@ -203,53 +217,53 @@ module mxsafe_block_accumulator_halves1_half_bits27(clk, rst, en, dots, negate, 
   wire [30:0] without_carry_7_0;
   wire [30:0] without_carry_8_0;
   wire [30:0] without_carry_9_0;
-  assign \$7  = ~ dots[188:162];
-  assign half_6_0 = negate[6] ? \$7  : dots[188:162];
+  assign \$half_6_0$not  = ~ dots[188:162];
+  assign half_6_0 = negate[6] ? \$half_6_0$not  : dots[188:162];
   assign without_carry_6_0 = kept_6 + { half_6_0[26], half_6_0[26], half_6_0[26], half_6_0[26], half_6_0 };
   assign total_6_0 = without_carry_6_0 + { 30'h00000000, negate[6] };
   assign kept_7 = starts ? 31'h00000000 : sum_7;
-  assign \$8  = ~ dots[215:189];
-  assign half_7_0 = negate[7] ? \$8  : dots[215:189];
+  assign \$half_7_0$not  = ~ dots[215:189];
+  assign half_7_0 = negate[7] ? \$half_7_0$not  : dots[215:189];
   assign without_carry_7_0 = kept_7 + { half_7_0[26], half_7_0[26], half_7_0[26], half_7_0[26], half_7_0 };
   assign total_7_0 = without_carry_7_0 + { 30'h00000000, negate[7] };
   assign kept_8 = starts ? 31'h00000000 : sum_8;
-  assign \$9  = ~ dots[242:216];
-  assign half_8_0 = negate[8] ? \$9  : dots[242:216];
+  assign \$half_8_0$not  = ~ dots[242:216];
+  assign half_8_0 = negate[8] ? \$half_8_0$not  : dots[242:216];
   assign without_carry_8_0 = kept_8 + { half_8_0[26], half_8_0[26], half_8_0[26], half_8_0[26], half_8_0 };
   assign total_8_0 = without_carry_8_0 + { 30'h00000000, negate[8] };
   assign kept_9 = starts ? 31'h00000000 : sum_9;
-  assign \$10  = ~ dots[269:243];
-  assign half_9_0 = negate[9] ? \$10  : dots[269:243];
+  assign \$half_9_0$not  = ~ dots[269:243];
+  assign half_9_0 = negate[9] ? \$half_9_0$not  : dots[269:243];
   assign without_carry_9_0 = kept_9 + { half_9_0[26], half_9_0[26], half_9_0[26], half_9_0[26], half_9_0 };
   assign total_9_0 = without_carry_9_0 + { 30'h00000000, negate[9] };
   assign kept_10 = starts ? 31'h00000000 : sum_10;
-  assign \$11  = ~ dots[296:270];
-  assign half_10_0 = negate[10] ? \$11  : dots[296:270];
+  assign \$half_10_0$not  = ~ dots[296:270];
+  assign half_10_0 = negate[10] ? \$half_10_0$not  : dots[296:270];
   assign without_carry_10_0 = kept_10 + { half_10_0[26], half_10_0[26], half_10_0[26], half_10_0[26], half_10_0 };
   assign total_10_0 = without_carry_10_0 + { 30'h00000000, negate[10] };
   assign kept_11 = starts ? 31'h00000000 : sum_11;
-  assign \$12  = ~ dots[323:297];
-  assign half_11_0 = negate[11] ? \$12  : dots[323:297];
+  assign \$half_11_0$not  = ~ dots[323:297];
+  assign half_11_0 = negate[11] ? \$half_11_0$not  : dots[323:297];
   assign without_carry_11_0 = kept_11 + { half_11_0[26], half_11_0[26], half_11_0[26], half_11_0[26], half_11_0 };
   assign total_11_0 = without_carry_11_0 + { 30'h00000000, negate[11] };
   assign kept_12 = starts ? 31'h00000000 : sum_12;
-  assign \$13  = ~ dots[350:324];
-  assign half_12_0 = negate[12] ? \$13  : dots[350:324];
+  assign \$half_12_0$not  = ~ dots[350:324];
+  assign half_12_0 = negate[12] ? \$half_12_0$not  : dots[350:324];
   assign without_carry_12_0 = kept_12 + { half_12_0[26], half_12_0[26], half_12_0[26], half_12_0[26], half_12_0 };
   assign total_12_0 = without_carry_12_0 + { 30'h00000000, negate[12] };
   assign kept_13 = starts ? 31'h00000000 : sum_13;
-  assign \$14  = ~ dots[377:351];
-  assign half_13_0 = negate[13] ? \$14  : dots[377:351];
+  assign \$half_13_0$not  = ~ dots[377:351];
+  assign half_13_0 = negate[13] ? \$half_13_0$not  : dots[377:351];
   assign without_carry_13_0 = kept_13 + { half_13_0[26], half_13_0[26], half_13_0[26], half_13_0[26], half_13_0 };
   assign total_13_0 = without_carry_13_0 + { 30'h00000000, negate[13] };
   assign kept_14 = starts ? 31'h00000000 : sum_14;
-  assign \$15  = ~ dots[404:378];
-  assign half_14_0 = negate[14] ? \$15  : dots[404:378];
+  assign \$half_14_0$not  = ~ dots[404:378];
+  assign half_14_0 = negate[14] ? \$half_14_0$not  : dots[404:378];
   assign without_carry_14_0 = kept_14 + { half_14_0[26], half_14_0[26], half_14_0[26], half_14_0[26], half_14_0 };
   assign total_14_0 = without_carry_14_0 + { 30'h00000000, negate[14] };
   assign kept_15 = starts ? 31'h00000000 : sum_15;
-  assign \$16  = ~ dots[431:405];
-  assign half_15_0 = negate[15] ? \$16  : dots[431:405];
+  assign \$half_15_0$not  = ~ dots[431:405];
+  assign half_15_0 = negate[15] ? \$half_15_0$not  : dots[431:405];
   assign without_carry_15_0 = kept_15 + { half_15_0[26], half_15_0[26], half_15_0[26], half_15_0[26], half_15_0 };
   assign total_15_0 = without_carry_15_0 + { 30'h00000000, negate[15] };
   assign copies = en & turn[0];
@@ -286,39 +300,39 @@ module mxsafe_block_accumulator_halves1_half_bits27(clk, rst, en, dots, negate, 
   assign head = head_to_14 | head_15;
   assign add_en_last = en & passing_2;
   assign passing = { 1'h0, passing_1 } + { 1'h0, passing_2 };
-  assign \$17  = passing == 2'h1;
-  assign own_1 = \$17  ? accumulator_1 : accumulator_0;
-  assign \$18  = passing == 2'h2;
-  assign add_a = \$18  ? accumulator_2 : own_1;
+  assign \$own_1$equal  = passing == 2'h1;
+  assign own_1 = \$own_1$equal  ? accumulator_1 : accumulator_0;
+  assign \$add_a$equal  = passing == 2'h2;
+  assign add_a = \$add_a$equal  ? accumulator_2 : own_1;
   assign adds = en & valid;
   assign kept_0 = starts ? 31'h00000000 : sum_0;
-  assign \$1  = ~ dots[26:0];
-  assign half_0_0 = negate[0] ? \$1  : dots[26:0];
+  assign \$half_0_0$not  = ~ dots[26:0];
+  assign half_0_0 = negate[0] ? \$half_0_0$not  : dots[26:0];
   assign without_carry_0_0 = kept_0 + { half_0_0[26], half_0_0[26], half_0_0[26], half_0_0[26], half_0_0 };
   assign total_0_0 = without_carry_0_0 + { 30'h00000000, negate[0] };
   assign kept_1 = starts ? 31'h00000000 : sum_1;
-  assign \$2  = ~ dots[53:27];
-  assign half_1_0 = negate[1] ? \$2  : dots[53:27];
+  assign \$half_1_0$not  = ~ dots[53:27];
+  assign half_1_0 = negate[1] ? \$half_1_0$not  : dots[53:27];
   assign without_carry_1_0 = kept_1 + { half_1_0[26], half_1_0[26], half_1_0[26], half_1_0[26], half_1_0 };
   assign total_1_0 = without_carry_1_0 + { 30'h00000000, negate[1] };
   assign kept_2 = starts ? 31'h00000000 : sum_2;
-  assign \$3  = ~ dots[80:54];
-  assign half_2_0 = negate[2] ? \$3  : dots[80:54];
+  assign \$half_2_0$not  = ~ dots[80:54];
+  assign half_2_0 = negate[2] ? \$half_2_0$not  : dots[80:54];
   assign without_carry_2_0 = kept_2 + { half_2_0[26], half_2_0[26], half_2_0[26], half_2_0[26], half_2_0 };
   assign total_2_0 = without_carry_2_0 + { 30'h00000000, negate[2] };
   assign kept_3 = starts ? 31'h00000000 : sum_3;
-  assign \$4  = ~ dots[107:81];
-  assign half_3_0 = negate[3] ? \$4  : dots[107:81];
+  assign \$half_3_0$not  = ~ dots[107:81];
+  assign half_3_0 = negate[3] ? \$half_3_0$not  : dots[107:81];
   assign without_carry_3_0 = kept_3 + { half_3_0[26], half_3_0[26], half_3_0[26], half_3_0[26], half_3_0 };
   assign total_3_0 = without_carry_3_0 + { 30'h00000000, negate[3] };
   assign kept_4 = starts ? 31'h00000000 : sum_4;
-  assign \$5  = ~ dots[134:108];
-  assign half_4_0 = negate[4] ? \$5  : dots[134:108];
+  assign \$half_4_0$not  = ~ dots[134:108];
+  assign half_4_0 = negate[4] ? \$half_4_0$not  : dots[134:108];
   assign without_carry_4_0 = kept_4 + { half_4_0[26], half_4_0[26], half_4_0[26], half_4_0[26], half_4_0 };
   assign total_4_0 = without_carry_4_0 + { 30'h00000000, negate[4] };
   assign kept_5 = starts ? 31'h00000000 : sum_5;
-  assign \$6  = ~ dots[161:135];
-  assign half_5_0 = negate[5] ? \$6  : dots[161:135];
+  assign \$half_5_0$not  = ~ dots[161:135];
+  assign half_5_0 = negate[5] ? \$half_5_0$not  : dots[161:135];
   assign without_carry_5_0 = kept_5 + { half_5_0[26], half_5_0[26], half_5_0[26], half_5_0[26], half_5_0 };
   assign total_5_0 = without_carry_5_0 + { 30'h00000000, negate[5] };
   assign kept_6 = starts ? 31'h00000000 : sum_6;

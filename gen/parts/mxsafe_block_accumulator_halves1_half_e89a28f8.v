@@ -7,11 +7,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_accumulator_halves1_half_e89a28f8(clk, rst, en, dots, plus, valid, starts, copies, turn, block_exponent, nan, steps, first, acc);
-  wire [30:0] \$1 ;
-  wire [30:0] \$2 ;
-  wire [3:0] \$3 ;
-  wire [3:0] \$4 ;
+module mxsafe_block_accumulator_halves1_half_e89a28f8(
+  clk,
+  rst,
+  en,
+  dots,
+  plus,
+  valid,
+  starts,
+  copies,
+  turn,
+  block_exponent,
+  nan,
+  steps,
+  first,
+  acc
+);
+  wire [30:0] \$head$or ;
+  wire [30:0] \$head$or_2 ;
+  wire [3:0] \$read__addr$mux ;
+  wire [3:0] \$write__addr$mux ;
   output [127:0] acc;
   wire [127:0] acc;
   reg [31:0] \acc[0] ;
@@ -315,17 +330,17 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(clk, rst, en, dots, plus, 
   assign head_of_12_to_1 = head_of_12_0 | head_of_12_1;
   assign head_of_12_to_2 = head_of_12_to_1 | head_of_12_2;
   assign head_of_12 = head_of_12_to_2 | head_of_12_3;
-  assign \$1  = head_0_1 | head_4_1;
-  assign \$2  = \$1  | head_8_1;
-  assign head = \$2  | head_12_1;
+  assign \$head$or  = head_0_1 | head_4_1;
+  assign \$head$or_2  = \$head$or  | head_8_1;
+  assign head = \$head$or_2  | head_12_1;
   assign reads = en & steps;
   assign next_read_address = read__addr + 4'h1;
   assign read_is_last = read__addr == 4'hf;
   assign write__en = en & passing_13;
   assign next_write_address = write__addr + 4'h1;
   assign write_is_last = write__addr == 4'hf;
-  assign \$3  = read_is_last ? 4'h0 : next_read_address;
-  assign \$4  = write_is_last ? 4'h0 : next_write_address;
+  assign \$read__addr$mux  = read_is_last ? 4'h0 : next_read_address;
+  assign \$write__addr$mux  = write_is_last ? 4'h0 : next_write_address;
   assign adds_0 = en & flags_0_copy[0];
   assign adds_1 = en & flags_1_copy[0];
   assign adds_2 = en & flags_2_copy[0];
@@ -368,7 +383,7 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(clk, rst, en, dots, plus, 
     if (en) \acc[0]  <= \acc[1] ;
   always @(posedge clk)
     if (rst) write__addr <= 4'h0;
-    else if (write__en) write__addr <= \$4 ;
+    else if (write__en) write__addr <= \$write__addr$mux ;
   always @(posedge clk)
     if (rst) passing_13 <= 1'h0;
     else if (en) passing_13 <= passing_12;
@@ -410,7 +425,7 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(clk, rst, en, dots, plus, 
     else if (en) passing_1 <= steps;
   always @(posedge clk)
     if (rst) read__addr <= 4'h0;
-    else if (reads) read__addr <= \$3 ;
+    else if (reads) read__addr <= \$read__addr$mux ;
   always @(posedge clk)
     if (en) add_clear_a <= first;
   always @(posedge clk)

@@ -7,9 +7,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_accumulator_macs2_halves1_bc986cce(clk, rst, en, dots, negate, valid, starts, turn, block_exponent, nan, steps, first, acc);
-  wire [26:0] \$1 ;
-  wire [26:0] \$2 ;
+module mxsafe_block_accumulator_macs2_halves1_bc986cce(
+  clk,
+  rst,
+  en,
+  dots,
+  negate,
+  valid,
+  starts,
+  turn,
+  block_exponent,
+  nan,
+  steps,
+  first,
+  acc
+);
+  wire [26:0] \$half_0_0$not ;
+  wire [26:0] \$half_1_0$not ;
   output [63:0] acc;
   wire [63:0] acc;
   reg [31:0] \acc[0] ;
@@ -59,13 +73,13 @@ module mxsafe_block_accumulator_macs2_halves1_bc986cce(clk, rst, en, dots, negat
   reg [30:0] waiting_1;
   wire [30:0] without_carry_0_0;
   wire [30:0] without_carry_1_0;
-  assign \$1  = ~ dots[26:0];
-  assign half_0_0 = negate[0] ? \$1  : dots[26:0];
+  assign \$half_0_0$not  = ~ dots[26:0];
+  assign half_0_0 = negate[0] ? \$half_0_0$not  : dots[26:0];
   assign without_carry_0_0 = kept_0 + { half_0_0[26], half_0_0[26], half_0_0[26], half_0_0[26], half_0_0 };
   assign total_0_0 = without_carry_0_0 + { 30'h00000000, negate[0] };
   assign kept_1 = starts ? 31'h00000000 : sum_1;
-  assign \$2  = ~ dots[53:27];
-  assign half_1_0 = negate[1] ? \$2  : dots[53:27];
+  assign \$half_1_0$not  = ~ dots[53:27];
+  assign half_1_0 = negate[1] ? \$half_1_0$not  : dots[53:27];
   assign without_carry_1_0 = kept_1 + { half_1_0[26], half_1_0[26], half_1_0[26], half_1_0[26], half_1_0 };
   assign total_1_0 = without_carry_1_0 + { 30'h00000000, negate[1] };
   assign copies = en & turn[0];

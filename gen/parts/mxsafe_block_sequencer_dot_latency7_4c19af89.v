@@ -6,13 +6,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_sequencer_dot_latency7_4c19af89(clk, rst, en, token, index, valid, starts, copies, turn, steps, first, done);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$6 ;
-  wire [3:0] \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+module mxsafe_block_sequencer_dot_latency7_4c19af89(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  copies,
+  turn,
+  steps,
+  first,
+  done
+);
+  wire \$is_stepping$any ;
+  wire \$completes$any ;
+  wire \$is_final$and ;
+  wire [3:0] \$index$mux ;
+  wire \$tile_starts$not ;
+  wire \$tile_starts$and ;
   wire beat_taken;
   reg begins;
   reg begins_after_1;
@@ -156,8 +169,8 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(clk, rst, en, token, index, 
   reg valid_after_5;
   assign is_last = token[2] | token[3];
   assign ends = token[0] & is_last;
-  assign \$1  = | index;
-  assign is_stepping = ends | \$1 ;
+  assign \$is_stepping$any  = | index;
+  assign is_stepping = ends | \$is_stepping$any ;
   assign next_index = index + 4'h1;
   assign is_at_last = index == 4'hf;
   assign counts = en & is_stepping;
@@ -169,12 +182,12 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(clk, rst, en, token, index, 
   assign is_completing[1] = index == 4'h7;
   assign is_completing[2] = index == 4'hb;
   assign is_completing[3] = index == 4'hf;
-  assign \$6  = begins & block_final;
-  assign is_final = \$6  & completes;
-  assign \$7  = is_at_last ? 4'h0 : next_index;
-  assign \$8  = ~ is_last;
-  assign \$9  = is_first & \$8 ;
-  assign \$10  = | is_completing;
+  assign \$is_final$and  = begins & block_final;
+  assign is_final = \$is_final$and  & completes;
+  assign \$index$mux  = is_at_last ? 4'h0 : next_index;
+  assign \$tile_starts$not  = ~ is_last;
+  assign \$tile_starts$and  = is_first & \$tile_starts$not ;
+  assign \$completes$any  = | is_completing;
   always @(posedge clk)
     if (rst) done <= 1'h0;
     else if (en) done <= final_after_31;
@@ -466,7 +479,7 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(clk, rst, en, token, index, 
     if (rst) ends_after_1 <= 1'h0;
     else if (en) ends_after_1 <= ends;
   always @(posedge clk)
-    if (en) completes <= \$10 ;
+    if (en) completes <= \$completes$any ;
   always @(posedge clk)
     if (rst) begins <= 1'h0;
     else if (en) begins <= is_stepping;
@@ -476,13 +489,13 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(clk, rst, en, token, index, 
     if (block_ends) block_first <= is_first;
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
-    else if (beat_taken) tile_starts <= \$9 ;
+    else if (beat_taken) tile_starts <= \$tile_starts$and ;
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= is_last;
   always @(posedge clk)
     if (rst) index <= 4'h0;
-    else if (counts) index <= \$7 ;
+    else if (counts) index <= \$index$mux ;
   assign turn = { turn_15_1, turn_14_1, turn_13_1, turn_12_1, turn_11_1, turn_10_1, turn_9_1, turn_8_1, turn_7_1, turn_6_1, turn_5_1, turn_4_1, turn_3_1, turn_2_1, turn_1_1, turn_0_1 };
 endmodule
 `default_nettype wire

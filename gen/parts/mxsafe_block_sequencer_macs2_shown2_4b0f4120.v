@@ -6,11 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_block_sequencer_macs2_shown2_4b0f4120(clk, rst, en, token, index, valid, starts, turn, steps, first, done);
-  wire \$2 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
+module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  turn,
+  steps,
+  first,
+  done
+);
+  wire \$is_final$and ;
+  wire \$index$mux ;
+  wire \$tile_starts$not ;
+  wire \$tile_starts$and ;
   wire beat_taken;
   reg begins;
   reg begins_after_1;
@@ -71,13 +83,13 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(clk, rst, en, token, index, 
   assign is_first = tile_starts | token[1];
   assign beat_taken = en & token[0];
   assign block_ends = en & ends;
-  assign \$2  = begins & block_final;
-  assign is_final = \$2  & completes;
+  assign \$is_final$and  = begins & block_final;
+  assign is_final = \$is_final$and  & completes;
   assign goes_on = ~ starts_now;
   assign starts[1] = ~ goes_on_after_1;
-  assign \$4  = index ? 1'h0 : next_index;
-  assign \$5  = ~ is_last;
-  assign \$6  = is_first & \$5 ;
+  assign \$index$mux  = index ? 1'h0 : next_index;
+  assign \$tile_starts$not  = ~ is_last;
+  assign \$tile_starts$and  = is_first & \$tile_starts$not ;
   always @(posedge clk)
     if (rst) ends_after_2 <= 1'h0;
     else if (en) ends_after_2 <= ends_after_1;
@@ -95,13 +107,13 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(clk, rst, en, token, index, 
     if (block_ends) block_first <= is_first;
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
-    else if (beat_taken) tile_starts <= \$6 ;
+    else if (beat_taken) tile_starts <= \$tile_starts$and ;
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= is_last;
   always @(posedge clk)
     if (rst) index <= 1'h0;
-    else if (counts) index <= \$4 ;
+    else if (counts) index <= \$index$mux ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
     else if (en) done <= final_after_3;

@@ -8,7 +8,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_every_function(clk, rst, en, code, values, results);
+module mxsafe_every_function(
+  clk,
+  rst,
+  en,
+  code,
+  values,
+  results
+);
   input clk;
   wire clk;
   input [3:0] code;

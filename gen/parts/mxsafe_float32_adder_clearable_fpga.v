@@ -6,38 +6,47 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b, sum);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire [24:0] \$14 ;
-  wire \$15 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$2 ;
-  wire \$4 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$49 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$56 ;
-  wire [7:0] \$57 ;
-  wire \$58 ;
-  wire \$59 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+module mxsafe_float32_adder_clearable_fpga(
+  clk,
+  rst,
+  en_last,
+  en,
+  clear_a,
+  a,
+  b,
+  sum
+);
+  wire \$a_sign$not ;
+  wire \$cancels_infinity$and ;
+  wire \$invalid$or ;
+  wire \$carry_in$any ;
+  wire \$carry_in$not ;
+  wire [24:0] \$sum_of_significands$add ;
+  wire \$large_field_is_zero$any ;
+  wire \$rounds$or ;
+  wire \$rounds$and ;
+  wire \$a_field_is_zero$any ;
+  wire \$b_field_is_zero$any ;
+  wire \$shifted_left_subnormal$any ;
+  wire \$shifted_left_subnormal$not ;
+  wire \$shifted_left_vanishes$not ;
+  wire \$has_rest$any ;
+  wire \$cancels$not ;
+  wire \$increment$or ;
+  wire \$any_set_shifted_4$any ;
+  wire \$raised_shifted_left_counted$not ;
+  wire \$raised_shifted_left_counted$and ;
+  wire \$negative_incremented$not ;
+  wire \$negative_incremented$and ;
+  wire \$infinite_incremented$or ;
+  wire \$sum$mux ;
+  wire [7:0] \$sum$or ;
+  wire \$sum$not ;
+  wire \$sum$and ;
+  wire \$a_is_infinite$equal ;
+  wire \$a_is_infinite$not ;
+  wire \$a_is_nan$more ;
+  wire \$a_is_nan$not ;
   input [31:0] a;
   wire [31:0] a;
   reg [31:0] a_compared;
@@ -272,33 +281,33 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   assign b_is_larger = b[30:0] > a[30:0];
   assign swap = clear_compared | b_is_larger_compared;
   assign a_or_zero = clear_compared ? 31'h00000000 : a_compared[30:0];
-  assign \$1  = ~ clear_compared;
-  assign a_sign = a_compared[31] & \$1 ;
+  assign \$a_sign$not  = ~ clear_compared;
+  assign a_sign = a_compared[31] & \$a_sign$not ;
   assign \large  = swap ? b_compared : a_compared;
   assign \small  = swap ? a_or_zero : b_compared[30:0];
   assign subtract = a_sign ^ b_compared[31];
-  assign \$2  = | a[30:23];
-  assign a_field_is_zero = ~ \$2 ;
+  assign \$a_field_is_zero$any  = | a[30:23];
+  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
   assign a_exponent[0] = a[23] | a_field_is_zero;
-  assign \$4  = | b[30:23];
-  assign b_field_is_zero = ~ \$4 ;
+  assign \$b_field_is_zero$any  = | b[30:23];
+  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
   assign distance = swap ? b_less_a_compared : a_less_b_compared;
-  assign \$6  = a[30:0] == 31'h7f800000;
-  assign \$7  = ~ clear_a;
-  assign a_is_infinite = \$6  & \$7 ;
+  assign \$a_is_infinite$equal  = a[30:0] == 31'h7f800000;
+  assign \$a_is_infinite$not  = ~ clear_a;
+  assign a_is_infinite = \$a_is_infinite$equal  & \$a_is_infinite$not ;
   assign b_is_infinite = b[30:0] == 31'h7f800000;
-  assign \$8  = a[30:0] > 31'h7f800000;
-  assign \$9  = ~ clear_a;
-  assign a_is_nan = \$8  & \$9 ;
+  assign \$a_is_nan$more  = a[30:0] > 31'h7f800000;
+  assign \$a_is_nan$not  = ~ clear_a;
+  assign a_is_nan = \$a_is_nan$more  & \$a_is_nan$not ;
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite_compared | b_is_infinite_compared;
-  assign \$10  = a_is_infinite_compared & b_is_infinite_compared;
-  assign cancels_infinity = \$10  & subtract;
-  assign \$11  = a_is_nan_compared | b_is_nan_compared;
-  assign invalid = \$11  | cancels_infinity;
+  assign \$cancels_infinity$and  = a_is_infinite_compared & b_is_infinite_compared;
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan_compared | b_is_nan_compared;
+  assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | small_ordered[30:23];
   assign shifted_1 = distance_ordered[0] ? { 1'h0, small_hidden_bit, small_ordered[22:0], 2'h0 } : { small_hidden_bit, small_ordered[22:0], 3'h0 };
   assign shifted_2_sticky = | shifted_1[2:0];
@@ -312,21 +321,21 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   assign shifted_beyond = | amount_shifted_16[7:5];
   assign shifted = shifted_beyond ? { 26'h0000000, any_set_shifted_16 } : shifted_shifted_16;
   assign large_hidden_bit = | large_shifted_16[30:23];
-  assign \$12  = | shifted[2:0];
-  assign \$13  = ~ \$12 ;
-  assign carry_in = subtract_shifted_16 & \$13 ;
+  assign \$carry_in$any  = | shifted[2:0];
+  assign \$carry_in$not  = ~ \$carry_in$any ;
+  assign carry_in = subtract_shifted_16 & \$carry_in$not ;
   assign addend = { 1'h0, shifted[26:3] } ^ { subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16 };
   assign borrowed = - shifted[2:0];
   assign extra = subtract_shifted_16 ? borrowed : shifted[2:0];
-  assign \$14  = { 1'h0, significand_complemented } + addend_complemented;
-  assign sum_of_significands = \$14  + { 24'h000000, carry_in_complemented };
-  assign \$15  = | large_complemented[30:23];
-  assign large_field_is_zero = ~ \$15 ;
+  assign \$sum_of_significands$add  = { 1'h0, significand_complemented } + addend_complemented;
+  assign sum_of_significands = \$sum_of_significands$add  + { 24'h000000, carry_in_complemented };
+  assign \$large_field_is_zero$any  = | large_complemented[30:23];
+  assign large_field_is_zero = ~ \$large_field_is_zero$any ;
   assign large_exponent[0] = large_complemented[23] | large_field_is_zero;
   assign is_unlimited = | exponent_added[7:1];
-  assign \$17  = total_added[27] | total_added[26];
-  assign \$18  = total_added[25] & is_unlimited;
-  assign rounds = \$17  | \$18 ;
+  assign \$rounds$or  = total_added[27] | total_added[26];
+  assign \$rounds$and  = total_added[25] & is_unlimited;
+  assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = total_added[26] ? { total_added[25:0], 1'h0 } : { total_added[24:0], 2'h0 };
   assign leading = total_added[27] ? total_added[26:0] : leading_without_carry;
   assign base = exponent_added - 8'h01;
@@ -394,44 +403,44 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   assign shifted_left_zeros[4] = ~ shifted_left_zeros_high_any;
   assign shifted_left_most = exponent_added[4:0] - 5'h01;
   assign shifted_left_lowered = { 1'h0, rest_exponent_shifted_left_counted } - { 4'h0, zeros_shifted_left_counted };
-  assign \$43  = | shifted_left_lowered;
-  assign \$44  = ~ \$43 ;
-  assign shifted_left_subnormal = shifted_left_lowered[8] | \$44 ;
+  assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
+  assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_distance = shifted_left_subnormal ? most_shifted_left_counted : zeros_shifted_left_counted;
-  assign \$45  = ~ any_set_shifted_left_counted;
-  assign shifted_left_vanishes = shifted_left_lowered[8] | \$45 ;
+  assign \$shifted_left_vanishes$not  = ~ any_set_shifted_left_counted;
+  assign shifted_left_vanishes = shifted_left_lowered[8] | \$shifted_left_vanishes$not ;
   assign shifted_left_16 = distance_shifted_left_decided[4] ? { rest_shifted_left_decided[8:0], 16'h0000 } : rest_shifted_left_decided;
   assign shifted_left_8 = distance_shifted_left_decided[3] ? { shifted_left_16[16:0], 8'h00 } : shifted_left_16;
   assign shifted_left_4 = distance_shifted_left_decided[2] ? { shifted_left_8[20:0], 4'h0 } : shifted_left_8;
   assign shifted_left_2 = distance_shifted_left_decided[1] ? { shifted_left_4[22:0], 2'h0 } : shifted_left_4;
   assign shifted_left_1 = distance_shifted_left_decided[0] ? { shifted_left_2[23:0], 1'h0 } : shifted_left_2;
-  assign \$46  = | shifting_shifted_left_1;
-  assign has_rest = rounds_shifted_left_1 | \$46 ;
-  assign \$47  = ~ has_rest;
-  assign cancels = subtract_shifted_left_1 & \$47 ;
+  assign \$has_rest$any  = | shifting_shifted_left_1;
+  assign has_rest = rounds_shifted_left_1 | \$has_rest$any ;
+  assign \$cancels$not  = ~ has_rest;
+  assign cancels = subtract_shifted_left_1 & \$cancels$not ;
   assign sticky = | leading_shifted_left_1[2:0];
-  assign \$48  = sticky | leading_shifted_left_1[4];
-  assign increment = leading_shifted_left_1[3] & \$48 ;
+  assign \$increment$or  = sticky | leading_shifted_left_1[4];
+  assign increment = leading_shifted_left_1[3] & \$increment$or ;
   assign \packed  = { base_incremented, mantissa_incremented } + { 6'h00, raised_incremented, 22'h000000, increment_incremented };
   assign magnitude = rounds_packed ? rounded_packed : exact_packed;
   assign is_special = infinite_packed | invalid_packed;
-  assign \$49  = | { small_hidden_bit, small_ordered[22:0], 3'h0 };
-  assign \$50  = ~ total_added[27];
-  assign \$51  = total_added[26] & \$50 ;
-  assign \$52  = ~ cancels;
-  assign \$53  = negative_shifted_left_1 & \$52 ;
-  assign \$54  = infinite_shifted_left_1 | too_large_shifted_left_1;
-  assign \$56  = is_special ? invalid_packed : magnitude[22];
-  assign \$57  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$58  = ~ invalid_packed;
-  assign \$59  = negative_packed & \$58 ;
+  assign \$any_set_shifted_4$any  = | { small_hidden_bit, small_ordered[22:0], 3'h0 };
+  assign \$raised_shifted_left_counted$not  = ~ total_added[27];
+  assign \$raised_shifted_left_counted$and  = total_added[26] & \$raised_shifted_left_counted$not ;
+  assign \$negative_incremented$not  = ~ cancels;
+  assign \$negative_incremented$and  = negative_shifted_left_1 & \$negative_incremented$not ;
+  assign \$infinite_incremented$or  = infinite_shifted_left_1 | too_large_shifted_left_1;
+  assign \$sum$mux  = is_special ? invalid_packed : magnitude[22];
+  assign \$sum$or  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$sum$not  = ~ invalid_packed;
+  assign \$sum$and  = negative_packed & \$sum$not ;
   always @(posedge clk)
     if (en_last) begin
       if (is_special) sum[21:0] <= 22'h000000;
       else sum[21:0] <= magnitude[21:0];
     end
   always @(posedge clk)
-    if (en_last) sum[31:22] <= { \$59 , \$57 , \$56  };
+    if (en_last) sum[31:22] <= { \$sum$and , \$sum$or , \$sum$mux  };
   always @(posedge clk)
     if (en) invalid_packed <= invalid_incremented;
   always @(posedge clk)
@@ -447,9 +456,9 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   always @(posedge clk)
     if (en) invalid_incremented <= invalid_shifted_left_1;
   always @(posedge clk)
-    if (en) infinite_incremented <= \$54 ;
+    if (en) infinite_incremented <= \$infinite_incremented$or ;
   always @(posedge clk)
-    if (en) negative_incremented <= \$53 ;
+    if (en) negative_incremented <= \$negative_incremented$and ;
   always @(posedge clk)
     if (en) exact_incremented <= { field_shifted_left_1, shifting_shifted_left_1[23:1] };
   always @(posedge clk)
@@ -527,7 +536,7 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   always @(posedge clk)
     if (en) subtract_shifted_left_counted <= subtract_added;
   always @(posedge clk)
-    if (en) raised_shifted_left_counted <= { total_added[27], \$51  };
+    if (en) raised_shifted_left_counted <= { total_added[27], \$raised_shifted_left_counted$and  };
   always @(posedge clk)
     if (en) base_shifted_left_counted <= base;
   always @(posedge clk)
@@ -600,7 +609,7 @@ module mxsafe_float32_adder_clearable_fpga(clk, rst, en_last, en, clear_a, a, b,
   always @(posedge clk)
     if (en) large_shifted_4 <= large_ordered;
   always @(posedge clk)
-    if (en) any_set_shifted_4 <= \$49 ;
+    if (en) any_set_shifted_4 <= \$any_set_shifted_4$any ;
   always @(posedge clk)
     if (en) amount_shifted_4 <= distance_ordered;
   always @(posedge clk)

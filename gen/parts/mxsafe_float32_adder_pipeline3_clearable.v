@@ -6,33 +6,42 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_adder_pipeline3_clearable(clk, rst, en_last, en, clear_a, a, b, sum);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$2 ;
-  wire \$4 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$51 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$55 ;
-  wire \$56 ;
-  wire \$57 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+module mxsafe_float32_adder_pipeline3_clearable(
+  clk,
+  rst,
+  en_last,
+  en,
+  clear_a,
+  a,
+  b,
+  sum
+);
+  wire \$a_sign$not ;
+  wire \$cancels_infinity$and ;
+  wire \$invalid$or ;
+  wire \$carry_in$not ;
+  wire \$carry$and ;
+  wire \$large_field_is_zero$any ;
+  wire \$rounds$or ;
+  wire \$rounds$and ;
+  wire \$a_field_is_zero$any ;
+  wire \$b_field_is_zero$any ;
+  wire \$shifted_left_subnormal$any ;
+  wire \$shifted_left_subnormal$not ;
+  wire \$shifted_left_vanishes$not ;
+  wire \$has_rest$any ;
+  wire \$cancels$not ;
+  wire \$increment$or ;
+  wire \$sum$not ;
+  wire \$raised_normalised$not ;
+  wire \$raised_normalised$and ;
+  wire \$negative_normalised$not ;
+  wire \$negative_normalised$and ;
+  wire \$infinite_normalised$or ;
+  wire \$a_is_infinite$equal ;
+  wire \$a_is_infinite$not ;
+  wire \$a_is_nan$more ;
+  wire \$a_is_nan$not ;
   input [31:0] a;
   wire [31:0] a;
   // Some bits of these results are dropped where they are used.
@@ -193,14 +202,14 @@ module mxsafe_float32_adder_pipeline3_clearable(clk, rst, en_last, en, clear_a, 
   reg [27:0] total_added;
   wire [12:0] upper;
   wire [12:0] upper_without_carry;
-  assign \$9  = ~ clear_a;
-  assign a_is_nan = \$8  & \$9 ;
+  assign \$a_is_nan$not  = ~ clear_a;
+  assign a_is_nan = \$a_is_nan$more  & \$a_is_nan$not ;
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite | b_is_infinite;
-  assign \$10  = a_is_infinite & b_is_infinite;
-  assign cancels_infinity = \$10  & subtract;
-  assign \$11  = a_is_nan | b_is_nan;
-  assign invalid = \$11  | cancels_infinity;
+  assign \$cancels_infinity$and  = a_is_infinite & b_is_infinite;
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
+  assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | small_ordered[30:23];
   assign shifted_1 = distance_ordered[0] ? { 1'h0, small_hidden_bit, small_ordered[22:0], 2'h0 } : { small_hidden_bit, small_ordered[22:0], 3'h0 };
   assign shifted_2_sticky = | shifted_1[2:0];
@@ -216,27 +225,27 @@ module mxsafe_float32_adder_pipeline3_clearable(clk, rst, en_last, en, clear_a, 
   assign shifted = shifted_beyond ? { 26'h0000000, shifted_any } : shifted_16;
   assign large_hidden_bit = | large_ordered[30:23];
   assign has_below = | shifted[2:0];
-  assign \$12  = ~ has_below;
-  assign carry_in = subtract_ordered & \$12 ;
+  assign \$carry_in$not  = ~ has_below;
+  assign carry_in = subtract_ordered & \$carry_in$not ;
   assign addend = { 1'h0, shifted[26:3] } ^ { subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered, subtract_ordered };
   assign room = ~ addend[11:0];
   assign lower_overflows = large_ordered[11:0] > room;
   assign lower_fills_up = large_ordered[11:0] == room;
-  assign \$13  = lower_fills_up & carry_in;
-  assign carry = lower_overflows | \$13 ;
+  assign \$carry$and  = lower_fills_up & carry_in;
+  assign carry = lower_overflows | \$carry$and ;
   assign upper_without_carry = { 1'h0, large_hidden_bit, large_ordered[22:12] } + addend[24:12];
   assign upper = upper_without_carry + { 12'h000, carry };
   assign lower_without_carry = large_ordered[11:0] + addend[11:0];
   assign lower = lower_without_carry + { 11'h000, carry_in };
   assign borrowed = - shifted[2:0];
   assign extra = subtract_ordered ? borrowed : shifted[2:0];
-  assign \$14  = | large_ordered[30:23];
-  assign large_field_is_zero = ~ \$14 ;
+  assign \$large_field_is_zero$any  = | large_ordered[30:23];
+  assign large_field_is_zero = ~ \$large_field_is_zero$any ;
   assign large_exponent[0] = large_ordered[23] | large_field_is_zero;
   assign is_unlimited = | exponent_added[7:1];
-  assign \$16  = total_added[27] | total_added[26];
-  assign \$17  = total_added[25] & is_unlimited;
-  assign rounds = \$16  | \$17 ;
+  assign \$rounds$or  = total_added[27] | total_added[26];
+  assign \$rounds$and  = total_added[25] & is_unlimited;
+  assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = total_added[26] ? { total_added[25:0], 1'h0 } : { total_added[24:0], 2'h0 };
   assign leading = total_added[27] ? total_added[26:0] : leading_without_carry;
   assign base = exponent_added - 8'h01;
@@ -303,62 +312,62 @@ module mxsafe_float32_adder_pipeline3_clearable(clk, rst, en_last, en, clear_a, 
   assign shifted_left_zeros[3:0] = shifted_left_zeros_high_any ? shifted_left_zeros_high : shifted_left_zeros_low;
   assign shifted_left_zeros[4] = ~ shifted_left_zeros_high_any;
   assign shifted_left_lowered = { 1'h0, exponent_added } - { 4'h0, shifted_left_zeros };
-  assign \$42  = | shifted_left_lowered;
-  assign \$43  = ~ \$42 ;
-  assign shifted_left_subnormal = shifted_left_lowered[8] | \$43 ;
+  assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
+  assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_most = exponent_added[4:0] - 5'h01;
   assign shifted_left_distance = shifted_left_subnormal ? shifted_left_most : shifted_left_zeros;
   assign shifted_left = total_added[26:2] << shifted_left_distance;
-  assign \$44  = ~ shifted_left_zeros_any;
-  assign shifted_left_vanishes = shifted_left_lowered[8] | \$44 ;
-  assign \$45  = | shifted_left;
-  assign has_rest = rounds | \$45 ;
-  assign \$46  = ~ has_rest;
-  assign cancels = subtract_added & \$46 ;
+  assign \$shifted_left_vanishes$not  = ~ shifted_left_zeros_any;
+  assign shifted_left_vanishes = shifted_left_lowered[8] | \$shifted_left_vanishes$not ;
+  assign \$has_rest$any  = | shifted_left;
+  assign has_rest = rounds | \$has_rest$any ;
+  assign \$cancels$not  = ~ has_rest;
+  assign cancels = subtract_added & \$cancels$not ;
   assign sticky = | leading_normalised[2:0];
-  assign \$47  = sticky | leading_normalised[4];
-  assign increment = leading_normalised[3] & \$47 ;
+  assign \$increment$or  = sticky | leading_normalised[4];
+  assign increment = leading_normalised[3] & \$increment$or ;
   assign \packed  = { base_normalised, leading_normalised[26:4] } + { 6'h00, raised_normalised, 22'h000000, increment };
   assign magnitude = rounds_normalised ? \packed  : exact_normalised;
   assign is_special = infinite_normalised | invalid_normalised;
   assign sum[21:0] = is_special ? 22'h000000 : magnitude[21:0];
   assign sum[22] = is_special ? invalid_normalised : magnitude[22];
   assign sum[30:23] = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$51  = ~ invalid_normalised;
-  assign sum[31] = negative_normalised & \$51 ;
-  assign \$53  = ~ total_added[27];
-  assign \$54  = total_added[26] & \$53 ;
-  assign \$55  = ~ cancels;
-  assign \$56  = negative_added & \$55 ;
-  assign \$57  = infinite_added | is_too_large;
+  assign \$sum$not  = ~ invalid_normalised;
+  assign sum[31] = negative_normalised & \$sum$not ;
+  assign \$raised_normalised$not  = ~ total_added[27];
+  assign \$raised_normalised$and  = total_added[26] & \$raised_normalised$not ;
+  assign \$negative_normalised$not  = ~ cancels;
+  assign \$negative_normalised$and  = negative_added & \$negative_normalised$not ;
+  assign \$infinite_normalised$or  = infinite_added | is_too_large;
   assign b_is_larger = b[30:0] > a[30:0];
   assign swap = clear_a | b_is_larger;
   assign a_or_zero = clear_a ? 31'h00000000 : a[30:0];
-  assign \$1  = ~ clear_a;
-  assign a_sign = a[31] & \$1 ;
+  assign \$a_sign$not  = ~ clear_a;
+  assign a_sign = a[31] & \$a_sign$not ;
   assign \large  = swap ? b : a;
   assign \small  = swap ? a_or_zero : b[30:0];
   assign subtract = a_sign ^ b[31];
-  assign \$2  = | a[30:23];
-  assign a_field_is_zero = ~ \$2 ;
+  assign \$a_field_is_zero$any  = | a[30:23];
+  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
   assign a_exponent[0] = a[23] | a_field_is_zero;
-  assign \$4  = | b[30:23];
-  assign b_field_is_zero = ~ \$4 ;
+  assign \$b_field_is_zero$any  = | b[30:23];
+  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
   assign distance = swap ? b_less_a : a_less_b;
-  assign \$6  = a[30:0] == 31'h7f800000;
-  assign \$7  = ~ clear_a;
-  assign a_is_infinite = \$6  & \$7 ;
+  assign \$a_is_infinite$equal  = a[30:0] == 31'h7f800000;
+  assign \$a_is_infinite$not  = ~ clear_a;
+  assign a_is_infinite = \$a_is_infinite$equal  & \$a_is_infinite$not ;
   assign b_is_infinite = b[30:0] == 31'h7f800000;
-  assign \$8  = a[30:0] > 31'h7f800000;
+  assign \$a_is_nan$more  = a[30:0] > 31'h7f800000;
   always @(posedge clk)
     if (en_last) invalid_normalised <= invalid_added;
   always @(posedge clk)
-    if (en_last) infinite_normalised <= \$57 ;
+    if (en_last) infinite_normalised <= \$infinite_normalised$or ;
   always @(posedge clk)
-    if (en_last) negative_normalised <= \$56 ;
+    if (en_last) negative_normalised <= \$negative_normalised$and ;
   always @(posedge clk)
     if (en_last) begin
       if (shifted_left_vanishes) exact_normalised[30:23] <= 8'h00;
@@ -367,7 +376,7 @@ module mxsafe_float32_adder_pipeline3_clearable(clk, rst, en_last, en, clear_a, 
   always @(posedge clk)
     if (en_last) exact_normalised[22:0] <= shifted_left[23:1];
   always @(posedge clk)
-    if (en_last) raised_normalised <= { total_added[27], \$54  };
+    if (en_last) raised_normalised <= { total_added[27], \$raised_normalised$and  };
   always @(posedge clk)
     if (en_last) base_normalised <= base;
   always @(posedge clk)

@@ -6,34 +6,42 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire [24:0] \$13 ;
-  wire \$14 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$3 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$49 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$52 ;
-  wire \$53 ;
-  wire \$55 ;
-  wire [7:0] \$56 ;
-  wire \$57 ;
-  wire \$58 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$151 ;
+module mxsafe_float32_adder_pipeline6_fpga(
+  clk,
+  rst,
+  en_last,
+  en,
+  a,
+  b,
+  sum
+);
+  wire \$a_field_is_zero$any ;
+  wire \$invalid$or ;
+  wire \$carry_in$any ;
+  wire \$carry_in$not ;
+  wire [24:0] \$sum_of_significands$add ;
+  wire \$large_field_is_zero$any ;
+  wire \$rounds$or ;
+  wire \$rounds$and ;
+  wire \$b_field_is_zero$any ;
+  wire \$shifted_left_subnormal$any ;
+  wire \$shifted_left_subnormal$not ;
+  wire \$shifted_left_vanishes$not ;
+  wire \$has_rest$any ;
+  wire \$cancels$not ;
+  wire \$increment$or ;
+  wire \$any_set_shifted_1$any ;
+  wire \$raised_shifted_left_grouped$not ;
+  wire \$raised_shifted_left_grouped$and ;
+  wire \$negative_normalised$not ;
+  wire \$negative_normalised$and ;
+  wire \$infinite_normalised$or ;
+  wire \$sum$mux ;
+  wire [7:0] \$sum$or ;
+  wire \$sum$not ;
+  wire \$sum$and ;
+  wire \$cancels_infinity$and ;
+  wire \$aligned_aligned$any ;
   input [31:0] a;
   wire [31:0] a;
   // Some bits of these results are dropped where they are used.
@@ -218,11 +226,11 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   assign \large  = b_is_larger ? b : a;
   assign \small  = b_is_larger ? a[30:0] : b[30:0];
   assign subtract = a[31] ^ b[31];
-  assign \$1  = | a[30:23];
-  assign a_field_is_zero = ~ \$1 ;
+  assign \$a_field_is_zero$any  = | a[30:23];
+  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
   assign a_exponent[0] = a[23] | a_field_is_zero;
-  assign \$3  = | b[30:23];
-  assign b_field_is_zero = ~ \$3 ;
+  assign \$b_field_is_zero$any  = | b[30:23];
+  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
@@ -232,10 +240,10 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   assign a_is_nan = a[30:0] > 31'h7f800000;
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite | b_is_infinite;
-  assign \$9  = a_is_infinite & b_is_infinite;
-  assign cancels_infinity = \$9  & subtract;
-  assign \$10  = a_is_nan | b_is_nan;
-  assign invalid = \$10  | cancels_infinity;
+  assign \$cancels_infinity$and  = a_is_infinite & b_is_infinite;
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
+  assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | \small [30:23];
   assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
   assign shifted_2_sticky = | shifted_shifted_1[2:0];
@@ -249,21 +257,21 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   assign shifted_beyond = | amount_shifted_1[7:5];
   assign shifted = shifted_beyond ? { 26'h0000000, any_set_shifted_1 } : shifted_16;
   assign large_hidden_bit = | large_aligned[30:23];
-  assign \$11  = | aligned_aligned[2:0];
-  assign \$12  = ~ \$11 ;
-  assign carry_in = subtract_aligned & \$12 ;
+  assign \$carry_in$any  = | aligned_aligned[2:0];
+  assign \$carry_in$not  = ~ \$carry_in$any ;
+  assign carry_in = subtract_aligned & \$carry_in$not ;
   assign addend = { 1'h0, aligned_aligned[26:3] } ^ { subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned };
   assign borrowed = - aligned_aligned[2:0];
   assign extra = subtract_aligned ? borrowed : aligned_aligned[2:0];
-  assign \$13  = { 1'h0, large_hidden_bit, large_aligned[22:0] } + addend;
-  assign sum_of_significands = \$13  + { 24'h000000, carry_in };
-  assign \$14  = | large_aligned[30:23];
-  assign large_field_is_zero = ~ \$14 ;
+  assign \$sum_of_significands$add  = { 1'h0, large_hidden_bit, large_aligned[22:0] } + addend;
+  assign sum_of_significands = \$sum_of_significands$add  + { 24'h000000, carry_in };
+  assign \$large_field_is_zero$any  = | large_aligned[30:23];
+  assign large_field_is_zero = ~ \$large_field_is_zero$any ;
   assign large_exponent[0] = large_aligned[23] | large_field_is_zero;
   assign is_unlimited = | large_aligned[30:24];
-  assign \$16  = sum_of_significands[24] | sum_of_significands[23];
-  assign \$17  = sum_of_significands[22] & is_unlimited;
-  assign rounds = \$16  | \$17 ;
+  assign \$rounds$or  = sum_of_significands[24] | sum_of_significands[23];
+  assign \$rounds$and  = sum_of_significands[22] & is_unlimited;
+  assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = sum_of_significands[23] ? { sum_of_significands[22:0], extra, 1'h0 } : { sum_of_significands[21:0], extra, 2'h0 };
   assign leading = sum_of_significands[24] ? { sum_of_significands[23:0], extra } : leading_without_carry;
   assign base = { large_aligned[30:24], large_exponent[0] } - 8'h01;
@@ -331,50 +339,50 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   assign shifted_left_zeros[4] = ~ shifted_left_zeros_high_any;
   assign shifted_left_most = rest_exponent_shifted_left_grouped[4:0] - 5'h01;
   assign shifted_left_lowered = { 1'h0, rest_exponent_shifted_left_grouped } - { 4'h0, shifted_left_zeros };
-  assign \$42  = | shifted_left_lowered;
-  assign \$43  = ~ \$42 ;
-  assign shifted_left_subnormal = shifted_left_lowered[8] | \$43 ;
+  assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
+  assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_distance = shifted_left_subnormal ? shifted_left_most : shifted_left_zeros;
-  assign \$44  = ~ shifted_left_zeros_any;
-  assign shifted_left_vanishes = shifted_left_lowered[8] | \$44 ;
+  assign \$shifted_left_vanishes$not  = ~ shifted_left_zeros_any;
+  assign shifted_left_vanishes = shifted_left_lowered[8] | \$shifted_left_vanishes$not ;
   assign shifted_left_16 = distance_shifted_left_decided[4] ? { rest_shifted_left_decided[8:0], 16'h0000 } : rest_shifted_left_decided;
   assign shifted_left_8 = distance_shifted_left_decided[3] ? { shifted_left_16[16:0], 8'h00 } : shifted_left_16;
   assign shifted_left_4 = distance_shifted_left_decided[2] ? { shifted_left_8[20:0], 4'h0 } : shifted_left_8;
   assign shifted_left_2 = distance_shifted_left_decided[1] ? { shifted_left_4[22:0], 2'h0 } : shifted_left_4;
   assign shifted_left_1 = distance_shifted_left_decided[0] ? { shifted_left_2[23:0], 1'h0 } : shifted_left_2;
-  assign \$45  = | shifted_left_1;
-  assign has_rest = rounds_shifted_left_decided | \$45 ;
-  assign \$46  = ~ has_rest;
-  assign cancels = subtract_shifted_left_decided & \$46 ;
+  assign \$has_rest$any  = | shifted_left_1;
+  assign has_rest = rounds_shifted_left_decided | \$has_rest$any ;
+  assign \$cancels$not  = ~ has_rest;
+  assign cancels = subtract_shifted_left_decided & \$cancels$not ;
   assign sticky = | leading_normalised[2:0];
-  assign \$47  = sticky | leading_normalised[4];
-  assign increment = leading_normalised[3] & \$47 ;
+  assign \$increment$or  = sticky | leading_normalised[4];
+  assign increment = leading_normalised[3] & \$increment$or ;
   assign \packed  = { base_normalised, leading_normalised[26:4] } + { 6'h00, raised_normalised, 22'h000000, increment };
   assign magnitude = rounds_normalised ? \packed  : exact_normalised;
   assign is_special = infinite_normalised | invalid_normalised;
-  assign \$48  = | { small_hidden_bit, \small [22:0], 3'h0 };
-  assign \$49  = ~ sum_of_significands[24];
-  assign \$50  = sum_of_significands[23] & \$49 ;
-  assign \$51  = ~ cancels;
-  assign \$52  = negative_shifted_left_decided & \$51 ;
-  assign \$53  = infinite_shifted_left_decided | too_large_shifted_left_decided;
-  assign \$55  = is_special ? invalid_normalised : magnitude[22];
-  assign \$56  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$57  = ~ invalid_normalised;
-  assign \$58  = negative_normalised & \$57 ;
+  assign \$any_set_shifted_1$any  = | { small_hidden_bit, \small [22:0], 3'h0 };
+  assign \$raised_shifted_left_grouped$not  = ~ sum_of_significands[24];
+  assign \$raised_shifted_left_grouped$and  = sum_of_significands[23] & \$raised_shifted_left_grouped$not ;
+  assign \$negative_normalised$not  = ~ cancels;
+  assign \$negative_normalised$and  = negative_shifted_left_decided & \$negative_normalised$not ;
+  assign \$infinite_normalised$or  = infinite_shifted_left_decided | too_large_shifted_left_decided;
+  assign \$sum$mux  = is_special ? invalid_normalised : magnitude[22];
+  assign \$sum$or  = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$sum$not  = ~ invalid_normalised;
+  assign \$sum$and  = negative_normalised & \$sum$not ;
   always @(posedge clk)
     if (en_last) begin
       if (is_special) sum[21:0] <= 22'h000000;
       else sum[21:0] <= magnitude[21:0];
     end
   always @(posedge clk)
-    if (en_last) sum[31:22] <= { \$58 , \$56 , \$55  };
+    if (en_last) sum[31:22] <= { \$sum$and , \$sum$or , \$sum$mux  };
   always @(posedge clk)
     if (en) invalid_normalised <= invalid_shifted_left_decided;
   always @(posedge clk)
-    if (en) infinite_normalised <= \$53 ;
+    if (en) infinite_normalised <= \$infinite_normalised$or ;
   always @(posedge clk)
-    if (en) negative_normalised <= \$52 ;
+    if (en) negative_normalised <= \$negative_normalised$and ;
   always @(posedge clk)
     if (en) exact_normalised <= { field_shifted_left_decided, shifted_left_1[23:1] };
   always @(posedge clk)
@@ -423,7 +431,7 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   always @(posedge clk)
     if (en) subtract_shifted_left_grouped <= subtract_aligned;
   always @(posedge clk)
-    if (en) raised_shifted_left_grouped <= { sum_of_significands[24], \$50  };
+    if (en) raised_shifted_left_grouped <= { sum_of_significands[24], \$raised_shifted_left_grouped$and  };
   always @(posedge clk)
     if (en) base_shifted_left_grouped <= base;
   always @(posedge clk)
@@ -458,7 +466,7 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
     if (en) large_aligned <= large_shifted_1;
   always @(posedge clk)
     if (en) begin
-      if (\$auto$opt_dff.cc:253:combine_resets$151 ) aligned_aligned[26:11] <= 16'h0000;
+      if (\$aligned_aligned$any ) aligned_aligned[26:11] <= 16'h0000;
       else aligned_aligned[26:11] <= shifted_8[26:11];
     end
   always @(posedge clk)
@@ -477,28 +485,28 @@ module mxsafe_float32_adder_pipeline6_fpga(clk, rst, en_last, en, a, b, sum);
   always @(posedge clk)
     if (en) large_shifted_1 <= \large ;
   always @(posedge clk)
-    if (en) any_set_shifted_1 <= \$48 ;
+    if (en) any_set_shifted_1 <= \$any_set_shifted_1$any ;
   always @(posedge clk)
     if (en) amount_shifted_1 <= distance;
-  reg \$auto$ff.cc:266:slice$162 ;
+  reg \$shifted_shifted_1$net ;
   always @(posedge clk)
     if (en) begin
-      if (!distance[0]) \$auto$ff.cc:266:slice$162  <= 1'h0;
-      else \$auto$ff.cc:266:slice$162  <= \small [0];
+      if (!distance[0]) \$shifted_shifted_1$net  <= 1'h0;
+      else \$shifted_shifted_1$net  <= \small [0];
     end
-  assign shifted_shifted_1[2] = \$auto$ff.cc:266:slice$162 ;
-  reg \$auto$ff.cc:266:slice$163 ;
+  assign shifted_shifted_1[2] = \$shifted_shifted_1$net ;
+  reg \$shifted_shifted_1$net_2 ;
   always @(posedge clk)
     if (en) begin
-      if (distance[0]) \$auto$ff.cc:266:slice$163  <= 1'h0;
-      else \$auto$ff.cc:266:slice$163  <= small_hidden_bit;
+      if (distance[0]) \$shifted_shifted_1$net_2  <= 1'h0;
+      else \$shifted_shifted_1$net_2  <= small_hidden_bit;
     end
-  assign shifted_shifted_1[26] = \$auto$ff.cc:266:slice$163 ;
-  reg [24:0] \$auto$ff.cc:266:slice$164 ;
+  assign shifted_shifted_1[26] = \$shifted_shifted_1$net_2 ;
+  reg [24:0] \$shifted_shifted_1$net_3 ;
   always @(posedge clk)
-    if (en) \$auto$ff.cc:266:slice$164  <= { shifted_1[25:3], shifted_1[1:0] };
-  assign { shifted_shifted_1[25:3], shifted_shifted_1[1:0] } = \$auto$ff.cc:266:slice$164 ;
-  assign \$auto$opt_dff.cc:253:combine_resets$151  = | { shifted_beyond, amount_shifted_1[4] };
+    if (en) \$shifted_shifted_1$net_3  <= { shifted_1[25:3], shifted_1[1:0] };
+  assign { shifted_shifted_1[25:3], shifted_shifted_1[1:0] } = \$shifted_shifted_1$net_3 ;
+  assign \$aligned_aligned$any  = | { shifted_beyond, amount_shifted_1[4] };
   assign a_exponent[7:1] = a[30:24];
   assign b_exponent[7:1] = b[30:24];
   assign large_exponent[7:1] = large_aligned[30:24];

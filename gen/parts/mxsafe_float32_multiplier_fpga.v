@@ -8,33 +8,40 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_float32_multiplier_fpga(clk, rst, en, a, b, product);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$21 ;
-  wire \$23 ;
-  wire \$25 ;
-  wire [5:0] \$26 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire \$4 ;
-  wire \$43 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$94 ;
+module mxsafe_float32_multiplier_fpga(
+  clk,
+  rst,
+  en,
+  a,
+  b,
+  product
+);
+  wire \$a_is_zero$not ;
+  wire \$a_is_zero$not_2 ;
+  wire \$a_exponent$not ;
+  wire \$b_exponent$not ;
+  wire \$is_far$any ;
+  wire [5:0] \$distance$mux ;
+  wire \$dropped_32$any ;
+  wire \$dropped_16$any ;
+  wire \$a_is_infinite$not ;
+  wire \$dropped_8$any ;
+  wire \$dropped_4$any ;
+  wire \$dropped_2$any ;
+  wire \$below$and ;
+  wire \$increment$or ;
+  wire \$is_too_large$and ;
+  wire \$packed$not ;
+  wire \$packed$and ;
+  wire \$is_special$or ;
+  wire \$b_is_zero$not ;
+  wire \$product$not ;
+  wire \$b_is_zero$not_2 ;
+  wire \$b_is_infinite$not ;
+  wire \$has_no_value$and ;
+  wire \$has_no_value$and_2 ;
+  wire \$invalid$or ;
+  wire \$place_entered$any ;
   input [31:0] a;
   wire [31:0] a;
   // Some bits of these results are dropped where they are used.
@@ -169,7 +176,7 @@ module mxsafe_float32_multiplier_fpga(clk, rst, en, a, b, product);
   reg zero_behind;
   reg zero_entered;
   reg zero_within;
-  assign invalid = \$9  | has_no_value;
+  assign invalid = \$invalid$or  | has_no_value;
   assign subnormal_mantissa = b_is_normal ? a[22:0] : b[22:0];
   assign both_are_normal = a_is_normal & b_is_normal;
   assign leading_index_low_low_low_high_any = subnormal_mantissa[3] | subnormal_mantissa[2];
@@ -200,86 +207,86 @@ module mxsafe_float32_multiplier_fpga(clk, rst, en, a, b, product);
   assign leading_index_high_any = leading_index_high_high_any | leading_index_high_low_any;
   assign leading_index_high[1:0] = leading_index_high_high_any ? { subnormal_mantissa[22], leading_index_high_high[0] } : { leading_index_high_low_high_any, leading_index_high_low[0] };
   assign leading_index[3:0] = leading_index_high_any ? { 1'h0, leading_index_high_high_any, leading_index_high[1:0] } : { leading_index_low_high_any, leading_index_low[2:0] };
-  assign \$21  = ~ a_is_normal;
-  assign a_exponent[0] = a[23] | \$21 ;
-  assign \$23  = ~ b_is_normal;
-  assign b_exponent[0] = b[23] | \$23 ;
+  assign \$a_exponent$not  = ~ a_is_normal;
+  assign a_exponent[0] = a[23] | \$a_exponent$not ;
+  assign \$b_exponent$not  = ~ b_is_normal;
+  assign b_exponent[0] = b[23] | \$b_exponent$not ;
   assign exponents = { 1'h0, a[30:24], a_exponent[0] } + { 1'h0, b[30:24], b_exponent[0] };
   assign crossed = { 1'h0, multiply_0_1_product[23:0] } + { 1'h0, multiply_1_0_product[23:0] };
   assign least_distance = 10'h097 - { 1'h0, exponents_behind };
   assign spare = { 5'h00, place_behind } - least_distance;
   assign has_no_exponent = spare[9] | zero_behind;
-  assign \$25  = | least_distance[7:6];
-  assign is_far = spare[9] & \$25 ;
-  assign \$26  = spare[9] ? least_distance[5:0] : { 1'h0, place_behind };
-  assign distance = \$26  | { is_far, is_far, is_far, is_far, is_far, is_far };
+  assign \$is_far$any  = | least_distance[7:6];
+  assign is_far = spare[9] & \$is_far$any ;
+  assign \$distance$mux  = spare[9] ? least_distance[5:0] : { 1'h0, place_behind };
+  assign distance = \$distance$mux  | { is_far, is_far, is_far, is_far, is_far, is_far };
   assign significands[47:18] = { multiply_1_1_product[11:0], multiply_0_0_product[35:18] } + { 5'h00, crossed };
-  assign \$28  = | { product_multiplied[30:0], 1'h0 };
-  assign dropped_32 = distance_multiplied[5] & \$28 ;
+  assign \$dropped_32$any  = | { product_multiplied[30:0], 1'h0 };
+  assign dropped_32 = distance_multiplied[5] & \$dropped_32$any ;
   assign shifted_32 = distance_multiplied[5] ? { 32'h00000000, product_multiplied[47:31] } : { product_multiplied, 1'h0 };
-  assign \$29  = | shifted_32[15:0];
-  assign dropped_16 = distance_multiplied[4] & \$29 ;
+  assign \$dropped_16$any  = | shifted_32[15:0];
+  assign dropped_16 = distance_multiplied[4] & \$dropped_16$any ;
   assign sticky_16 = dropped_32 | dropped_16;
   assign shifted_16 = distance_multiplied[4] ? { 8'h00, shifted_32[48:16] } : shifted_32[40:0];
-  assign \$30  = | shifted_16[7:0];
-  assign dropped_8 = distance_multiplied[3] & \$30 ;
+  assign \$dropped_8$any  = | shifted_16[7:0];
+  assign dropped_8 = distance_multiplied[3] & \$dropped_8$any ;
   assign sticky_8 = sticky_16 | dropped_8;
   assign shifted_8 = distance_multiplied[3] ? shifted_16[40:8] : shifted_16[32:0];
-  assign \$31  = | shifted_8[3:0];
-  assign dropped_4 = distance_multiplied[2] & \$31 ;
+  assign \$dropped_4$any  = | shifted_8[3:0];
+  assign dropped_4 = distance_multiplied[2] & \$dropped_4$any ;
   assign sticky_4 = sticky_8 | dropped_4;
   assign shifted_4 = distance_multiplied[2] ? shifted_8[32:4] : shifted_8[28:0];
-  assign \$32  = | shifted_4[1:0];
-  assign dropped_2 = distance_multiplied[1] & \$32 ;
+  assign \$dropped_2$any  = | shifted_4[1:0];
+  assign dropped_2 = distance_multiplied[1] & \$dropped_2$any ;
   assign sticky_2 = sticky_4 | dropped_2;
   assign shifted_2 = distance_multiplied[1] ? shifted_4[28:2] : shifted_4[26:0];
   assign dropped_1 = distance_multiplied[0] & shifted_2[0];
   assign sticky_1 = sticky_2 | dropped_1;
   assign shifted_1 = distance_multiplied[0] ? shifted_2[26:1] : shifted_2[25:0];
   assign leading = kept_shifted[25] ? kept_shifted[24:1] : kept_shifted[23:0];
-  assign \$34  = kept_shifted[25] & kept_shifted[0];
-  assign below = sticky_shifted | \$34 ;
-  assign \$35  = below | leading[1];
-  assign increment = leading[0] & \$35 ;
+  assign \$below$and  = kept_shifted[25] & kept_shifted[0];
+  assign below = sticky_shifted | \$below$and ;
+  assign \$increment$or  = below | leading[1];
+  assign increment = leading[0] & \$increment$or ;
   assign is_at_largest = base_shifted == 9'h0fd;
   assign is_beyond = base_shifted >= 9'h0fe;
-  assign \$36  = is_at_largest & kept_shifted[25];
-  assign is_too_large = is_beyond | \$36 ;
-  assign \$37  = ~ kept_shifted[25];
-  assign \$38  = kept_shifted[24] & \$37 ;
-  assign \packed  = { base_shifted[7:0], leading[23:1] } + { 6'h00, kept_shifted[25], \$38 , 22'h000000, increment };
-  assign \$39  = infinite_shifted | is_too_large;
-  assign is_special = \$39  | invalid_shifted;
+  assign \$is_too_large$and  = is_at_largest & kept_shifted[25];
+  assign is_too_large = is_beyond | \$is_too_large$and ;
+  assign \$packed$not  = ~ kept_shifted[25];
+  assign \$packed$and  = kept_shifted[24] & \$packed$not ;
+  assign \packed  = { base_shifted[7:0], leading[23:1] } + { 6'h00, kept_shifted[25], \$packed$and , 22'h000000, increment };
+  assign \$is_special$or  = infinite_shifted | is_too_large;
+  assign is_special = \$is_special$or  | invalid_shifted;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? invalid_shifted : \packed [22];
   assign product[30:23] = \packed [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$43  = ~ invalid_shifted;
-  assign product[31] = negative_shifted & \$43 ;
+  assign \$product$not  = ~ invalid_shifted;
+  assign product[31] = negative_shifted & \$product$not ;
   assign a_is_normal = | a[30:23];
   assign a_has_fraction = | a[22:0];
   assign a_is_special = & a[30:23];
-  assign \$1  = ~ a_is_normal;
-  assign \$2  = ~ a_has_fraction;
-  assign a_is_zero = \$1  & \$2 ;
-  assign \$3  = ~ a_has_fraction;
-  assign a_is_infinite = a_is_special & \$3 ;
+  assign \$a_is_zero$not  = ~ a_is_normal;
+  assign \$a_is_zero$not_2  = ~ a_has_fraction;
+  assign a_is_zero = \$a_is_zero$not  & \$a_is_zero$not_2 ;
+  assign \$a_is_infinite$not  = ~ a_has_fraction;
+  assign a_is_infinite = a_is_special & \$a_is_infinite$not ;
   assign a_is_nan = a_is_special & a_has_fraction;
   assign b_is_normal = | b[30:23];
   assign b_has_fraction = | b[22:0];
   assign b_is_special = & b[30:23];
-  assign \$4  = ~ b_is_normal;
-  assign \$5  = ~ b_has_fraction;
-  assign b_is_zero = \$4  & \$5 ;
-  assign \$6  = ~ b_has_fraction;
-  assign b_is_infinite = b_is_special & \$6 ;
+  assign \$b_is_zero$not  = ~ b_is_normal;
+  assign \$b_is_zero$not_2  = ~ b_has_fraction;
+  assign b_is_zero = \$b_is_zero$not  & \$b_is_zero$not_2 ;
+  assign \$b_is_infinite$not  = ~ b_has_fraction;
+  assign b_is_infinite = b_is_special & \$b_is_infinite$not ;
   assign b_is_nan = b_is_special & b_has_fraction;
-  assign \$7  = a_is_infinite & b_is_zero;
-  assign \$8  = b_is_infinite & a_is_zero;
-  assign has_no_value = \$7  | \$8 ;
+  assign \$has_no_value$and  = a_is_infinite & b_is_zero;
+  assign \$has_no_value$and_2  = b_is_infinite & a_is_zero;
+  assign has_no_value = \$has_no_value$and  | \$has_no_value$and_2 ;
   assign is_zero = a_is_zero | b_is_zero;
   assign negative = a[31] ^ b[31];
   assign infinite = a_is_infinite | b_is_infinite;
-  assign \$9  = a_is_nan | b_is_nan;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
   always @(posedge clk)
     if (en) invalid_shifted <= invalid_multiplied;
   always @(posedge clk)
@@ -341,21 +348,21 @@ module mxsafe_float32_multiplier_fpga(clk, rst, en, a, b, product);
     if (en) negative_entered <= negative;
   always @(posedge clk)
     if (en) exponents_entered <= exponents;
-  reg [3:0] \$auto$ff.cc:266:slice$92 ;
+  reg [3:0] \$place_entered$net ;
   always @(posedge clk)
     if (en) begin
-      if (both_are_normal) \$auto$ff.cc:266:slice$92  <= 4'hf;
-      else \$auto$ff.cc:266:slice$92  <= { leading_index_high_any, leading_index[2:0] };
+      if (both_are_normal) \$place_entered$net  <= 4'hf;
+      else \$place_entered$net  <= { leading_index_high_any, leading_index[2:0] };
     end
-  assign { place_entered[4], place_entered[2:0] } = \$auto$ff.cc:266:slice$92 ;
-  reg \$auto$ff.cc:266:slice$93 ;
+  assign { place_entered[4], place_entered[2:0] } = \$place_entered$net ;
+  reg \$place_entered$net_2 ;
   always @(posedge clk)
     if (en) begin
-      if (\$auto$opt_dff.cc:253:combine_resets$94 ) \$auto$ff.cc:266:slice$93  <= 1'h0;
-      else \$auto$ff.cc:266:slice$93  <= leading_index_low_high_any;
+      if (\$place_entered$any ) \$place_entered$net_2  <= 1'h0;
+      else \$place_entered$net_2  <= leading_index_low_high_any;
     end
-  assign place_entered[3] = \$auto$ff.cc:266:slice$93 ;
-  assign \$auto$opt_dff.cc:253:combine_resets$94  = | { leading_index_high_any, both_are_normal };
+  assign place_entered[3] = \$place_entered$net_2 ;
+  assign \$place_entered$any  = | { leading_index_high_any, both_are_normal };
   mxsafe_multiplier_18x18 multiply_0_0 (
     .a(a[17:0]),
     .b(b[17:0]),

@@ -5,11 +5,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fp12_packer(value, negate, zero_sign, code);
-  wire [13:0] \$6 ;
-  wire [21:0] \$7 ;
-  wire [21:0] \$8 ;
-  wire \$9 ;
+module mxsafe_fp12_packer(
+  value,
+  negate,
+  zero_sign,
+  code
+);
+  wire [13:0] \$guard_at$not ;
+  wire [21:0] \$guard$and ;
+  wire [21:0] \$sticky$and ;
+  wire \$increment$or ;
   output [11:0] code;
   wire [11:0] code;
   wire \code.sign ;
@@ -46,18 +51,18 @@ module mxsafe_fp12_packer(value, negate, zero_sign, code);
   assign drops_2 = drops_1 | { 2'h0, drops_1[13:2] };
   assign drops_4 = drops_2 | { 4'h0, drops_2[13:4] };
   assign drops = drops_4 | { 8'h00, drops_4[13:8] };
-  assign \$6  = ~ { 1'h0, drops[13:1] };
-  assign guard_at = drops & \$6 ;
+  assign \$guard_at$not  = ~ { 1'h0, drops[13:1] };
+  assign guard_at = drops & \$guard_at$not ;
   assign ones_8 = drops[7] ? { 1'h0, drops[13:8] } : drops[6:0];
   assign ones_4 = ones_8[3] ? ones_8[6:4] : ones_8[2:0];
   assign ones_2 = ones_4[1] ? ones_4[2] : ones_4[0];
-  assign \$7  = { 8'h00, guard_at } & magnitude;
-  assign guard = | \$7 ;
-  assign \$8  = magnitude & { 9'h000, drops[13:1] };
-  assign sticky = | \$8 ;
+  assign \$guard$and  = { 8'h00, guard_at } & magnitude;
+  assign guard = | \$guard$and ;
+  assign \$sticky$and  = magnitude & { 9'h000, drops[13:1] };
+  assign sticky = | \$sticky$and ;
   assign shifted = magnitude >> { drops[7], ones_8[3], ones_4[1], ones_2 };
-  assign \$9  = sticky | shifted[0];
-  assign increment = guard & \$9 ;
+  assign \$increment$or  = sticky | shifted[0];
+  assign increment = guard & \$increment$or ;
   assign rounded_down = { drops[7], ones_8[3], ones_4[1], ones_2, 7'h00 } + { 3'h0, shifted[7:0] };
   assign \packed  = rounded_down + { 10'h000, increment };
   assign is_nonzero = | magnitude;

@@ -6,12 +6,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fp12_rounder_width22(value, rounded);
-  wire [12:0] \$1 ;
-  wire [21:0] \$10 ;
-  wire [12:0] \$7 ;
-  wire [12:0] \$8 ;
-  wire [20:0] \$9 ;
+module mxsafe_fp12_rounder_width22(
+  value,
+  rounded
+);
+  wire [12:0] \$folded$not ;
+  wire [21:0] \$rounded$not ;
+  wire [12:0] \$tie_to_even$not ;
+  wire [12:0] \$tie_to_even$and ;
+  wire [20:0] \$tie_to_even$and_2 ;
   wire [12:0] drops;
   wire [12:0] drops_1;
   wire [12:0] drops_2;
@@ -24,19 +27,19 @@ module mxsafe_fp12_rounder_width22(value, rounded);
   input [21:0] value;
   wire [21:0] value;
   wire [21:0] with_half;
-  assign \$1  = ~ value[20:8];
-  assign folded = value[21] ? \$1  : value[20:8];
+  assign \$folded$not  = ~ value[20:8];
+  assign folded = value[21] ? \$folded$not  : value[20:8];
   assign drops_1 = folded | { 1'h0, folded[12:1] };
   assign drops_2 = drops_1 | { 2'h0, drops_1[12:2] };
   assign drops_4 = drops_2 | { 4'h0, drops_2[12:4] };
   assign drops = drops_4 | { 8'h00, drops_4[12:8] };
-  assign \$7  = ~ { 1'h0, drops[12:1] };
-  assign \$8  = drops & \$7 ;
-  assign \$9  = { 8'h00, \$8  } & value[21:1];
-  assign tie_to_even = | \$9 ;
+  assign \$tie_to_even$not  = ~ { 1'h0, drops[12:1] };
+  assign \$tie_to_even$and  = drops & \$tie_to_even$not ;
+  assign \$tie_to_even$and_2  = { 8'h00, \$tie_to_even$and  } & value[21:1];
+  assign tie_to_even = | \$tie_to_even$and_2 ;
   assign with_half = value + { 10'h000, drops[12:1] };
   assign moved = with_half + { 21'h000000, tie_to_even };
-  assign \$10  = ~ { 9'h000, drops };
-  assign rounded = moved & \$10 ;
+  assign \$rounded$not  = ~ { 9'h000, drops };
+  assign rounded = moved & \$rounded$not ;
 endmodule
 `default_nettype wire

@@ -5,7 +5,11 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_fp12_unpacker(code, sign, magnitude);
+module mxsafe_fp12_unpacker(
+  code,
+  sign,
+  magnitude
+);
   input [11:0] code;
   wire [11:0] code;
   wire is_normal;

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent(fields, largest);
+module mxsafe_largest_exponent(
+  fields,
+  largest
+);
   input [135:0] fields;
   wire [135:0] fields;
   wire [16:0] have_0;

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count2(fields, largest);
+module mxsafe_largest_exponent_count2(
+  fields,
+  largest
+);
   input [15:0] fields;
   wire [15:0] fields;
   wire [1:0] have_0;

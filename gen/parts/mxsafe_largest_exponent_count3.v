@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count3(fields, largest);
+module mxsafe_largest_exponent_count3(
+  fields,
+  largest
+);
   input [23:0] fields;
   wire [23:0] fields;
   wire [2:0] have_0;

@@ -5,17 +5,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count3_fpga(fields, largest);
-  wire \$1 ;
-  wire \$2 ;
+module mxsafe_largest_exponent_count3_fpga(
+  fields,
+  largest
+);
+  wire \$larger_of_3_0$more ;
+  wire \$largest$more ;
   input [23:0] fields;
   wire [23:0] fields;
   wire [7:0] larger_of_3_0;
   output [7:0] largest;
   wire [7:0] largest;
-  assign \$1  = fields[7:0] > fields[15:8];
-  assign larger_of_3_0 = \$1  ? fields[7:0] : fields[15:8];
-  assign \$2  = larger_of_3_0 > fields[23:16];
-  assign largest = \$2  ? larger_of_3_0 : fields[23:16];
+  assign \$larger_of_3_0$more  = fields[7:0] > fields[15:8];
+  assign larger_of_3_0 = \$larger_of_3_0$more  ? fields[7:0] : fields[15:8];
+  assign \$largest$more  = larger_of_3_0 > fields[23:16];
+  assign largest = \$largest$more  ? larger_of_3_0 : fields[23:16];
 endmodule
 `default_nettype wire

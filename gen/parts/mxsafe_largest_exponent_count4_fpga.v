@@ -5,21 +5,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count4_fpga(fields, largest);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
+module mxsafe_largest_exponent_count4_fpga(
+  fields,
+  largest
+);
+  wire \$larger_of_4_0$more ;
+  wire \$larger_of_4_1$more ;
+  wire \$largest$more ;
   input [31:0] fields;
   wire [31:0] fields;
   wire [7:0] larger_of_4_0;
   wire [7:0] larger_of_4_1;
   output [7:0] largest;
   wire [7:0] largest;
-  assign \$1  = fields[7:0] > fields[15:8];
-  assign larger_of_4_0 = \$1  ? fields[7:0] : fields[15:8];
-  assign \$2  = fields[23:16] > fields[31:24];
-  assign larger_of_4_1 = \$2  ? fields[23:16] : fields[31:24];
-  assign \$3  = larger_of_4_0 > larger_of_4_1;
-  assign largest = \$3  ? larger_of_4_0 : larger_of_4_1;
+  assign \$larger_of_4_0$more  = fields[7:0] > fields[15:8];
+  assign larger_of_4_0 = \$larger_of_4_0$more  ? fields[7:0] : fields[15:8];
+  assign \$larger_of_4_1$more  = fields[23:16] > fields[31:24];
+  assign larger_of_4_1 = \$larger_of_4_1$more  ? fields[23:16] : fields[31:24];
+  assign \$largest$more  = larger_of_4_0 > larger_of_4_1;
+  assign largest = \$largest$more  ? larger_of_4_0 : larger_of_4_1;
 endmodule
 `default_nettype wire

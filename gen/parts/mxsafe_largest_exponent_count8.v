@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count8(fields, largest);
+module mxsafe_largest_exponent_count8(
+  fields,
+  largest
+);
   input [63:0] fields;
   wire [63:0] fields;
   wire [7:0] have_0;

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_largest_exponent_count9(fields, largest);
+module mxsafe_largest_exponent_count9(
+  fields,
+  largest
+);
   input [71:0] fields;
   wire [71:0] fields;
   wire [8:0] have_0;

@@ -11,7 +11,14 @@
 `ifdef MXSAFE_ECP5
 (* keep_hierarchy *)
 `endif
-module mxsafe_multiplier_18x18(clk, rst, en, a, b, product);
+module mxsafe_multiplier_18x18(
+  clk,
+  rst,
+  en,
+  a,
+  b,
+  product
+);
 `ifdef MXSAFE_ECP5
     input clk, rst, en;
     input [17:0] a, b;
@@ -27,7 +34,7 @@ module mxsafe_multiplier_18x18(clk, rst, en, a, b, product);
     .SOURCEA(1'b0), .SOURCEB(1'b0), .A0(a[0]), .A1(a[1]), .A2(a[2]), .A3(a[3]), .A4(a[4]), .A5(a[5]), .A6(a[6]), .A7(a[7]), .A8(a[8]), .A9(a[9]), .A10(a[10]), .A11(a[11]), .A12(a[12]), .A13(a[13]), .A14(a[14]), .A15(a[15]), .A16(a[16]), .A17(a[17]), .B0(b[0]), .B1(b[1]), .B2(b[2]), .B3(b[3]), .B4(b[4]), .B5(b[5]), .B6(b[6]), .B7(b[7]), .B8(b[8]), .B9(b[9]), .B10(b[10]), .B11(b[11]), .B12(b[12]), .B13(b[13]), .B14(b[14]), .B15(b[15]), .B16(b[16]), .B17(b[17]), .P0(product[0]), .P1(product[1]), .P2(product[2]), .P3(product[3]), .P4(product[4]), .P5(product[5]), .P6(product[6]), .P7(product[7]), .P8(product[8]), .P9(product[9]), .P10(product[10]), .P11(product[11]), .P12(product[12]), .P13(product[13]), .P14(product[14]), .P15(product[15]), .P16(product[16]), .P17(product[17]), .P18(product[18]), .P19(product[19]), .P20(product[20]), .P21(product[21]), .P22(product[22]), .P23(product[23]), .P24(product[24]), .P25(product[25]), .P26(product[26]), .P27(product[27]), .P28(product[28]), .P29(product[29]), .P30(product[30]), .P31(product[31]), .P32(product[32]), .P33(product[33]), .P34(product[34]), .P35(product[35])
   );
 `else
-  wire [35:0] \$1 ;
+  wire [35:0] \$product_within$mul ;
   input [17:0] a;
   wire [17:0] a;
   reg [17:0] a_entered;
@@ -46,11 +53,11 @@ module mxsafe_multiplier_18x18(clk, rst, en, a, b, product);
   input rst;
   wire rst;
   /* verilator lint_on UNUSEDSIGNAL */
-  assign \$1  = a_entered * b_entered;
+  assign \$product_within$mul  = a_entered * b_entered;
   always @(posedge clk)
     if (en) product <= product_within;
   always @(posedge clk)
-    if (en) product_within <= \$1 ;
+    if (en) product_within <= \$product_within$mul ;
   always @(posedge clk)
     if (en) b_entered <= b;
   always @(posedge clk)

@@ -6,7 +6,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_multiply_add_multiply_stages3_late_addend(clk, rst, en, x, factor, addend, result);
+module mxsafe_multiply_add_multiply_stages3_late_addend(
+  clk,
+  rst,
+  en,
+  x,
+  factor,
+  addend,
+  result
+);
   reg [31:0] add_a;
   reg [31:0] add_b;
   wire [31:0] add_sum;

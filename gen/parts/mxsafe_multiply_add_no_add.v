@@ -6,7 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_multiply_add_no_add(clk, rst, en, x, factor, result);
+module mxsafe_multiply_add_no_add(
+  clk,
+  rst,
+  en,
+  x,
+  factor,
+  result
+);
   input clk;
   wire clk;
   input en;

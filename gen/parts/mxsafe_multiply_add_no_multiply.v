@@ -6,7 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_multiply_add_no_multiply(clk, rst, en, x, addend, result);
+module mxsafe_multiply_add_no_multiply(
+  clk,
+  rst,
+  en,
+  x,
+  addend,
+  result
+);
   wire [31:0] add_sum;
   input [31:0] addend;
   wire [31:0] addend;

@@ -6,48 +6,61 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$49 ;
-  wire \$5 ;
-  wire \$50 ;
-  wire \$52 ;
-  wire \$53 ;
+module mxsafe_mxsf_block_converter(
+  clk,
+  rst,
+  tiles,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$block_last$equal ;
+  wire \$encode_1_sign$not ;
+  wire \$encode_1_sign$and ;
+  wire \$encode_2_sign$not ;
+  wire \$encode_2_sign$and ;
+  wire \$encode_3_sign$not ;
+  wire \$encode_3_sign$and ;
+  wire \$encode_4_sign$not ;
+  wire \$block_last$equal_2 ;
+  wire \$encode_4_sign$and ;
+  wire \$encode_5_sign$not ;
+  wire \$encode_5_sign$and ;
+  wire \$encode_6_sign$not ;
+  wire \$encode_6_sign$and ;
+  wire \$encode_7_sign$not ;
+  wire \$encode_7_sign$and ;
+  wire \$block_last$mux ;
+  wire \$encode_8_sign$not ;
+  wire \$encode_8_sign$and ;
+  wire \$encode_9_sign$not ;
+  wire \$encode_9_sign$and ;
+  wire \$encode_10_sign$not ;
+  wire \$encode_10_sign$and ;
+  wire \$moves$not ;
+  wire \$encode_11_sign$not ;
+  wire \$encode_11_sign$and ;
+  wire \$encode_12_sign$not ;
+  wire \$encode_12_sign$and ;
+  wire \$encode_13_sign$not ;
+  wire \$encode_13_sign$and ;
+  wire \$encode_14_sign$not ;
+  wire \$waiting_m_axis_tready$not ;
+  wire \$encode_14_sign$and ;
+  wire \$encode_15_sign$not ;
+  wire \$encode_15_sign$and ;
   wire unused_0;
   wire unused_1;
   wire unused_8;
   wire unused_9;
   wire unused_10;
-  wire \$6 ;
+  wire \$m_axis_tlast$and ;
   wire unused_11;
   wire unused_12;
   wire unused_13;
@@ -58,9 +71,9 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   wire unused_4;
   wire unused_5;
   wire unused_6;
-  wire \$7 ;
+  wire \$encode_0_sign$not ;
   wire unused_7;
-  wire \$8 ;
+  wire \$encode_0_sign$and ;
   wire [5:0] beat_after;
   reg [5:0] beat_of_block;
   wire beat_taken;
@@ -406,10 +419,10 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   wire waiting_m_axis_tready;
   wire waiting_m_axis_tvalid;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = beat_of_block == 6'h07;
-  assign \$2  = beat_of_block == 6'h3f;
-  assign \$3  = tiles ? \$1  : \$2 ;
-  assign block_last = s_axis_tlast | \$3 ;
+  assign \$block_last$equal  = beat_of_block == 6'h07;
+  assign \$block_last$equal_2  = beat_of_block == 6'h3f;
+  assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
+  assign block_last = s_axis_tlast | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
   assign rises_0 = s_axis_tdata[30:23] > largest_before_0;
@@ -476,10 +489,10 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   assign largest_of_lane_15 = rises_15 ? s_axis_tdata[510:503] : largest_before_15;
   assign largest_15 = tiles ? largest_of_tile_1_largest : largest_of_lane_15;
   assign largest_after_15 = block_last ? 8'h00 : largest_15;
-  assign \$4  = ~ m_axis_tvalid;
-  assign moves = \$4  | m_axis_tready;
-  assign \$5  = ~ rst;
-  assign waiting_m_axis_tready = moves & \$5 ;
+  assign \$moves$not  = ~ m_axis_tvalid;
+  assign moves = \$moves$not  | m_axis_tready;
+  assign \$waiting_m_axis_tready$not  = ~ rst;
+  assign waiting_m_axis_tready = moves & \$waiting_m_axis_tready$not ;
   assign lift_0 = 9'h00d - { 1'h0, waiting_m_axis_tuser[10:3] };
   assign raised_0 = { waiting_m_axis_tdata[15], waiting_m_axis_tdata[15:7], 1'h1 } + { lift_0[8], lift_0, waiting_m_axis_tdata[15] };
   assign is_special_0 = & waiting_m_axis_tuser[10:3];
@@ -576,39 +589,39 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   assign byte_15 = waiting_m_axis_tuser[130:123] - 8'h00;
   assign lowering_15 = special_held_15 ? 5'h10 : 5'h03;
   assign binade_15 = { 1'h0, height_held_15 } - lowering_15;
-  assign \$6  = waiting_m_axis_tlast & waiting_m_axis_tuser[131];
-  assign \$7  = ~ is_special_0;
-  assign \$8  = waiting_m_axis_tdata[16] & \$7 ;
-  assign \$10  = ~ is_special_1;
-  assign \$11  = waiting_m_axis_tdata[33] & \$10 ;
-  assign \$13  = ~ is_special_2;
-  assign \$14  = waiting_m_axis_tdata[50] & \$13 ;
-  assign \$16  = ~ is_special_3;
-  assign \$17  = waiting_m_axis_tdata[67] & \$16 ;
-  assign \$19  = ~ is_special_4;
-  assign \$20  = waiting_m_axis_tdata[84] & \$19 ;
-  assign \$22  = ~ is_special_5;
-  assign \$23  = waiting_m_axis_tdata[101] & \$22 ;
-  assign \$25  = ~ is_special_6;
-  assign \$26  = waiting_m_axis_tdata[118] & \$25 ;
-  assign \$28  = ~ is_special_7;
-  assign \$29  = waiting_m_axis_tdata[135] & \$28 ;
-  assign \$31  = ~ is_special_8;
-  assign \$32  = waiting_m_axis_tdata[152] & \$31 ;
-  assign \$34  = ~ is_special_9;
-  assign \$35  = waiting_m_axis_tdata[169] & \$34 ;
-  assign \$37  = ~ is_special_10;
-  assign \$38  = waiting_m_axis_tdata[186] & \$37 ;
-  assign \$40  = ~ is_special_11;
-  assign \$41  = waiting_m_axis_tdata[203] & \$40 ;
-  assign \$43  = ~ is_special_12;
-  assign \$44  = waiting_m_axis_tdata[220] & \$43 ;
-  assign \$46  = ~ is_special_13;
-  assign \$47  = waiting_m_axis_tdata[237] & \$46 ;
-  assign \$49  = ~ is_special_14;
-  assign \$50  = waiting_m_axis_tdata[254] & \$49 ;
-  assign \$52  = ~ is_special_15;
-  assign \$53  = waiting_m_axis_tdata[271] & \$52 ;
+  assign \$m_axis_tlast$and  = waiting_m_axis_tlast & waiting_m_axis_tuser[131];
+  assign \$encode_0_sign$not  = ~ is_special_0;
+  assign \$encode_0_sign$and  = waiting_m_axis_tdata[16] & \$encode_0_sign$not ;
+  assign \$encode_1_sign$not  = ~ is_special_1;
+  assign \$encode_1_sign$and  = waiting_m_axis_tdata[33] & \$encode_1_sign$not ;
+  assign \$encode_2_sign$not  = ~ is_special_2;
+  assign \$encode_2_sign$and  = waiting_m_axis_tdata[50] & \$encode_2_sign$not ;
+  assign \$encode_3_sign$not  = ~ is_special_3;
+  assign \$encode_3_sign$and  = waiting_m_axis_tdata[67] & \$encode_3_sign$not ;
+  assign \$encode_4_sign$not  = ~ is_special_4;
+  assign \$encode_4_sign$and  = waiting_m_axis_tdata[84] & \$encode_4_sign$not ;
+  assign \$encode_5_sign$not  = ~ is_special_5;
+  assign \$encode_5_sign$and  = waiting_m_axis_tdata[101] & \$encode_5_sign$not ;
+  assign \$encode_6_sign$not  = ~ is_special_6;
+  assign \$encode_6_sign$and  = waiting_m_axis_tdata[118] & \$encode_6_sign$not ;
+  assign \$encode_7_sign$not  = ~ is_special_7;
+  assign \$encode_7_sign$and  = waiting_m_axis_tdata[135] & \$encode_7_sign$not ;
+  assign \$encode_8_sign$not  = ~ is_special_8;
+  assign \$encode_8_sign$and  = waiting_m_axis_tdata[152] & \$encode_8_sign$not ;
+  assign \$encode_9_sign$not  = ~ is_special_9;
+  assign \$encode_9_sign$and  = waiting_m_axis_tdata[169] & \$encode_9_sign$not ;
+  assign \$encode_10_sign$not  = ~ is_special_10;
+  assign \$encode_10_sign$and  = waiting_m_axis_tdata[186] & \$encode_10_sign$not ;
+  assign \$encode_11_sign$not  = ~ is_special_11;
+  assign \$encode_11_sign$and  = waiting_m_axis_tdata[203] & \$encode_11_sign$not ;
+  assign \$encode_12_sign$not  = ~ is_special_12;
+  assign \$encode_12_sign$and  = waiting_m_axis_tdata[220] & \$encode_12_sign$not ;
+  assign \$encode_13_sign$not  = ~ is_special_13;
+  assign \$encode_13_sign$and  = waiting_m_axis_tdata[237] & \$encode_13_sign$not ;
+  assign \$encode_14_sign$not  = ~ is_special_14;
+  assign \$encode_14_sign$and  = waiting_m_axis_tdata[254] & \$encode_14_sign$not ;
+  assign \$encode_15_sign$not  = ~ is_special_15;
+  assign \$encode_15_sign$and  = waiting_m_axis_tdata[271] & \$encode_15_sign$not ;
   always @(posedge clk)
     if (moves) begin
       if (is_special_15) \m_axis_tdata.scales[15]  <= 8'hff;
@@ -617,7 +630,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_15 <= is_special_15;
   always @(posedge clk)
-    if (moves) encode_15_sign <= \$53 ;
+    if (moves) encode_15_sign <= \$encode_15_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_15[10]) height_held_15 <= 4'h0;
@@ -633,7 +646,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_14 <= is_special_14;
   always @(posedge clk)
-    if (moves) encode_14_sign <= \$50 ;
+    if (moves) encode_14_sign <= \$encode_14_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_14[10]) height_held_14 <= 4'h0;
@@ -649,7 +662,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_13 <= is_special_13;
   always @(posedge clk)
-    if (moves) encode_13_sign <= \$47 ;
+    if (moves) encode_13_sign <= \$encode_13_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_13[10]) height_held_13 <= 4'h0;
@@ -665,7 +678,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_12 <= is_special_12;
   always @(posedge clk)
-    if (moves) encode_12_sign <= \$44 ;
+    if (moves) encode_12_sign <= \$encode_12_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_12[10]) height_held_12 <= 4'h0;
@@ -681,7 +694,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_11 <= is_special_11;
   always @(posedge clk)
-    if (moves) encode_11_sign <= \$41 ;
+    if (moves) encode_11_sign <= \$encode_11_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_11[10]) height_held_11 <= 4'h0;
@@ -697,7 +710,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_10 <= is_special_10;
   always @(posedge clk)
-    if (moves) encode_10_sign <= \$38 ;
+    if (moves) encode_10_sign <= \$encode_10_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_10[10]) height_held_10 <= 4'h0;
@@ -713,7 +726,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_9 <= is_special_9;
   always @(posedge clk)
-    if (moves) encode_9_sign <= \$35 ;
+    if (moves) encode_9_sign <= \$encode_9_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_9[10]) height_held_9 <= 4'h0;
@@ -729,7 +742,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_8 <= is_special_8;
   always @(posedge clk)
-    if (moves) encode_8_sign <= \$32 ;
+    if (moves) encode_8_sign <= \$encode_8_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_8[10]) height_held_8 <= 4'h0;
@@ -745,7 +758,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_7 <= is_special_7;
   always @(posedge clk)
-    if (moves) encode_7_sign <= \$29 ;
+    if (moves) encode_7_sign <= \$encode_7_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_7[10]) height_held_7 <= 4'h0;
@@ -761,7 +774,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_6 <= is_special_6;
   always @(posedge clk)
-    if (moves) encode_6_sign <= \$26 ;
+    if (moves) encode_6_sign <= \$encode_6_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_6[10]) height_held_6 <= 4'h0;
@@ -777,7 +790,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_5 <= is_special_5;
   always @(posedge clk)
-    if (moves) encode_5_sign <= \$23 ;
+    if (moves) encode_5_sign <= \$encode_5_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_5[10]) height_held_5 <= 4'h0;
@@ -793,7 +806,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_4 <= is_special_4;
   always @(posedge clk)
-    if (moves) encode_4_sign <= \$20 ;
+    if (moves) encode_4_sign <= \$encode_4_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_4[10]) height_held_4 <= 4'h0;
@@ -809,7 +822,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_3 <= is_special_3;
   always @(posedge clk)
-    if (moves) encode_3_sign <= \$17 ;
+    if (moves) encode_3_sign <= \$encode_3_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_3[10]) height_held_3 <= 4'h0;
@@ -825,7 +838,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_2 <= is_special_2;
   always @(posedge clk)
-    if (moves) encode_2_sign <= \$14 ;
+    if (moves) encode_2_sign <= \$encode_2_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_2[10]) height_held_2 <= 4'h0;
@@ -841,7 +854,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_1 <= is_special_1;
   always @(posedge clk)
-    if (moves) encode_1_sign <= \$11 ;
+    if (moves) encode_1_sign <= \$encode_1_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_1[10]) height_held_1 <= 4'h0;
@@ -857,7 +870,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
   always @(posedge clk)
     if (moves) special_held_0 <= is_special_0;
   always @(posedge clk)
-    if (moves) encode_0_sign <= \$8 ;
+    if (moves) encode_0_sign <= \$encode_0_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_0[10]) height_held_0 <= 4'h0;
@@ -870,7 +883,7 @@ module mxsafe_mxsf_block_converter(clk, rst, tiles, s_axis_tdata, s_axis_tvalid,
     else if (moves) m_axis_tuser <= waiting_m_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tlast <= 1'h0;
-    else if (moves) m_axis_tlast <= \$6 ;
+    else if (moves) m_axis_tlast <= \$m_axis_tlast$and ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= waiting_m_axis_tvalid;

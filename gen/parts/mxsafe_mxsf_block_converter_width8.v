@@ -6,24 +6,37 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
+module mxsafe_mxsf_block_converter_width8(
+  clk,
+  rst,
+  tiles,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$block_last$equal ;
+  wire \$encode_1_sign$not ;
+  wire \$encode_1_sign$and ;
+  wire \$encode_2_sign$not ;
+  wire \$encode_2_sign$and ;
+  wire \$encode_3_sign$not ;
+  wire \$encode_3_sign$and ;
+  wire \$encode_4_sign$not ;
+  wire \$block_last$equal_2 ;
+  wire \$encode_4_sign$and ;
+  wire \$encode_5_sign$not ;
+  wire \$encode_5_sign$and ;
+  wire \$encode_6_sign$not ;
+  wire \$encode_6_sign$and ;
+  wire \$encode_7_sign$not ;
+  wire \$encode_7_sign$and ;
+  wire \$block_last$mux ;
   wire unused_0;
   wire unused_1;
   wire unused_2;
@@ -32,11 +45,11 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   wire unused_5;
   wire unused_6;
   wire unused_7;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
+  wire \$moves$not ;
+  wire \$waiting_m_axis_tready$not ;
+  wire \$m_axis_tlast$and ;
+  wire \$encode_0_sign$not ;
+  wire \$encode_0_sign$and ;
   wire [5:0] beat_after;
   reg [5:0] beat_of_block;
   wire beat_taken;
@@ -258,10 +271,10 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   assign largest_of_lane_7 = rises_7 ? s_axis_tdata[254:247] : largest_before_7;
   assign largest_7 = tiles ? largest_of_tile_0_largest : largest_of_lane_7;
   assign largest_after_7 = block_last ? 8'h00 : largest_7;
-  assign \$4  = ~ m_axis_tvalid;
-  assign moves = \$4  | m_axis_tready;
-  assign \$5  = ~ rst;
-  assign waiting_m_axis_tready = moves & \$5 ;
+  assign \$moves$not  = ~ m_axis_tvalid;
+  assign moves = \$moves$not  | m_axis_tready;
+  assign \$waiting_m_axis_tready$not  = ~ rst;
+  assign waiting_m_axis_tready = moves & \$waiting_m_axis_tready$not ;
   assign lift_0 = 9'h00d - { 1'h0, waiting_m_axis_tuser[10:3] };
   assign raised_0 = { waiting_m_axis_tdata[15], waiting_m_axis_tdata[15:7], 1'h1 } + { lift_0[8], lift_0, waiting_m_axis_tdata[15] };
   assign is_special_0 = & waiting_m_axis_tuser[10:3];
@@ -310,28 +323,28 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   assign byte_7 = waiting_m_axis_tuser[66:59] - 8'h00;
   assign lowering_7 = special_held_7 ? 5'h10 : 5'h03;
   assign binade_7 = { 1'h0, height_held_7 } - lowering_7;
-  assign \$6  = waiting_m_axis_tlast & waiting_m_axis_tuser[67];
-  assign \$7  = ~ is_special_0;
-  assign \$8  = waiting_m_axis_tdata[16] & \$7 ;
-  assign \$10  = ~ is_special_1;
-  assign \$11  = waiting_m_axis_tdata[33] & \$10 ;
-  assign \$13  = ~ is_special_2;
-  assign \$14  = waiting_m_axis_tdata[50] & \$13 ;
-  assign \$16  = ~ is_special_3;
-  assign \$17  = waiting_m_axis_tdata[67] & \$16 ;
-  assign \$19  = ~ is_special_4;
-  assign \$20  = waiting_m_axis_tdata[84] & \$19 ;
-  assign \$22  = ~ is_special_5;
-  assign \$23  = waiting_m_axis_tdata[101] & \$22 ;
-  assign \$25  = ~ is_special_6;
-  assign \$26  = waiting_m_axis_tdata[118] & \$25 ;
-  assign \$28  = ~ is_special_7;
-  assign \$29  = waiting_m_axis_tdata[135] & \$28 ;
+  assign \$m_axis_tlast$and  = waiting_m_axis_tlast & waiting_m_axis_tuser[67];
+  assign \$encode_0_sign$not  = ~ is_special_0;
+  assign \$encode_0_sign$and  = waiting_m_axis_tdata[16] & \$encode_0_sign$not ;
+  assign \$encode_1_sign$not  = ~ is_special_1;
+  assign \$encode_1_sign$and  = waiting_m_axis_tdata[33] & \$encode_1_sign$not ;
+  assign \$encode_2_sign$not  = ~ is_special_2;
+  assign \$encode_2_sign$and  = waiting_m_axis_tdata[50] & \$encode_2_sign$not ;
+  assign \$encode_3_sign$not  = ~ is_special_3;
+  assign \$encode_3_sign$and  = waiting_m_axis_tdata[67] & \$encode_3_sign$not ;
+  assign \$encode_4_sign$not  = ~ is_special_4;
+  assign \$encode_4_sign$and  = waiting_m_axis_tdata[84] & \$encode_4_sign$not ;
+  assign \$encode_5_sign$not  = ~ is_special_5;
+  assign \$encode_5_sign$and  = waiting_m_axis_tdata[101] & \$encode_5_sign$not ;
+  assign \$encode_6_sign$not  = ~ is_special_6;
+  assign \$encode_6_sign$and  = waiting_m_axis_tdata[118] & \$encode_6_sign$not ;
+  assign \$encode_7_sign$not  = ~ is_special_7;
+  assign \$encode_7_sign$and  = waiting_m_axis_tdata[135] & \$encode_7_sign$not ;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = beat_of_block == 6'h07;
-  assign \$2  = beat_of_block == 6'h3f;
-  assign \$3  = tiles ? \$1  : \$2 ;
-  assign block_last = s_axis_tlast | \$3 ;
+  assign \$block_last$equal  = beat_of_block == 6'h07;
+  assign \$block_last$equal_2  = beat_of_block == 6'h3f;
+  assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
+  assign block_last = s_axis_tlast | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
   assign rises_0 = s_axis_tdata[30:23] > largest_before_0;
@@ -344,7 +357,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_7 <= is_special_7;
   always @(posedge clk)
-    if (moves) encode_7_sign <= \$29 ;
+    if (moves) encode_7_sign <= \$encode_7_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_7[10]) height_held_7 <= 4'h0;
@@ -360,7 +373,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_6 <= is_special_6;
   always @(posedge clk)
-    if (moves) encode_6_sign <= \$26 ;
+    if (moves) encode_6_sign <= \$encode_6_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_6[10]) height_held_6 <= 4'h0;
@@ -376,7 +389,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_5 <= is_special_5;
   always @(posedge clk)
-    if (moves) encode_5_sign <= \$23 ;
+    if (moves) encode_5_sign <= \$encode_5_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_5[10]) height_held_5 <= 4'h0;
@@ -392,7 +405,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_4 <= is_special_4;
   always @(posedge clk)
-    if (moves) encode_4_sign <= \$20 ;
+    if (moves) encode_4_sign <= \$encode_4_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_4[10]) height_held_4 <= 4'h0;
@@ -408,7 +421,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_3 <= is_special_3;
   always @(posedge clk)
-    if (moves) encode_3_sign <= \$17 ;
+    if (moves) encode_3_sign <= \$encode_3_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_3[10]) height_held_3 <= 4'h0;
@@ -424,7 +437,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_2 <= is_special_2;
   always @(posedge clk)
-    if (moves) encode_2_sign <= \$14 ;
+    if (moves) encode_2_sign <= \$encode_2_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_2[10]) height_held_2 <= 4'h0;
@@ -440,7 +453,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_1 <= is_special_1;
   always @(posedge clk)
-    if (moves) encode_1_sign <= \$11 ;
+    if (moves) encode_1_sign <= \$encode_1_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_1[10]) height_held_1 <= 4'h0;
@@ -456,7 +469,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
   always @(posedge clk)
     if (moves) special_held_0 <= is_special_0;
   always @(posedge clk)
-    if (moves) encode_0_sign <= \$8 ;
+    if (moves) encode_0_sign <= \$encode_0_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_0[10]) height_held_0 <= 4'h0;
@@ -469,7 +482,7 @@ module mxsafe_mxsf_block_converter_width8(clk, rst, tiles, s_axis_tdata, s_axis_
     else if (moves) m_axis_tuser <= waiting_m_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tlast <= 1'h0;
-    else if (moves) m_axis_tlast <= \$6 ;
+    else if (moves) m_axis_tlast <= \$m_axis_tlast$and ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= waiting_m_axis_tvalid;

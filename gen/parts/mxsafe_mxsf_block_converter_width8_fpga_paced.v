@@ -6,33 +6,46 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire [4:0] \$13 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire [4:0] \$17 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire [4:0] \$21 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire [4:0] \$25 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire [4:0] \$29 ;
-  wire \$3 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire [4:0] \$33 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire [4:0] \$37 ;
+module mxsafe_mxsf_block_converter_width8_fpga_paced(
+  clk,
+  rst,
+  tiles,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$s_axis_tready$not ;
+  wire \$encode_1_sign$not ;
+  wire \$encode_1_sign$and ;
+  wire [4:0] \$lowered_held_1$mux ;
+  wire \$encode_2_sign$not ;
+  wire \$encode_2_sign$and ;
+  wire [4:0] \$lowered_held_2$mux ;
+  wire \$encode_3_sign$not ;
+  wire \$block_last$equal ;
+  wire \$encode_3_sign$and ;
+  wire [4:0] \$lowered_held_3$mux ;
+  wire \$encode_4_sign$not ;
+  wire \$encode_4_sign$and ;
+  wire [4:0] \$lowered_held_4$mux ;
+  wire \$encode_5_sign$not ;
+  wire \$encode_5_sign$and ;
+  wire [4:0] \$lowered_held_5$mux ;
+  wire \$block_last$equal_2 ;
+  wire \$encode_6_sign$not ;
+  wire \$encode_6_sign$and ;
+  wire [4:0] \$lowered_held_6$mux ;
+  wire \$encode_7_sign$not ;
+  wire \$encode_7_sign$and ;
+  wire [4:0] \$lowered_held_7$mux ;
   wire unused_0;
-  wire \$4 ;
+  wire \$block_last$mux ;
   wire unused_1;
   wire unused_2;
   wire unused_3;
@@ -40,11 +53,11 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
   wire unused_5;
   wire unused_6;
   wire unused_7;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [4:0] \$9 ;
+  wire \$moves$not ;
+  wire \$m_axis_tlast$and ;
+  wire \$encode_0_sign$not ;
+  wire \$encode_0_sign$and ;
+  wire [4:0] \$lowered_held_0$mux ;
   wire [5:0] beat_after;
   reg [5:0] beat_of_block;
   wire beat_taken;
@@ -237,12 +250,12 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
   wire slice_waiting_source_valid;
   input tiles;
   wire tiles;
-  assign s_axis_tready = slice_entry_source_ready & \$1 ;
+  assign s_axis_tready = slice_entry_source_ready & \$s_axis_tready$not ;
   assign beat_taken = slice_entry_sink_valid & slice_entry_sink_ready;
-  assign \$2  = beat_of_block == 6'h07;
-  assign \$3  = beat_of_block == 6'h3f;
-  assign \$4  = tiles ? \$2  : \$3 ;
-  assign block_last = slice_entry_sink_payload[216] | \$4 ;
+  assign \$block_last$equal  = beat_of_block == 6'h07;
+  assign \$block_last$equal_2  = beat_of_block == 6'h3f;
+  assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
+  assign block_last = slice_entry_sink_payload[216] | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
   assign rises_0 = slice_entry_sink_payload[143:136] > largest_before_0;
@@ -277,8 +290,8 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
   assign largest_of_lane_7 = rises_7 ? slice_entry_sink_payload[199:192] : largest_before_7;
   assign largest_7 = tiles ? largest_of_tile_0_largest : largest_of_lane_7;
   assign largest_after_7 = block_last ? 8'h00 : largest_7;
-  assign \$5  = ~ m_axis_tvalid;
-  assign moves = \$5  | m_axis_tready;
+  assign \$moves$not  = ~ m_axis_tvalid;
+  assign moves = \$moves$not  | m_axis_tready;
   assign lift_0 = 9'h00d - { 1'h0, slice_waiting__tuser[10:3] };
   assign raised_0 = { slice_waiting__tdata[15], slice_waiting__tdata[15:7], 1'h1 } + { lift_0[8], lift_0, slice_waiting__tdata[15] };
   assign is_special_0 = & slice_waiting__tuser[10:3];
@@ -319,41 +332,41 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
   assign is_special_7 = & slice_waiting__tuser[66:59];
   assign byte_7 = slice_waiting__tuser[66:59] - 8'h00;
   assign binade_7 = { 1'h0, height_held_7 } - lowered_held_7;
-  assign \$6  = slice_waiting__tlast & slice_waiting__tuser[67];
-  assign \$7  = ~ is_special_0;
-  assign \$8  = slice_waiting__tdata[16] & \$7 ;
-  assign \$9  = is_special_0 ? 5'h10 : 5'h03;
-  assign \$11  = ~ is_special_1;
-  assign \$12  = slice_waiting__tdata[33] & \$11 ;
-  assign \$13  = is_special_1 ? 5'h10 : 5'h03;
-  assign \$15  = ~ is_special_2;
-  assign \$16  = slice_waiting__tdata[50] & \$15 ;
-  assign \$17  = is_special_2 ? 5'h10 : 5'h03;
-  assign \$19  = ~ is_special_3;
-  assign \$20  = slice_waiting__tdata[67] & \$19 ;
-  assign \$21  = is_special_3 ? 5'h10 : 5'h03;
-  assign \$23  = ~ is_special_4;
-  assign \$24  = slice_waiting__tdata[84] & \$23 ;
-  assign \$25  = is_special_4 ? 5'h10 : 5'h03;
-  assign \$27  = ~ is_special_5;
-  assign \$28  = slice_waiting__tdata[101] & \$27 ;
-  assign \$29  = is_special_5 ? 5'h10 : 5'h03;
-  assign \$31  = ~ is_special_6;
-  assign \$32  = slice_waiting__tdata[118] & \$31 ;
-  assign \$33  = is_special_6 ? 5'h10 : 5'h03;
-  assign \$35  = ~ is_special_7;
-  assign \$36  = slice_waiting__tdata[135] & \$35 ;
-  assign \$37  = is_special_7 ? 5'h10 : 5'h03;
-  assign \$1  = ~ rst;
+  assign \$m_axis_tlast$and  = slice_waiting__tlast & slice_waiting__tuser[67];
+  assign \$encode_0_sign$not  = ~ is_special_0;
+  assign \$encode_0_sign$and  = slice_waiting__tdata[16] & \$encode_0_sign$not ;
+  assign \$lowered_held_0$mux  = is_special_0 ? 5'h10 : 5'h03;
+  assign \$encode_1_sign$not  = ~ is_special_1;
+  assign \$encode_1_sign$and  = slice_waiting__tdata[33] & \$encode_1_sign$not ;
+  assign \$lowered_held_1$mux  = is_special_1 ? 5'h10 : 5'h03;
+  assign \$encode_2_sign$not  = ~ is_special_2;
+  assign \$encode_2_sign$and  = slice_waiting__tdata[50] & \$encode_2_sign$not ;
+  assign \$lowered_held_2$mux  = is_special_2 ? 5'h10 : 5'h03;
+  assign \$encode_3_sign$not  = ~ is_special_3;
+  assign \$encode_3_sign$and  = slice_waiting__tdata[67] & \$encode_3_sign$not ;
+  assign \$lowered_held_3$mux  = is_special_3 ? 5'h10 : 5'h03;
+  assign \$encode_4_sign$not  = ~ is_special_4;
+  assign \$encode_4_sign$and  = slice_waiting__tdata[84] & \$encode_4_sign$not ;
+  assign \$lowered_held_4$mux  = is_special_4 ? 5'h10 : 5'h03;
+  assign \$encode_5_sign$not  = ~ is_special_5;
+  assign \$encode_5_sign$and  = slice_waiting__tdata[101] & \$encode_5_sign$not ;
+  assign \$lowered_held_5$mux  = is_special_5 ? 5'h10 : 5'h03;
+  assign \$encode_6_sign$not  = ~ is_special_6;
+  assign \$encode_6_sign$and  = slice_waiting__tdata[118] & \$encode_6_sign$not ;
+  assign \$lowered_held_6$mux  = is_special_6 ? 5'h10 : 5'h03;
+  assign \$encode_7_sign$not  = ~ is_special_7;
+  assign \$encode_7_sign$and  = slice_waiting__tdata[135] & \$encode_7_sign$not ;
+  assign \$lowered_held_7$mux  = is_special_7 ? 5'h10 : 5'h03;
+  assign \$s_axis_tready$not  = ~ rst;
   always @(posedge clk)
     if (moves) begin
       if (is_special_7) \m_axis_tdata.scales[7]  <= 8'hff;
       else \m_axis_tdata.scales[7]  <= byte_7;
     end
   always @(posedge clk)
-    if (moves) lowered_held_7 <= \$37 ;
+    if (moves) lowered_held_7 <= \$lowered_held_7$mux ;
   always @(posedge clk)
-    if (moves) encode_7_sign <= \$36 ;
+    if (moves) encode_7_sign <= \$encode_7_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_7[10]) height_held_7 <= 4'h0;
@@ -367,9 +380,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[6]  <= byte_6;
     end
   always @(posedge clk)
-    if (moves) lowered_held_6 <= \$33 ;
+    if (moves) lowered_held_6 <= \$lowered_held_6$mux ;
   always @(posedge clk)
-    if (moves) encode_6_sign <= \$32 ;
+    if (moves) encode_6_sign <= \$encode_6_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_6[10]) height_held_6 <= 4'h0;
@@ -383,9 +396,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[5]  <= byte_5;
     end
   always @(posedge clk)
-    if (moves) lowered_held_5 <= \$29 ;
+    if (moves) lowered_held_5 <= \$lowered_held_5$mux ;
   always @(posedge clk)
-    if (moves) encode_5_sign <= \$28 ;
+    if (moves) encode_5_sign <= \$encode_5_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_5[10]) height_held_5 <= 4'h0;
@@ -399,9 +412,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[4]  <= byte_4;
     end
   always @(posedge clk)
-    if (moves) lowered_held_4 <= \$25 ;
+    if (moves) lowered_held_4 <= \$lowered_held_4$mux ;
   always @(posedge clk)
-    if (moves) encode_4_sign <= \$24 ;
+    if (moves) encode_4_sign <= \$encode_4_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_4[10]) height_held_4 <= 4'h0;
@@ -415,9 +428,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[3]  <= byte_3;
     end
   always @(posedge clk)
-    if (moves) lowered_held_3 <= \$21 ;
+    if (moves) lowered_held_3 <= \$lowered_held_3$mux ;
   always @(posedge clk)
-    if (moves) encode_3_sign <= \$20 ;
+    if (moves) encode_3_sign <= \$encode_3_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_3[10]) height_held_3 <= 4'h0;
@@ -431,9 +444,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[2]  <= byte_2;
     end
   always @(posedge clk)
-    if (moves) lowered_held_2 <= \$17 ;
+    if (moves) lowered_held_2 <= \$lowered_held_2$mux ;
   always @(posedge clk)
-    if (moves) encode_2_sign <= \$16 ;
+    if (moves) encode_2_sign <= \$encode_2_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_2[10]) height_held_2 <= 4'h0;
@@ -447,9 +460,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[1]  <= byte_1;
     end
   always @(posedge clk)
-    if (moves) lowered_held_1 <= \$13 ;
+    if (moves) lowered_held_1 <= \$lowered_held_1$mux ;
   always @(posedge clk)
-    if (moves) encode_1_sign <= \$12 ;
+    if (moves) encode_1_sign <= \$encode_1_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_1[10]) height_held_1 <= 4'h0;
@@ -463,9 +476,9 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
       else \m_axis_tdata.scales[0]  <= byte_0;
     end
   always @(posedge clk)
-    if (moves) lowered_held_0 <= \$9 ;
+    if (moves) lowered_held_0 <= \$lowered_held_0$mux ;
   always @(posedge clk)
-    if (moves) encode_0_sign <= \$8 ;
+    if (moves) encode_0_sign <= \$encode_0_sign$and ;
   always @(posedge clk)
     if (moves) begin
       if (raised_0[10]) height_held_0 <= 4'h0;
@@ -478,7 +491,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(clk, rst, tiles, s_axis_tda
     else if (moves) m_axis_tuser <= slice_waiting__tlast;
   always @(posedge clk)
     if (rst) m_axis_tlast <= 1'h0;
-    else if (moves) m_axis_tlast <= \$6 ;
+    else if (moves) m_axis_tlast <= \$m_axis_tlast$and ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (moves) m_axis_tvalid <= slice_waiting__tvalid;

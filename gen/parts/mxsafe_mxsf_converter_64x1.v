@@ -5,51 +5,63 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire [63:0] \$17 ;
-  wire \$18 ;
-  wire [127:0] \$19 ;
-  wire \$2 ;
-  wire [127:0] \$20 ;
-  wire [127:0] \$21 ;
-  wire [127:0] \$22 ;
-  wire [127:0] \$23 ;
-  wire [127:0] \$24 ;
-  wire \$25 ;
-  wire \$27 ;
-  wire \$29 ;
-  wire \$31 ;
-  wire \$33 ;
-  wire \$35 ;
-  wire \$37 ;
-  wire \$39 ;
-  wire \$41 ;
-  wire \$43 ;
-  wire \$45 ;
-  wire \$47 ;
-  wire \$49 ;
-  wire \$51 ;
-  wire \$53 ;
-  wire \$55 ;
-  wire [5:0] \$57 ;
-  wire [7:0] \$58 ;
-  wire [7:0] \$59 ;
-  wire [7:0] \$60 ;
-  wire [7:0] \$61 ;
-  wire [7:0] \$62 ;
-  wire [7:0] \$63 ;
-  wire [7:0] \$64 ;
-  wire [7:0] \$65 ;
-  wire [7:0] \$66 ;
-  wire [7:0] \$67 ;
-  wire [7:0] \$68 ;
-  wire [7:0] \$69 ;
-  wire [7:0] \$70 ;
-  wire [7:0] \$71 ;
-  wire [7:0] \$72 ;
-  wire [7:0] \$73 ;
-  wire \$9 ;
+module mxsafe_mxsf_converter_64x1(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$block_last$any ;
+  wire [63:0] \$first_end$not ;
+  wire \$m_axis_tvalid$any ;
+  wire [127:0] \$block_largest$or ;
+  wire \$block_last$not ;
+  wire [127:0] \$block_largest$or_2 ;
+  wire [127:0] \$block_largest$or_3 ;
+  wire [127:0] \$block_largest$or_4 ;
+  wire [127:0] \$block_largest$or_5 ;
+  wire [127:0] \$block_largest$or_6 ;
+  wire \$is_far_0$more ;
+  wire \$is_far_1$more ;
+  wire \$is_far_2$more ;
+  wire \$is_far_3$more ;
+  wire \$is_far_4$more ;
+  wire \$is_far_5$more ;
+  wire \$is_far_6$more ;
+  wire \$is_far_7$more ;
+  wire \$is_far_8$more ;
+  wire \$is_far_9$more ;
+  wire \$is_far_10$more ;
+  wire \$is_far_11$more ;
+  wire \$is_far_12$more ;
+  wire \$is_far_13$more ;
+  wire \$is_far_14$more ;
+  wire \$is_far_15$more ;
+  wire [5:0] \$beats_left$mux ;
+  wire [7:0] \$largest_before_0$mux ;
+  wire [7:0] \$largest_before_1$mux ;
+  wire [7:0] \$largest_before_2$mux ;
+  wire [7:0] \$largest_before_3$mux ;
+  wire [7:0] \$largest_before_4$mux ;
+  wire [7:0] \$largest_before_5$mux ;
+  wire [7:0] \$largest_before_6$mux ;
+  wire [7:0] \$largest_before_7$mux ;
+  wire [7:0] \$largest_before_8$mux ;
+  wire [7:0] \$largest_before_9$mux ;
+  wire [7:0] \$largest_before_10$mux ;
+  wire [7:0] \$largest_before_11$mux ;
+  wire [7:0] \$largest_before_12$mux ;
+  wire [7:0] \$largest_before_13$mux ;
+  wire [7:0] \$largest_before_14$mux ;
+  wire [7:0] \$largest_before_15$mux ;
+  wire \$s_axis_tready$not ;
   reg [5:0] beats_left;
   wire [5:0] beats_left_less_1;
   wire [4:0] binade_0;
@@ -488,30 +500,30 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign gap_16 = gap_8 | { 16'h0000, gap_8[63:16] };
   assign gap = gap_16 | { 32'h00000000, gap_16[63:32] };
   assign moves = gap | { leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves };
-  assign \$9  = ~ rst;
-  assign s_axis_tready = moves[0] & \$9 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = moves[0] & \$s_axis_tready$not ;
   assign ended_1 = { m_axis_tuser, ends[62:0] } | { 1'h0, m_axis_tuser, ends[62:1] };
   assign ended_2 = ended_1 | { 2'h0, ended_1[63:2] };
   assign ended_4 = ended_2 | { 4'h0, ended_2[63:4] };
   assign ended_8 = ended_4 | { 8'h00, ended_4[63:8] };
   assign ended_16 = ended_8 | { 16'h0000, ended_8[63:16] };
   assign ended = ended_16 | { 32'h00000000, ended_16[63:32] };
-  assign \$17  = ~ { 1'h0, ended[63:1] };
-  assign first_end = ended & \$17 ;
+  assign \$first_end$not  = ~ { 1'h0, ended[63:1] };
+  assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
-  assign \$18  = | { m_axis_tuser, ends[62:0] };
-  assign m_axis_tvalid = valid[63] & \$18 ;
-  assign \$19  = waiting_0_shown_largest | waiting_1_shown_largest;
-  assign \$20  = \$19  | waiting_2_shown_largest;
-  assign \$21  = \$20  | waiting_3_shown_largest;
-  assign \$22  = \$21  | waiting_4_shown_largest;
-  assign \$23  = \$22  | waiting_5_shown_largest;
-  assign \$24  = \$23  | waiting_6_shown_largest;
-  assign block_largest = \$24  | waiting_7_shown_largest;
+  assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[62:0] };
+  assign m_axis_tvalid = valid[63] & \$m_axis_tvalid$any ;
+  assign \$block_largest$or  = waiting_0_shown_largest | waiting_1_shown_largest;
+  assign \$block_largest$or_2  = \$block_largest$or  | waiting_2_shown_largest;
+  assign \$block_largest$or_3  = \$block_largest$or_2  | waiting_3_shown_largest;
+  assign \$block_largest$or_4  = \$block_largest$or_3  | waiting_4_shown_largest;
+  assign \$block_largest$or_5  = \$block_largest$or_4  | waiting_5_shown_largest;
+  assign \$block_largest$or_6  = \$block_largest$or_5  | waiting_6_shown_largest;
+  assign block_largest = \$block_largest$or_6  | waiting_7_shown_largest;
   assign is_special_0 = & block_largest[7:0];
   assign growth_0 = block_largest[7:0] - waiting_7_waiting[199:192];
-  assign \$25  = growth_0 >= 8'h0d;
-  assign is_far_0 = is_special_0 | \$25 ;
+  assign \$is_far_0$more  = growth_0 >= 8'h0d;
+  assign is_far_0 = is_special_0 | \$is_far_0$more ;
   assign steps_0 = growth_0[4:0] + 5'h03;
   assign lowering_0 = is_far_0 ? 5'h10 : steps_0;
   assign is_finite_0 = ~ is_special_0;
@@ -521,8 +533,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_0_sign = waiting_7_waiting[11] & is_finite_0;
   assign is_special_1 = & block_largest[15:8];
   assign growth_1 = block_largest[15:8] - waiting_7_waiting[207:200];
-  assign \$27  = growth_1 >= 8'h0d;
-  assign is_far_1 = is_special_1 | \$27 ;
+  assign \$is_far_1$more  = growth_1 >= 8'h0d;
+  assign is_far_1 = is_special_1 | \$is_far_1$more ;
   assign steps_1 = growth_1[4:0] + 5'h03;
   assign lowering_1 = is_far_1 ? 5'h10 : steps_1;
   assign is_finite_1 = ~ is_special_1;
@@ -532,8 +544,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_1_sign = waiting_7_waiting[23] & is_finite_1;
   assign is_special_2 = & block_largest[23:16];
   assign growth_2 = block_largest[23:16] - waiting_7_waiting[215:208];
-  assign \$29  = growth_2 >= 8'h0d;
-  assign is_far_2 = is_special_2 | \$29 ;
+  assign \$is_far_2$more  = growth_2 >= 8'h0d;
+  assign is_far_2 = is_special_2 | \$is_far_2$more ;
   assign steps_2 = growth_2[4:0] + 5'h03;
   assign lowering_2 = is_far_2 ? 5'h10 : steps_2;
   assign is_finite_2 = ~ is_special_2;
@@ -543,8 +555,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_2_sign = waiting_7_waiting[35] & is_finite_2;
   assign is_special_3 = & block_largest[31:24];
   assign growth_3 = block_largest[31:24] - waiting_7_waiting[223:216];
-  assign \$31  = growth_3 >= 8'h0d;
-  assign is_far_3 = is_special_3 | \$31 ;
+  assign \$is_far_3$more  = growth_3 >= 8'h0d;
+  assign is_far_3 = is_special_3 | \$is_far_3$more ;
   assign steps_3 = growth_3[4:0] + 5'h03;
   assign lowering_3 = is_far_3 ? 5'h10 : steps_3;
   assign is_finite_3 = ~ is_special_3;
@@ -554,8 +566,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_3_sign = waiting_7_waiting[47] & is_finite_3;
   assign is_special_4 = & block_largest[39:32];
   assign growth_4 = block_largest[39:32] - waiting_7_waiting[231:224];
-  assign \$33  = growth_4 >= 8'h0d;
-  assign is_far_4 = is_special_4 | \$33 ;
+  assign \$is_far_4$more  = growth_4 >= 8'h0d;
+  assign is_far_4 = is_special_4 | \$is_far_4$more ;
   assign steps_4 = growth_4[4:0] + 5'h03;
   assign lowering_4 = is_far_4 ? 5'h10 : steps_4;
   assign is_finite_4 = ~ is_special_4;
@@ -565,8 +577,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_4_sign = waiting_7_waiting[59] & is_finite_4;
   assign is_special_5 = & block_largest[47:40];
   assign growth_5 = block_largest[47:40] - waiting_7_waiting[239:232];
-  assign \$35  = growth_5 >= 8'h0d;
-  assign is_far_5 = is_special_5 | \$35 ;
+  assign \$is_far_5$more  = growth_5 >= 8'h0d;
+  assign is_far_5 = is_special_5 | \$is_far_5$more ;
   assign steps_5 = growth_5[4:0] + 5'h03;
   assign lowering_5 = is_far_5 ? 5'h10 : steps_5;
   assign is_finite_5 = ~ is_special_5;
@@ -576,8 +588,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_5_sign = waiting_7_waiting[71] & is_finite_5;
   assign is_special_6 = & block_largest[55:48];
   assign growth_6 = block_largest[55:48] - waiting_7_waiting[247:240];
-  assign \$37  = growth_6 >= 8'h0d;
-  assign is_far_6 = is_special_6 | \$37 ;
+  assign \$is_far_6$more  = growth_6 >= 8'h0d;
+  assign is_far_6 = is_special_6 | \$is_far_6$more ;
   assign steps_6 = growth_6[4:0] + 5'h03;
   assign lowering_6 = is_far_6 ? 5'h10 : steps_6;
   assign is_finite_6 = ~ is_special_6;
@@ -587,8 +599,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_6_sign = waiting_7_waiting[83] & is_finite_6;
   assign is_special_7 = & block_largest[63:56];
   assign growth_7 = block_largest[63:56] - waiting_7_waiting[255:248];
-  assign \$39  = growth_7 >= 8'h0d;
-  assign is_far_7 = is_special_7 | \$39 ;
+  assign \$is_far_7$more  = growth_7 >= 8'h0d;
+  assign is_far_7 = is_special_7 | \$is_far_7$more ;
   assign steps_7 = growth_7[4:0] + 5'h03;
   assign lowering_7 = is_far_7 ? 5'h10 : steps_7;
   assign is_finite_7 = ~ is_special_7;
@@ -598,8 +610,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_7_sign = waiting_7_waiting[95] & is_finite_7;
   assign is_special_8 = & block_largest[71:64];
   assign growth_8 = block_largest[71:64] - waiting_7_waiting[263:256];
-  assign \$41  = growth_8 >= 8'h0d;
-  assign is_far_8 = is_special_8 | \$41 ;
+  assign \$is_far_8$more  = growth_8 >= 8'h0d;
+  assign is_far_8 = is_special_8 | \$is_far_8$more ;
   assign steps_8 = growth_8[4:0] + 5'h03;
   assign lowering_8 = is_far_8 ? 5'h10 : steps_8;
   assign is_finite_8 = ~ is_special_8;
@@ -609,8 +621,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_8_sign = waiting_7_waiting[107] & is_finite_8;
   assign is_special_9 = & block_largest[79:72];
   assign growth_9 = block_largest[79:72] - waiting_7_waiting[271:264];
-  assign \$43  = growth_9 >= 8'h0d;
-  assign is_far_9 = is_special_9 | \$43 ;
+  assign \$is_far_9$more  = growth_9 >= 8'h0d;
+  assign is_far_9 = is_special_9 | \$is_far_9$more ;
   assign steps_9 = growth_9[4:0] + 5'h03;
   assign lowering_9 = is_far_9 ? 5'h10 : steps_9;
   assign is_finite_9 = ~ is_special_9;
@@ -620,8 +632,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_9_sign = waiting_7_waiting[119] & is_finite_9;
   assign is_special_10 = & block_largest[87:80];
   assign growth_10 = block_largest[87:80] - waiting_7_waiting[279:272];
-  assign \$45  = growth_10 >= 8'h0d;
-  assign is_far_10 = is_special_10 | \$45 ;
+  assign \$is_far_10$more  = growth_10 >= 8'h0d;
+  assign is_far_10 = is_special_10 | \$is_far_10$more ;
   assign steps_10 = growth_10[4:0] + 5'h03;
   assign lowering_10 = is_far_10 ? 5'h10 : steps_10;
   assign is_finite_10 = ~ is_special_10;
@@ -631,8 +643,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_10_sign = waiting_7_waiting[131] & is_finite_10;
   assign is_special_11 = & block_largest[95:88];
   assign growth_11 = block_largest[95:88] - waiting_7_waiting[287:280];
-  assign \$47  = growth_11 >= 8'h0d;
-  assign is_far_11 = is_special_11 | \$47 ;
+  assign \$is_far_11$more  = growth_11 >= 8'h0d;
+  assign is_far_11 = is_special_11 | \$is_far_11$more ;
   assign steps_11 = growth_11[4:0] + 5'h03;
   assign lowering_11 = is_far_11 ? 5'h10 : steps_11;
   assign is_finite_11 = ~ is_special_11;
@@ -642,8 +654,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_11_sign = waiting_7_waiting[143] & is_finite_11;
   assign is_special_12 = & block_largest[103:96];
   assign growth_12 = block_largest[103:96] - waiting_7_waiting[295:288];
-  assign \$49  = growth_12 >= 8'h0d;
-  assign is_far_12 = is_special_12 | \$49 ;
+  assign \$is_far_12$more  = growth_12 >= 8'h0d;
+  assign is_far_12 = is_special_12 | \$is_far_12$more ;
   assign steps_12 = growth_12[4:0] + 5'h03;
   assign lowering_12 = is_far_12 ? 5'h10 : steps_12;
   assign is_finite_12 = ~ is_special_12;
@@ -653,8 +665,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_12_sign = waiting_7_waiting[155] & is_finite_12;
   assign is_special_13 = & block_largest[111:104];
   assign growth_13 = block_largest[111:104] - waiting_7_waiting[303:296];
-  assign \$51  = growth_13 >= 8'h0d;
-  assign is_far_13 = is_special_13 | \$51 ;
+  assign \$is_far_13$more  = growth_13 >= 8'h0d;
+  assign is_far_13 = is_special_13 | \$is_far_13$more ;
   assign steps_13 = growth_13[4:0] + 5'h03;
   assign lowering_13 = is_far_13 ? 5'h10 : steps_13;
   assign is_finite_13 = ~ is_special_13;
@@ -664,8 +676,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_13_sign = waiting_7_waiting[167] & is_finite_13;
   assign is_special_14 = & block_largest[119:112];
   assign growth_14 = block_largest[119:112] - waiting_7_waiting[311:304];
-  assign \$53  = growth_14 >= 8'h0d;
-  assign is_far_14 = is_special_14 | \$53 ;
+  assign \$is_far_14$more  = growth_14 >= 8'h0d;
+  assign is_far_14 = is_special_14 | \$is_far_14$more ;
   assign steps_14 = growth_14[4:0] + 5'h03;
   assign lowering_14 = is_far_14 ? 5'h10 : steps_14;
   assign is_finite_14 = ~ is_special_14;
@@ -675,8 +687,8 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign encode_14_sign = waiting_7_waiting[179] & is_finite_14;
   assign is_special_15 = & block_largest[127:120];
   assign growth_15 = block_largest[127:120] - waiting_7_waiting[319:312];
-  assign \$55  = growth_15 >= 8'h0d;
-  assign is_far_15 = is_special_15 | \$55 ;
+  assign \$is_far_15$more  = growth_15 >= 8'h0d;
+  assign is_far_15 = is_special_15 | \$is_far_15$more ;
   assign steps_15 = growth_15[4:0] + 5'h03;
   assign lowering_15 = is_far_15 ? 5'h10 : steps_15;
   assign is_finite_15 = ~ is_special_15;
@@ -684,26 +696,26 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign \m_axis_tdata.scales[15]  = is_special_15 ? 8'hff : scale_15;
   assign binade_15 = { 1'h0, waiting_7_waiting[190:187] } - lowering_15;
   assign encode_15_sign = waiting_7_waiting[191] & is_finite_15;
-  assign \$57  = block_last ? 6'h3f : beats_left_less_1;
-  assign \$58  = block_last ? 8'h00 : maximum_0_largest;
-  assign \$59  = block_last ? 8'h00 : maximum_1_largest;
-  assign \$60  = block_last ? 8'h00 : maximum_2_largest;
-  assign \$61  = block_last ? 8'h00 : maximum_3_largest;
-  assign \$62  = block_last ? 8'h00 : maximum_4_largest;
-  assign \$63  = block_last ? 8'h00 : maximum_5_largest;
-  assign \$64  = block_last ? 8'h00 : maximum_6_largest;
-  assign \$65  = block_last ? 8'h00 : maximum_7_largest;
-  assign \$66  = block_last ? 8'h00 : maximum_8_largest;
-  assign \$67  = block_last ? 8'h00 : maximum_9_largest;
-  assign \$68  = block_last ? 8'h00 : maximum_10_largest;
-  assign \$69  = block_last ? 8'h00 : maximum_11_largest;
-  assign \$70  = block_last ? 8'h00 : maximum_12_largest;
-  assign \$71  = block_last ? 8'h00 : maximum_13_largest;
-  assign \$72  = block_last ? 8'h00 : maximum_14_largest;
-  assign \$73  = block_last ? 8'h00 : maximum_15_largest;
-  assign \$1  = | beats_left;
-  assign \$2  = ~ \$1 ;
-  assign block_last = s_axis_tlast | \$2 ;
+  assign \$beats_left$mux  = block_last ? 6'h3f : beats_left_less_1;
+  assign \$largest_before_0$mux  = block_last ? 8'h00 : maximum_0_largest;
+  assign \$largest_before_1$mux  = block_last ? 8'h00 : maximum_1_largest;
+  assign \$largest_before_2$mux  = block_last ? 8'h00 : maximum_2_largest;
+  assign \$largest_before_3$mux  = block_last ? 8'h00 : maximum_3_largest;
+  assign \$largest_before_4$mux  = block_last ? 8'h00 : maximum_4_largest;
+  assign \$largest_before_5$mux  = block_last ? 8'h00 : maximum_5_largest;
+  assign \$largest_before_6$mux  = block_last ? 8'h00 : maximum_6_largest;
+  assign \$largest_before_7$mux  = block_last ? 8'h00 : maximum_7_largest;
+  assign \$largest_before_8$mux  = block_last ? 8'h00 : maximum_8_largest;
+  assign \$largest_before_9$mux  = block_last ? 8'h00 : maximum_9_largest;
+  assign \$largest_before_10$mux  = block_last ? 8'h00 : maximum_10_largest;
+  assign \$largest_before_11$mux  = block_last ? 8'h00 : maximum_11_largest;
+  assign \$largest_before_12$mux  = block_last ? 8'h00 : maximum_12_largest;
+  assign \$largest_before_13$mux  = block_last ? 8'h00 : maximum_13_largest;
+  assign \$largest_before_14$mux  = block_last ? 8'h00 : maximum_14_largest;
+  assign \$largest_before_15$mux  = block_last ? 8'h00 : maximum_15_largest;
+  assign \$block_last$any  = | beats_left;
+  assign \$block_last$not  = ~ \$block_last$any ;
+  assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 6'h01;
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
   assign raised_0 = { normalise_0_exponent[8], normalise_0_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_0_subnormal };
@@ -712,55 +724,55 @@ module mxsafe_mxsf_converter_64x1(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_
   assign raised_1 = { normalise_1_exponent[8], normalise_1_exponent, 1'h1 } + { lift_1[8], lift_1, normalise_1_subnormal };
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
-    else if (taken) largest_before_0 <= \$58 ;
+    else if (taken) largest_before_0 <= \$largest_before_0$mux ;
   always @(posedge clk)
     if (rst) beats_left <= 6'h3f;
-    else if (taken) beats_left <= \$57 ;
+    else if (taken) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
     if (rst) largest_before_15 <= 8'h00;
-    else if (taken) largest_before_15 <= \$73 ;
+    else if (taken) largest_before_15 <= \$largest_before_15$mux ;
   always @(posedge clk)
     if (rst) largest_before_14 <= 8'h00;
-    else if (taken) largest_before_14 <= \$72 ;
+    else if (taken) largest_before_14 <= \$largest_before_14$mux ;
   always @(posedge clk)
     if (rst) largest_before_13 <= 8'h00;
-    else if (taken) largest_before_13 <= \$71 ;
+    else if (taken) largest_before_13 <= \$largest_before_13$mux ;
   always @(posedge clk)
     if (rst) largest_before_12 <= 8'h00;
-    else if (taken) largest_before_12 <= \$70 ;
+    else if (taken) largest_before_12 <= \$largest_before_12$mux ;
   always @(posedge clk)
     if (rst) largest_before_11 <= 8'h00;
-    else if (taken) largest_before_11 <= \$69 ;
+    else if (taken) largest_before_11 <= \$largest_before_11$mux ;
   always @(posedge clk)
     if (rst) largest_before_10 <= 8'h00;
-    else if (taken) largest_before_10 <= \$68 ;
+    else if (taken) largest_before_10 <= \$largest_before_10$mux ;
   always @(posedge clk)
     if (rst) largest_before_9 <= 8'h00;
-    else if (taken) largest_before_9 <= \$67 ;
+    else if (taken) largest_before_9 <= \$largest_before_9$mux ;
   always @(posedge clk)
     if (rst) largest_before_8 <= 8'h00;
-    else if (taken) largest_before_8 <= \$66 ;
+    else if (taken) largest_before_8 <= \$largest_before_8$mux ;
   always @(posedge clk)
     if (rst) largest_before_7 <= 8'h00;
-    else if (taken) largest_before_7 <= \$65 ;
+    else if (taken) largest_before_7 <= \$largest_before_7$mux ;
   always @(posedge clk)
     if (rst) largest_before_6 <= 8'h00;
-    else if (taken) largest_before_6 <= \$64 ;
+    else if (taken) largest_before_6 <= \$largest_before_6$mux ;
   always @(posedge clk)
     if (rst) largest_before_5 <= 8'h00;
-    else if (taken) largest_before_5 <= \$63 ;
+    else if (taken) largest_before_5 <= \$largest_before_5$mux ;
   always @(posedge clk)
     if (rst) largest_before_4 <= 8'h00;
-    else if (taken) largest_before_4 <= \$62 ;
+    else if (taken) largest_before_4 <= \$largest_before_4$mux ;
   always @(posedge clk)
     if (rst) largest_before_3 <= 8'h00;
-    else if (taken) largest_before_3 <= \$61 ;
+    else if (taken) largest_before_3 <= \$largest_before_3$mux ;
   always @(posedge clk)
     if (rst) largest_before_2 <= 8'h00;
-    else if (taken) largest_before_2 <= \$60 ;
+    else if (taken) largest_before_2 <= \$largest_before_2$mux ;
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
-    else if (taken) largest_before_1 <= \$59 ;
+    else if (taken) largest_before_1 <= \$largest_before_1$mux ;
   mxsafe_mxsf_encoder encode_0 (
     .binade(binade_0),
     .code(m_axis_tdata[7:0]),

@@ -5,14 +5,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_encoder(sign, binade, fraction, code);
-  wire \$2 ;
-  wire [4:0] \$3 ;
-  wire \$4 ;
-  wire [4:1] \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
+module mxsafe_mxsf_encoder(
+  sign,
+  binade,
+  fraction,
+  code
+);
+  wire \$subnormal_0$any ;
+  wire [4:0] \$subnormal_1$not ;
+  wire \$subnormal_1$any ;
+  wire [4:1] \$subnormal_2$not ;
+  wire \$subnormal_2$any ;
+  wire \$rounds_up$or ;
+  wire \$increment$not ;
   wire at_top;
   input [4:0] binade;
   wire [4:0] binade;
@@ -39,14 +44,14 @@ module mxsafe_mxsf_encoder(sign, binade, fraction, code);
   wire [3:0] subnormal_2;
   wire [3:0] subnormal_to_1;
   wire [1:0] upper_field;
-  assign \$2  = | binade;
+  assign \$subnormal_0$any  = | binade;
   assign sticky_at_1 = | { fraction[5], sticky_at_0 };
-  assign \$4  = | \$3 ;
+  assign \$subnormal_1$any  = | \$subnormal_1$not ;
   assign sticky_at_2 = | { fraction[6:5], sticky_at_0 };
-  assign \$6  = | { \$5 [4:1], binade[0] };
-  assign subnormal_0 = \$2  ? 4'h0 : { 1'h1, fraction[6:5], sticky_at_0 };
-  assign subnormal_1 = \$4  ? 4'h0 : { 2'h1, fraction[6], sticky_at_1 };
-  assign subnormal_2 = \$6  ? 4'h0 : { 3'h1, sticky_at_2 };
+  assign \$subnormal_2$any  = | { \$subnormal_2$not [4:1], binade[0] };
+  assign subnormal_0 = \$subnormal_0$any  ? 4'h0 : { 1'h1, fraction[6:5], sticky_at_0 };
+  assign subnormal_1 = \$subnormal_1$any  ? 4'h0 : { 2'h1, fraction[6], sticky_at_1 };
+  assign subnormal_2 = \$subnormal_2$any  ? 4'h0 : { 3'h1, sticky_at_2 };
   assign subnormal_to_1 = subnormal_0 | subnormal_1;
   assign subnormal = subnormal_to_1 | subnormal_2;
   assign low_sticky = | fraction[3:0];
@@ -56,14 +61,14 @@ module mxsafe_mxsf_encoder(sign, binade, fraction, code);
   assign is_in_upper_mode = $signed(binade) >= $signed(5'h08);
   assign extended = is_in_upper_mode ? { upper_field, fraction } : low_extended;
   assign at_top = extended[8:2] >= 7'h7f;
-  assign \$7  = extended[0] | extended[2];
-  assign rounds_up = extended[1] & \$7 ;
-  assign \$8  = ~ at_top;
-  assign increment = rounds_up & \$8 ;
+  assign \$rounds_up$or  = extended[0] | extended[2];
+  assign rounds_up = extended[1] & \$rounds_up$or ;
+  assign \$increment$not  = ~ at_top;
+  assign increment = rounds_up & \$increment$not ;
   assign magnitude = extended[8:2] + { 6'h00, increment };
   assign sticky_at_0 = | fraction[4:0];
-  assign \$3  = ~ binade;
-  assign \$5 [4:1] = ~ binade[4:1];
+  assign \$subnormal_1$not  = ~ binade;
+  assign \$subnormal_2$not [4:1] = ~ binade[4:1];
   assign code = { sign, magnitude };
 endmodule
 `default_nettype wire

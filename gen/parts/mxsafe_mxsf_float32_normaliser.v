@@ -6,14 +6,20 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_float32_normaliser(word, sign, exponent, subnormal, fraction);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire [8:0] \$6 ;
-  wire [8:0] \$7 ;
-  wire \$8 ;
+module mxsafe_mxsf_float32_normaliser(
+  word,
+  sign,
+  exponent,
+  subnormal,
+  fraction
+);
+  wire \$subnormal$any ;
+  wire \$moved_8$any ;
+  wire \$moved_4$any ;
+  wire \$moved_2$any ;
+  wire [8:0] \$exponent$not ;
+  wire [8:0] \$exponent$and ;
+  wire \$fraction$any ;
   wire cut_2;
   wire cut_4;
   wire cut_8;
@@ -38,30 +44,30 @@ module mxsafe_mxsf_float32_normaliser(word, sign, exponent, subnormal, fraction)
   wire subnormal;
   input [31:0] word;
   wire [31:0] word;
-  assign subnormal = ~ \$1 ;
-  assign \$2  = | word[22:15];
-  assign moved_8 = ~ \$2 ;
-  assign shifted_8 = \$2  ? word[22:0] : { word[14:0], 8'h00 };
+  assign subnormal = ~ \$subnormal$any ;
+  assign \$moved_8$any  = | word[22:15];
+  assign moved_8 = ~ \$moved_8$any ;
+  assign shifted_8 = \$moved_8$any  ? word[22:0] : { word[14:0], 8'h00 };
   assign cut_8 = | shifted_8[8:0];
-  assign \$3  = | shifted_8[22:19];
-  assign moved_4 = ~ \$3 ;
-  assign shifted_4 = \$3  ? shifted_8[22:9] : { shifted_8[18:9], 4'h0 };
+  assign \$moved_4$any  = | shifted_8[22:19];
+  assign moved_4 = ~ \$moved_4$any ;
+  assign shifted_4 = \$moved_4$any  ? shifted_8[22:9] : { shifted_8[18:9], 4'h0 };
   assign cut_4 = | shifted_4[3:0];
   assign lower_4 = cut_8 | cut_4;
-  assign \$4  = | shifted_4[13:12];
-  assign moved_2 = ~ \$4 ;
-  assign shifted_2 = \$4  ? shifted_4[13:4] : { shifted_4[11:4], 2'h0 };
+  assign \$moved_2$any  = | shifted_4[13:12];
+  assign moved_2 = ~ \$moved_2$any ;
+  assign shifted_2 = \$moved_2$any  ? shifted_4[13:4] : { shifted_4[11:4], 2'h0 };
   assign cut_2 = | shifted_2[1:0];
   assign lower_2 = lower_4 | cut_2;
   assign moved_1 = ~ shifted_2[9];
   assign shifted_1 = shifted_2[9] ? shifted_2[8:2] : { shifted_2[7:2], 1'h0 };
   assign lower_1 = lower_2 | shifted_1[0];
-  assign \$6  = ~ { 5'h00, moved_8, moved_4, moved_2, moved_1 };
-  assign \$7  = \$6  & { subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal };
-  assign exponent = { 1'h0, word[30:23] } | \$7 ;
-  assign \$8  = | word[16:0];
-  assign fraction = \$1  ? { word[22:17], \$8  } : { shifted_1[6:1], lower_1 };
-  assign \$1  = | word[30:23];
+  assign \$exponent$not  = ~ { 5'h00, moved_8, moved_4, moved_2, moved_1 };
+  assign \$exponent$and  = \$exponent$not  & { subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal };
+  assign exponent = { 1'h0, word[30:23] } | \$exponent$and ;
+  assign \$fraction$any  = | word[16:0];
+  assign fraction = \$subnormal$any  ? { word[22:17], \$fraction$any  } : { shifted_1[6:1], lower_1 };
+  assign \$subnormal$any  = | word[30:23];
   assign sign = word[31];
 endmodule
 `default_nettype wire

@@ -6,11 +6,16 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_fp12_multiplier(a, w, sign, magnitude);
-  wire [3:0] \$15 ;
-  wire [3:0] \$16 ;
-  wire [10:0] \$17 ;
-  wire [11:0] \$18 ;
+module mxsafe_mxsf_fp12_multiplier(
+  a,
+  w,
+  sign,
+  magnitude
+);
+  wire [3:0] \$tie_to_even$not ;
+  wire [3:0] \$tie_to_even$and ;
+  wire [10:0] \$tie_to_even$and_2 ;
+  wire [11:0] \$kept$not ;
   input [7:0] a;
   wire [7:0] a;
   wire [2:0] decode_a_distance;
@@ -77,14 +82,14 @@ module mxsafe_mxsf_fp12_multiplier(a, w, sign, magnitude);
   assign drops_for_subnormals[2] = shift < 4'h2;
   assign drops_for_subnormals[3] = shift < 4'h1;
   assign drops = { product[11], drops_for_precision[2:0] } | drops_for_subnormals;
-  assign \$15  = ~ { 1'h0, drops[3:1] };
-  assign \$16  = drops & \$15 ;
-  assign \$17  = { 7'h00, \$16  } & product[11:1];
-  assign tie_to_even = | \$17 ;
+  assign \$tie_to_even$not  = ~ { 1'h0, drops[3:1] };
+  assign \$tie_to_even$and  = drops & \$tie_to_even$not ;
+  assign \$tie_to_even$and_2  = { 7'h00, \$tie_to_even$and  } & product[11:1];
+  assign tie_to_even = | \$tie_to_even$and_2 ;
   assign with_half = product + { 9'h000, drops[3:1] };
   assign rounded = with_half + { 11'h000, tie_to_even };
-  assign \$18  = ~ { 8'h00, drops };
-  assign kept = rounded & \$18 ;
+  assign \$kept$not  = ~ { 8'h00, drops };
+  assign kept = rounded & \$kept$not ;
   assign shifted = { 15'h0000, kept } << shift;
   assign sign = decode_a_sign ^ decode_w_sign;
   mxsafe_mxsf_operand_decoder_digits decode_a (

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_lane_decoder_count4(codes, operands);
+module mxsafe_mxsf_lane_decoder_count4(
+  codes,
+  operands
+);
   input [31:0] codes;
   wire [31:0] codes;
   output [39:0] operands;

@@ -5,7 +5,10 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_lane_decoder_digits(codes, operands);
+module mxsafe_mxsf_lane_decoder_digits(
+  codes,
+  operands
+);
   input [127:0] codes;
   wire [127:0] codes;
   output [191:0] operands;

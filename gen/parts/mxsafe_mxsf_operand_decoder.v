@@ -6,9 +6,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder(code, significand, shift, sign);
-  wire \$1 ;
-  wire \$2 ;
+module mxsafe_mxsf_operand_decoder(
+  code,
+  significand,
+  shift,
+  sign
+);
+  wire \$shift$not ;
+  wire \$shift$or ;
   input [7:0] code;
   wire [7:0] code;
   wire is_normal;
@@ -21,9 +26,9 @@ module mxsafe_mxsf_operand_decoder(code, significand, shift, sign);
   wire [5:0] significand;
   assign is_normal = | code[6:5];
   assign low_is_normal = | code[4:2];
-  assign \$1  = ~ low_is_normal;
-  assign \$2  = code[2] | \$1 ;
-  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
+  assign \$shift$not  = ~ low_is_normal;
+  assign \$shift$or  = code[2] | \$shift$not ;
+  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign sign = code[7];
 endmodule

@@ -6,14 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder_digits(code, gates, distance, sign);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$13 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$5 ;
-  wire \$8 ;
+module mxsafe_mxsf_operand_decoder_digits(
+  code,
+  gates,
+  distance,
+  sign
+);
+  wire \$shift$not ;
+  wire \$gates$not ;
+  wire \$gates$not_2 ;
+  wire \$shift$or ;
+  wire \$gates$not_3 ;
+  wire \$gates$not_4 ;
+  wire \$gates$not_5 ;
   input [7:0] code;
   wire [7:0] code;
   wire [5:0] decoded;
@@ -28,23 +33,23 @@ module mxsafe_mxsf_operand_decoder_digits(code, gates, distance, sign);
   wire sign;
   assign is_normal = | code[6:5];
   assign low_is_normal = | code[4:2];
-  assign \$1  = ~ low_is_normal;
-  assign \$2  = code[2] | \$1 ;
-  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
+  assign \$shift$not  = ~ low_is_normal;
+  assign \$shift$or  = code[2] | \$shift$not ;
+  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
   assign distance = shift - 3'h1;
   assign decoded = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
-  assign \$3  = ~ decoded[1];
-  assign gates[0] = decoded[0] & \$3 ;
-  assign \$5  = ~ decoded[0];
-  assign gates[1] = \$5  & decoded[1];
+  assign \$gates$not_3  = ~ decoded[1];
+  assign gates[0] = decoded[0] & \$gates$not_3 ;
+  assign \$gates$not_4  = ~ decoded[0];
+  assign gates[1] = \$gates$not_4  & decoded[1];
   assign gates[2] = decoded[0] & decoded[1];
-  assign \$8  = ~ decoded[3];
-  assign gates[3] = decoded[2] & \$8 ;
-  assign \$10  = ~ decoded[2];
-  assign gates[4] = \$10  & decoded[3];
+  assign \$gates$not_5  = ~ decoded[3];
+  assign gates[3] = decoded[2] & \$gates$not_5 ;
+  assign \$gates$not  = ~ decoded[2];
+  assign gates[4] = \$gates$not  & decoded[3];
   assign gates[5] = decoded[2] & decoded[3];
-  assign \$13  = ~ decoded[4];
-  assign gates[6] = \$13  & decoded[5];
+  assign \$gates$not_2  = ~ decoded[4];
+  assign gates[6] = \$gates$not_2  & decoded[5];
   assign gates[7] = decoded[4] & decoded[5];
   assign sign = code[7];
 endmodule

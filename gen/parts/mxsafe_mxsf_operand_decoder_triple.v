@@ -6,9 +6,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_decoder_triple(code, significand, triple, distance, sign);
-  wire \$1 ;
-  wire \$2 ;
+module mxsafe_mxsf_operand_decoder_triple(
+  code,
+  significand,
+  triple,
+  distance,
+  sign
+);
+  wire \$shift$not ;
+  wire \$shift$or ;
   wire unused_0;
   input [7:0] code;
   wire [7:0] code;
@@ -28,9 +34,9 @@ module mxsafe_mxsf_operand_decoder_triple(code, significand, triple, distance, s
   assign { triple, unused_0 } = { 2'h0, significand } + { 1'h0, significand, 1'h0 };
   assign is_normal = | code[6:5];
   assign low_is_normal = | code[4:2];
-  assign \$1  = ~ low_is_normal;
-  assign \$2  = code[2] | \$1 ;
-  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$2  };
+  assign \$shift$not  = ~ low_is_normal;
+  assign \$shift$or  = code[2] | \$shift$not ;
+  assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
   assign sign = code[7];
 endmodule
 `default_nettype wire

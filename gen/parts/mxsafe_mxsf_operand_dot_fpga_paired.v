@@ -7,10 +7,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_fpga_paired(clk, rst, en, a, w, significands, halves, plus);
-  wire [25:0] \$1 ;
-  wire [25:0] \$2 ;
-  wire [26:0] \$3 ;
+module mxsafe_mxsf_operand_dot_fpga_paired(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  halves,
+  plus
+);
+  wire [25:0] \$level4_0_sum$add ;
+  wire [25:0] \$level4_1_sum$add ;
+  wire [26:0] \$level2_0_sum$add ;
   input [39:0] a;
   wire [39:0] a;
   input clk;
@@ -53,12 +62,12 @@ module mxsafe_mxsf_operand_dot_fpga_paired(clk, rst, en, a, w, significands, hal
   reg [24:0] value_3_products;
   input [39:0] w;
   wire [39:0] w;
-  assign \$1  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
-  assign level4_0_sum = \$1  + { 25'h0000000, negate_0_products };
-  assign \$2  = { value_2_products[24], value_2_products } + { value_3_products[24], value_3_products };
-  assign level4_1_sum = \$2  + { 25'h0000000, negate_2_products };
-  assign \$3  = { value_0_sums[25], value_0_sums } + { value_1_sums[25], value_1_sums };
-  assign level2_0_sum = \$3  + { 26'h0000000, negate_0_sums };
+  assign \$level4_0_sum$add  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
+  assign level4_0_sum = \$level4_0_sum$add  + { 25'h0000000, negate_0_products };
+  assign \$level4_1_sum$add  = { value_2_products[24], value_2_products } + { value_3_products[24], value_3_products };
+  assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, negate_2_products };
+  assign \$level2_0_sum$add  = { value_0_sums[25], value_0_sums } + { value_1_sums[25], value_1_sums };
+  assign level2_0_sum = \$level2_0_sum$add  + { 26'h0000000, negate_0_sums };
   always @(posedge clk)
     if (en) plus <= negate_1_sums;
   always @(posedge clk)

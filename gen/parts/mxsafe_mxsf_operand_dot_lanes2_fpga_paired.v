@@ -7,8 +7,17 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(clk, rst, en, a, w, significands, halves, plus);
-  wire [25:0] \$1 ;
+module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  halves,
+  plus
+);
+  wire [25:0] \$level2_0_sum$add ;
   input [19:0] a;
   wire [19:0] a;
   input clk;
@@ -37,8 +46,8 @@ module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(clk, rst, en, a, w, significan
   reg [24:0] value_1_products;
   input [19:0] w;
   wire [19:0] w;
-  assign \$1  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
-  assign level2_0_sum = \$1  + { 25'h0000000, negate_0_products };
+  assign \$level2_0_sum$add  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
+  assign level2_0_sum = \$level2_0_sum$add  + { 25'h0000000, negate_0_products };
   always @(posedge clk)
     if (en) plus <= negate_1_products;
   always @(posedge clk)

@@ -8,7 +8,15 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_pipeline6_reset_fpga(clk, rst, en, a, w, halves, plus);
+module mxsafe_mxsf_operand_dot_pipeline6_reset_fpga(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  halves,
+  plus
+);
   wire unused_0;
   wire unused_1;
   wire unused_2;

@@ -6,11 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_reset(clk, rst, en, a, w, halves, negate);
-  wire [24:0] \$1 ;
-  wire [25:0] \$2 ;
-  wire [24:0] \$3 ;
-  wire [25:0] \$4 ;
+module mxsafe_mxsf_operand_dot_reset(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  halves,
+  negate
+);
+  wire [24:0] \$level4_0_addend$not ;
+  wire [25:0] \$level4_0_sum$add ;
+  wire [24:0] \$level4_1_addend$not ;
+  wire [25:0] \$level4_1_sum$add ;
   input [47:0] a;
   wire [47:0] a;
   input clk;
@@ -43,15 +51,15 @@ module mxsafe_mxsf_operand_dot_reset(clk, rst, en, a, w, halves, negate);
   wire rst;
   input [67:0] w;
   wire [67:0] w;
-  assign \$1  = ~ { 1'h0, multiply_1_magnitude };
-  assign level4_0_addend = level4_0_differ ? \$1  : { 1'h0, multiply_1_magnitude };
-  assign \$2  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
-  assign level4_0_sum = \$2  + { 25'h0000000, level4_0_differ };
+  assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
+  assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
+  assign \$level4_0_sum$add  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
+  assign level4_0_sum = \$level4_0_sum$add  + { 25'h0000000, level4_0_differ };
   assign level4_1_differ = multiply_2_sign ^ multiply_3_sign;
-  assign \$3  = ~ { 1'h0, multiply_3_magnitude };
-  assign level4_1_addend = level4_1_differ ? \$3  : { 1'h0, multiply_3_magnitude };
-  assign \$4  = { 2'h0, multiply_2_magnitude } + { level4_1_addend[24], level4_1_addend };
-  assign level4_1_sum = \$4  + { 25'h0000000, level4_1_differ };
+  assign \$level4_1_addend$not  = ~ { 1'h0, multiply_3_magnitude };
+  assign level4_1_addend = level4_1_differ ? \$level4_1_addend$not  : { 1'h0, multiply_3_magnitude };
+  assign \$level4_1_sum$add  = { 2'h0, multiply_2_magnitude } + { level4_1_addend[24], level4_1_addend };
+  assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, level4_1_differ };
   assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   always @(posedge clk)
     if (rst) negate_1_sums <= 1'h0;

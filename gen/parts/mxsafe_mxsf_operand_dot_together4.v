@@ -7,13 +7,21 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_dot_together4(clk, rst, en, a, w, halves, negate);
-  wire [24:0] \$1 ;
-  wire [25:0] \$2 ;
-  wire [24:0] \$3 ;
-  wire [25:0] \$4 ;
-  wire [25:0] \$5 ;
-  wire [26:0] \$6 ;
+module mxsafe_mxsf_operand_dot_together4(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  halves,
+  negate
+);
+  wire [24:0] \$level4_0_addend$not ;
+  wire [25:0] \$level4_0_sum$add ;
+  wire [24:0] \$level4_1_addend$not ;
+  wire [25:0] \$level4_1_sum$add ;
+  wire [25:0] \$level2_0_addend$not ;
+  wire [26:0] \$level2_0_sum$add ;
   input [47:0] a;
   wire [47:0] a;
   input clk;
@@ -48,20 +56,20 @@ module mxsafe_mxsf_operand_dot_together4(clk, rst, en, a, w, halves, negate);
   /* verilator lint_on UNUSEDSIGNAL */
   input [67:0] w;
   wire [67:0] w;
-  assign \$1  = ~ { 1'h0, multiply_1_magnitude };
-  assign level4_0_addend = level4_0_differ ? \$1  : { 1'h0, multiply_1_magnitude };
-  assign \$2  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
-  assign level4_0_sum = \$2  + { 25'h0000000, level4_0_differ };
+  assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
+  assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
+  assign \$level4_0_sum$add  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
+  assign level4_0_sum = \$level4_0_sum$add  + { 25'h0000000, level4_0_differ };
   assign level4_1_differ = multiply_2_sign ^ multiply_3_sign;
-  assign \$3  = ~ { 1'h0, multiply_3_magnitude };
-  assign level4_1_addend = level4_1_differ ? \$3  : { 1'h0, multiply_3_magnitude };
-  assign \$4  = { 2'h0, multiply_2_magnitude } + { level4_1_addend[24], level4_1_addend };
-  assign level4_1_sum = \$4  + { 25'h0000000, level4_1_differ };
+  assign \$level4_1_addend$not  = ~ { 1'h0, multiply_3_magnitude };
+  assign level4_1_addend = level4_1_differ ? \$level4_1_addend$not  : { 1'h0, multiply_3_magnitude };
+  assign \$level4_1_sum$add  = { 2'h0, multiply_2_magnitude } + { level4_1_addend[24], level4_1_addend };
+  assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, level4_1_differ };
   assign level2_0_differ = multiply_0_sign ^ multiply_2_sign;
-  assign \$5  = ~ level4_1_sum;
-  assign level2_0_addend = level2_0_differ ? \$5  : level4_1_sum;
-  assign \$6  = { level4_0_sum[25], level4_0_sum } + { level2_0_addend[25], level2_0_addend };
-  assign level2_0_sum = \$6  + { 26'h0000000, level2_0_differ };
+  assign \$level2_0_addend$not  = ~ level4_1_sum;
+  assign level2_0_addend = level2_0_differ ? \$level2_0_addend$not  : level4_1_sum;
+  assign \$level2_0_sum$add  = { level4_0_sum[25], level4_0_sum } + { level2_0_addend[25], level2_0_addend };
+  assign level2_0_sum = \$level2_0_sum$add  + { 26'h0000000, level2_0_differ };
   assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   always @(posedge clk)
     if (en) negate <= multiply_0_sign;

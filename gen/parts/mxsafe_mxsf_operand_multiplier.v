@@ -6,8 +6,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier(a, w, sign, magnitude);
-  wire \$6 ;
+module mxsafe_mxsf_operand_multiplier(
+  a,
+  w,
+  sign,
+  magnitude
+);
+  wire \$shifted_0$any ;
   input [11:0] a;
   wire [11:0] a;
   wire is_step_1;
@@ -58,11 +63,11 @@ module mxsafe_mxsf_operand_multiplier(a, w, sign, magnitude);
   assign shift = { 1'h0, a[10:8] } + { 1'h0, w[15:13] };
   assign sign = a[11] ^ w[16];
   assign shifted_by_low_bits = { 3'h0, product } << shift[1:0];
-  assign \$6  = | shift[3:2];
+  assign \$shifted_0$any  = | shift[3:2];
   assign is_step_1 = shift[3:2] == 2'h1;
   assign is_step_2 = shift[3:2] == 2'h2;
   assign is_step_3 = shift[3:2] == 2'h3;
-  assign shifted_0 = \$6  ? 9'h000 : shifted_by_low_bits[8:0];
+  assign shifted_0 = \$shifted_0$any  ? 9'h000 : shifted_by_low_bits[8:0];
   assign shifted_1 = is_step_1 ? { shifted_by_low_bits[11:0], 4'h0 } : 16'h0000;
   assign shifted_2 = is_step_2 ? { shifted_by_low_bits, 8'h00 } : 23'h000000;
   assign shifted_3 = is_step_3 ? { shifted_by_low_bits[11:0], 12'h000 } : 24'h000000;

@@ -8,18 +8,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(clk, rst, en, a, w, term, plus);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$9 ;
+module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  term,
+  plus
+);
+  wire \$borrows$any ;
+  wire \$upper_half_flips$any ;
+  wire \$upper_half_flips$any_2 ;
+  wire \$upper_half_flips$any_3 ;
+  wire \$upper_half_flips$any_4 ;
+  wire \$upper_half_flips$any_5 ;
+  wire \$lower_half_flips$any ;
+  wire \$lower_half_flips$any_2 ;
+  wire \$lower_half_flips$any_3 ;
+  wire \$lower_half_flips$any_4 ;
+  wire \$upper_half_flips$any_6 ;
   input [9:0] a;
   wire [9:0] a;
   wire borrows;
@@ -59,21 +67,21 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(clk, rst, en, a, w, term
   assign shifted_a = { 7'h00, a[5:0] } << a[8:6];
   assign shifted_w = { 7'h00, w[5:0] } << w[8:6];
   assign is_negative = a[9] ^ w[9];
-  assign \$1  = | shifted_a[6:1];
-  assign borrows = \$1  & is_negative;
-  assign \$3  = | number_shifted[1:0];
-  assign \$4  = | number_shifted[2:0];
-  assign \$5  = | number_shifted[3:0];
-  assign \$6  = | number_shifted[4:0];
-  assign lower_half_flips = { \$6 , \$5 , \$4 , \$3 , number_shifted[0] } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
+  assign \$borrows$any  = | shifted_a[6:1];
+  assign borrows = \$borrows$any  & is_negative;
+  assign \$lower_half_flips$any  = | number_shifted[1:0];
+  assign \$lower_half_flips$any_2  = | number_shifted[2:0];
+  assign \$lower_half_flips$any_3  = | number_shifted[3:0];
+  assign \$lower_half_flips$any_4  = | number_shifted[4:0];
+  assign lower_half_flips = { \$lower_half_flips$any_4 , \$lower_half_flips$any_3 , \$lower_half_flips$any_2 , \$lower_half_flips$any , number_shifted[0] } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
   assign lower_half[5:1] = number_shifted[5:1] ^ lower_half_flips;
-  assign \$9  = | { number_shifted[6], borrows_shifted };
-  assign \$10  = | { number_shifted[7:6], borrows_shifted };
-  assign \$11  = | { number_shifted[8:6], borrows_shifted };
-  assign \$12  = | { number_shifted[9:6], borrows_shifted };
-  assign \$13  = | { number_shifted[10:6], borrows_shifted };
-  assign \$14  = | { number_shifted[11:6], borrows_shifted };
-  assign upper_half_flips = { \$14 , \$13 , \$12 , \$11 , \$10 , \$9 , borrows_shifted } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
+  assign \$upper_half_flips$any_6  = | { number_shifted[6], borrows_shifted };
+  assign \$upper_half_flips$any  = | { number_shifted[7:6], borrows_shifted };
+  assign \$upper_half_flips$any_2  = | { number_shifted[8:6], borrows_shifted };
+  assign \$upper_half_flips$any_3  = | { number_shifted[9:6], borrows_shifted };
+  assign \$upper_half_flips$any_4  = | { number_shifted[10:6], borrows_shifted };
+  assign \$upper_half_flips$any_5  = | { number_shifted[11:6], borrows_shifted };
+  assign upper_half_flips = { \$upper_half_flips$any_5 , \$upper_half_flips$any_4 , \$upper_half_flips$any_3 , \$upper_half_flips$any_2 , \$upper_half_flips$any , \$upper_half_flips$any_6 , borrows_shifted } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
   assign { multiply_numbers_a[17], multiply_numbers_a[11:6] } = { 1'h0, number_shifted[11:6] } ^ upper_half_flips;
   always @(posedge clk)
     if (rst) is_negative_shifted <= 1'h0;

@@ -6,8 +6,17 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(clk, rst, en, a, w, significands, term, plus);
-  wire [3:0] \$1 ;
+module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  significands,
+  term,
+  plus
+);
+  wire [3:0] \$distance$add ;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */
   input [9:0] a;
@@ -39,8 +48,8 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(clk, rst, en, a, w, sign
   wire [11:0] significands;
   output [24:0] term;
   wire [24:0] term;
-  assign \$1  = { 1'h0, a[8:6] } + { 1'h0, w[8:6] };
-  assign distance = \$1  - 4'h2;
+  assign \$distance$add  = { 1'h0, a[8:6] } + { 1'h0, w[8:6] };
+  assign distance = \$distance$add  - 4'h2;
   assign is_negative = a[9] ^ w[9];
   assign shifted_by_low_bits = { 3'h0, significands } << distance_significands[1:0];
   assign shifted = { 10'h000, shifted_shifted } << { high_shifted, 2'h0 };

@@ -6,13 +6,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_operand_packer_groups2(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire [1:0] \$4 ;
-  wire \$5 ;
-  wire \$6 ;
+module mxsafe_mxsf_operand_packer_groups2(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$is_open$not ;
+  wire \$is_ready$not ;
+  wire \$s_axis_tready$not ;
+  wire [1:0] \$lane$add ;
+  wire \$is_padding$not ;
+  wire \$is_padding$and ;
   reg [127:0] beat_0;
   reg [127:0] beat_1;
   reg [127:0] beat_2;
@@ -50,18 +63,18 @@ module mxsafe_mxsf_operand_packer_groups2(clk, rst, s_axis_tdata, s_axis_tvalid,
   wire step;
   assign ends_block = s_axis_tuser | s_axis_tlast;
   assign is_full = & lane;
-  assign \$1  = ~ is_full;
-  assign is_open = \$1  | m_axis_tready;
-  assign \$2  = ~ ends_block;
-  assign is_ready = is_full ? m_axis_tready : \$2 ;
+  assign \$is_open$not  = ~ is_full;
+  assign is_open = \$is_open$not  | m_axis_tready;
+  assign \$is_ready$not  = ~ ends_block;
+  assign is_ready = is_full ? m_axis_tready : \$is_ready$not ;
   assign step = s_axis_tvalid & is_open;
-  assign \$3  = ~ rst;
-  assign s_axis_tready = is_ready & \$3 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = is_ready & \$s_axis_tready$not ;
   assign m_axis_tvalid = s_axis_tvalid & is_full;
   assign entering = is_padding ? 128'h00000000000000000000000000000000 : s_axis_tdata[127:0];
-  assign \$4  = lane + 2'h1;
-  assign \$5  = ~ is_full;
-  assign \$6  = \$5  & ends_block;
+  assign \$lane$add  = lane + 2'h1;
+  assign \$is_padding$not  = ~ is_full;
+  assign \$is_padding$and  = \$is_padding$not  & ends_block;
   always @(posedge clk)
     if (step) beat_0 <= beat_1;
   always @(posedge clk)
@@ -70,10 +83,10 @@ module mxsafe_mxsf_operand_packer_groups2(clk, rst, s_axis_tdata, s_axis_tvalid,
     if (step) beat_2 <= entering;
   always @(posedge clk)
     if (rst) is_padding <= 1'h0;
-    else if (step) is_padding <= \$6 ;
+    else if (step) is_padding <= \$is_padding$and ;
   always @(posedge clk)
     if (rst) lane <= 2'h0;
-    else if (step) lane <= \$4 ;
+    else if (step) lane <= \$lane$add ;
   assign m_axis_tdata = { s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:136], s_axis_tdata[143:128], s_axis_tdata[135:128], s_axis_tdata[135:128], s_axis_tdata[135:128], s_axis_tdata[135:128], s_axis_tdata[135:128], s_axis_tdata[135:128], s_axis_tdata[135:128], entering[127:120], beat_2[127:120], beat_1[127:120], beat_0[127:120], entering[119:112], beat_2[119:112], beat_1[119:112], beat_0[119:112], entering[111:104], beat_2[111:104], beat_1[111:104], beat_0[111:104], entering[103:96], beat_2[103:96], beat_1[103:96], beat_0[103:96], entering[95:88], beat_2[95:88], beat_1[95:88], beat_0[95:88], entering[87:80], beat_2[87:80], beat_1[87:80], beat_0[87:80], entering[79:72], beat_2[79:72], beat_1[79:72], beat_0[79:72], entering[71:64], beat_2[71:64], beat_1[71:64], beat_0[71:64], entering[63:56], beat_2[63:56], beat_1[63:56], beat_0[63:56], entering[55:48], beat_2[55:48], beat_1[55:48], beat_0[55:48], entering[47:40], beat_2[47:40], beat_1[47:40], beat_0[47:40], entering[39:32], beat_2[39:32], beat_1[39:32], beat_0[39:32], entering[31:24], beat_2[31:24], beat_1[31:24], beat_0[31:24], entering[23:16], beat_2[23:16], beat_1[23:16], beat_0[23:16], entering[15:8], beat_2[15:8], beat_1[15:8], beat_0[15:8], entering[7:0], beat_2[7:0], beat_1[7:0], beat_0[7:0] };
   assign m_axis_tlast = s_axis_tlast;
   assign m_axis_tuser = s_axis_tuser;

@@ -7,7 +7,14 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_paired_multiplier(clk, rst, en, a, w, products);
+module mxsafe_mxsf_paired_multiplier(
+  clk,
+  rst,
+  en,
+  a,
+  w,
+  products
+);
   input [11:0] a;
   wire [11:0] a;
   // Some bits of these results are dropped where they are used.

@@ -9,10 +9,26 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_pu_exact_4x4x2_fpga(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, w_next, scale_a_next, scale_w_next, done, results);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
+module mxsafe_mxsf_pu_exact_4x4x2_fpga(
+  clk,
+  rst,
+  en,
+  token,
+  a,
+  w,
+  scale_a,
+  scale_w,
+  token_next,
+  a_next,
+  w_next,
+  scale_a_next,
+  scale_w_next,
+  done,
+  results
+);
+  wire \$ends$or ;
+  wire \$is_nan$equal ;
+  wire \$is_nan$equal_2 ;
   input [79:0] a;
   wire [79:0] a;
   reg [19:0] a_0_near_1;
@@ -107,8 +123,8 @@ module mxsafe_mxsf_pu_exact_4x4x2_fpga(clk, rst, en, token, a, w, scale_a, scale
   wire [79:0] w;
   output [79:0] w_next;
   reg [79:0] w_next;
-  assign \$1  = token[2] | token[3];
-  assign ends = token[0] & \$1 ;
+  assign \$ends$or  = token[2] | token[3];
+  assign ends = token[0] & \$ends$or ;
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign scale_a_0_low = sequencer_index[2] ? scale_a_next[15:8] : scale_a_next[7:0];
@@ -118,9 +134,9 @@ module mxsafe_mxsf_pu_exact_4x4x2_fpga(clk, rst, en, token, a, w, scale_a, scale
   assign scale_w_0_low_low_high = sequencer_index[0] ? scale_w_next[31:24] : scale_w_next[23:16];
   assign scale_w_0_low_low = sequencer_index[1] ? scale_w_0_low_low_high : scale_w_0_low_low_low;
   assign block_exponent = { 1'h0, scale_a_0_chosen_1 } + { 1'h0, scale_w_0_chosen_1 };
-  assign \$2  = scale_a_0_chosen_1 == 8'hff;
-  assign \$3  = scale_w_0_chosen_1 == 8'hff;
-  assign is_nan = \$2  | \$3 ;
+  assign \$is_nan$equal  = scale_a_0_chosen_1 == 8'hff;
+  assign \$is_nan$equal_2  = scale_w_0_chosen_1 == 8'hff;
+  assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   always @(posedge clk)
     if (en) scale_w_0_chosen_1 <= scale_w_0_low_low;
   always @(posedge clk)

@@ -7,24 +7,40 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, w, scale_a, scale_w, token_next, a_next, w_next, scale_a_next, scale_w_next, done, results);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(
+  clk,
+  rst,
+  en,
+  token,
+  a,
+  w,
+  scale_a,
+  scale_w,
+  token_next,
+  a_next,
+  w_next,
+  scale_a_next,
+  scale_w_next,
+  done,
+  results
+);
+  wire \$ends$or ;
+  wire \$is_nan_157$equal ;
+  wire \$is_nan_157$equal_2 ;
+  wire \$is_nan_176$equal ;
+  wire \$is_nan_176$equal_2 ;
+  wire \$is_nan_195$equal ;
+  wire \$is_nan_195$equal_2 ;
+  wire \$is_nan_214$equal ;
+  wire \$is_nan_214$equal_2 ;
+  wire \$is_nan$equal ;
+  wire \$is_nan$equal_2 ;
+  wire \$is_nan_100$equal ;
+  wire \$is_nan_100$equal_2 ;
+  wire \$is_nan_119$equal ;
+  wire \$is_nan_119$equal_2 ;
+  wire \$is_nan_138$equal ;
+  wire \$is_nan_138$equal_2 ;
   input [191:0] a;
   wire [191:0] a;
   output [191:0] a_next;
@@ -162,14 +178,14 @@ module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, 
   wire [271:0] w;
   output [271:0] w_next;
   reg [271:0] w_next;
-  assign \$14  = scale_a_next[31:24] == 8'hff;
-  assign \$15  = scale_w_6 == 8'hff;
-  assign \is_nan$195  = \$14  | \$15 ;
+  assign \$is_nan_195$equal  = scale_a_next[31:24] == 8'hff;
+  assign \$is_nan_195$equal_2  = scale_w_6 == 8'hff;
+  assign \is_nan$195  = \$is_nan_195$equal  | \$is_nan_195$equal_2 ;
   assign scale_w_7 = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
   assign \block_exponent$213  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_7 };
-  assign \$16  = scale_a_next[31:24] == 8'hff;
-  assign \$17  = scale_w_7 == 8'hff;
-  assign \is_nan$214  = \$16  | \$17 ;
+  assign \$is_nan_214$equal  = scale_a_next[31:24] == 8'hff;
+  assign \$is_nan_214$equal_2  = scale_w_7 == 8'hff;
+  assign \is_nan$214  = \$is_nan_214$equal  | \$is_nan_214$equal_2 ;
   assign copies_rows = en & sequencer_done;
   assign row_0 = sequencer_done ? { accumulate_1_acc, accumulate_0_acc } : 128'h00000000000000000000000000000000;
   assign row_1 = row_1_2 ? row_1_held : 128'h00000000000000000000000000000000;
@@ -179,40 +195,40 @@ module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(clk, rst, en, token, a, 
   assign row_to_2 = row_to_1 | row_2;
   assign results = row_to_2 | row_3;
   assign done = | { row_3_2, row_2_2, row_1_2, sequencer_done };
-  assign \$1  = token[2] | token[3];
-  assign ends = token[0] & \$1 ;
+  assign \$ends$or  = token[2] | token[3];
+  assign ends = token[0] & \$ends$or ;
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign scale_w_0 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign block_exponent = { 1'h0, scale_a_next[7:0] } + { 1'h0, scale_w_0 };
-  assign \$2  = scale_a_next[7:0] == 8'hff;
-  assign \$3  = scale_w_0 == 8'hff;
-  assign is_nan = \$2  | \$3 ;
+  assign \$is_nan$equal  = scale_a_next[7:0] == 8'hff;
+  assign \$is_nan$equal_2  = scale_w_0 == 8'hff;
+  assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   assign \scale_w_1$98  = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
   assign \block_exponent$99  = { 1'h0, scale_a_next[7:0] } + { 1'h0, \scale_w_1$98  };
-  assign \$4  = scale_a_next[7:0] == 8'hff;
-  assign \$5  = \scale_w_1$98  == 8'hff;
-  assign \is_nan$100  = \$4  | \$5 ;
+  assign \$is_nan_100$equal  = scale_a_next[7:0] == 8'hff;
+  assign \$is_nan_100$equal_2  = \scale_w_1$98  == 8'hff;
+  assign \is_nan$100  = \$is_nan_100$equal  | \$is_nan_100$equal_2 ;
   assign scale_w_2 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign \block_exponent$118  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_2 };
-  assign \$6  = scale_a_next[15:8] == 8'hff;
-  assign \$7  = scale_w_2 == 8'hff;
-  assign \is_nan$119  = \$6  | \$7 ;
+  assign \$is_nan_119$equal  = scale_a_next[15:8] == 8'hff;
+  assign \$is_nan_119$equal_2  = scale_w_2 == 8'hff;
+  assign \is_nan$119  = \$is_nan_119$equal  | \$is_nan_119$equal_2 ;
   assign scale_w_3 = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
   assign \block_exponent$137  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_3 };
-  assign \$8  = scale_a_next[15:8] == 8'hff;
-  assign \$9  = scale_w_3 == 8'hff;
-  assign \is_nan$138  = \$8  | \$9 ;
+  assign \$is_nan_138$equal  = scale_a_next[15:8] == 8'hff;
+  assign \$is_nan_138$equal_2  = scale_w_3 == 8'hff;
+  assign \is_nan$138  = \$is_nan_138$equal  | \$is_nan_138$equal_2 ;
   assign scale_w_4 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign \block_exponent$156  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_4 };
-  assign \$10  = scale_a_next[23:16] == 8'hff;
-  assign \$11  = scale_w_4 == 8'hff;
-  assign \is_nan$157  = \$10  | \$11 ;
+  assign \$is_nan_157$equal  = scale_a_next[23:16] == 8'hff;
+  assign \$is_nan_157$equal_2  = scale_w_4 == 8'hff;
+  assign \is_nan$157  = \$is_nan_157$equal  | \$is_nan_157$equal_2 ;
   assign scale_w_5 = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
   assign \block_exponent$175  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_5 };
-  assign \$12  = scale_a_next[23:16] == 8'hff;
-  assign \$13  = scale_w_5 == 8'hff;
-  assign \is_nan$176  = \$12  | \$13 ;
+  assign \$is_nan_176$equal  = scale_a_next[23:16] == 8'hff;
+  assign \$is_nan_176$equal_2  = scale_w_5 == 8'hff;
+  assign \is_nan$176  = \$is_nan_176$equal  | \$is_nan_176$equal_2 ;
   assign scale_w_6 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign \block_exponent$194  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_6 };
   always @(posedge clk)

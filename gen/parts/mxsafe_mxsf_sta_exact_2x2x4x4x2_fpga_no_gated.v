@@ -10,20 +10,37 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tready, m_axis_c_tlast, m_axis_c_tuser);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire [5:0] \$14 ;
-  wire [5:0] \$15 ;
-  wire [5:0] \$16 ;
-  wire [5:0] \$17 ;
-  wire [4:0] \$18 ;
-  wire [4:0] \$19 ;
-  wire \$2 ;
-  wire [2:0] \$20 ;
+module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_c_tdata,
+  m_axis_c_tvalid,
+  m_axis_c_tready,
+  m_axis_c_tlast,
+  m_axis_c_tuser
+);
+  wire \$is_in_time$any ;
+  wire \$is_full_of_tiles$not ;
+  wire \$is_full_of_tiles$and ;
+  wire \$errors$and ;
+  wire \$block_beats$not ;
+  wire [5:0] \$block_beats$add ;
+  wire [5:0] \$block_beats$mux ;
+  wire [5:0] \$rows_waiting$add ;
+  wire [5:0] \$rows_waiting$sub ;
+  wire [4:0] \$queue_write_address$add ;
+  wire [4:0] \$queue_read_address$add ;
+  wire \$is_done_since_reset$not ;
+  wire [2:0] \$row_number$mux ;
   wire [3:0] unused_2;
   wire [79:0] unused_0;
   wire [31:0] unused_1;
@@ -33,19 +50,19 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s
   wire [79:0] unused_5;
   wire [79:0] unused_9;
   wire [31:0] unused_6;
-  wire \$3 ;
+  wire \$output_moves$not ;
   wire [31:0] unused_7;
-  wire \$4 ;
-  wire \$6 ;
-  wire [2:0] \$7 ;
-  wire [2:0] \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$83 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$87 ;
-  wire \$procmux$47_Y ;
-  wire \$procmux$49_Y ;
-  wire [3:0] \$procmux$53_Y ;
-  wire [3:0] \$procmux$55_Y ;
+  wire \$queue_read_en$any ;
+  wire \$block_waits$any ;
+  wire [2:0] \$tiles_free$sub ;
+  wire [2:0] \$tiles_free$add ;
+  wire \$is_full_of_tiles$equal ;
+  wire \$block_waits$differ ;
+  wire \$block_wait$differ ;
+  wire \$block_waits$mux ;
+  wire \$block_waits$mux_2 ;
+  wire [3:0] \$block_wait$mux ;
+  wire [3:0] \$block_wait$mux_2 ;
   reg [95:0] a_0_skew_1;
   reg [95:0] a_1_skew_1;
   reg [95:0] a_1_skew_2;
@@ -153,11 +170,11 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s
   reg [95:0] w_0_skew_1;
   reg [95:0] w_1_skew_1;
   reg [95:0] w_1_skew_2;
-  assign \$16  = rows_waiting + { 5'h00, c_valid_1 };
-  assign \$17  = \$16  - { 5'h00, queue_read_en };
-  assign \$18  = queue_write_address + 5'h01;
-  assign \$19  = queue_read_address + 5'h01;
-  assign \$20  = m_axis_c_tlast ? 3'h0 : next_row;
+  assign \$rows_waiting$add  = rows_waiting + { 5'h00, c_valid_1 };
+  assign \$rows_waiting$sub  = \$rows_waiting$add  - { 5'h00, queue_read_en };
+  assign \$queue_write_address$add  = queue_write_address + 5'h01;
+  assign \$queue_read_address$add  = queue_read_address + 5'h01;
+  assign \$row_number$mux  = m_axis_c_tlast ? 3'h0 : next_row;
   always @(posedge clk)
     a_0_skew_1 <= { s_axis_a_tdata[183:176], s_axis_a_tdata[167:160], s_axis_a_tdata[151:144], s_axis_a_tdata[135:128], s_axis_a_tdata[111:96], s_axis_a_tdata[79:64], s_axis_a_tdata[47:32], s_axis_a_tdata[15:0] };
   always @(posedge clk)
@@ -184,8 +201,8 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s
   assign row_leaves = m_axis_c_tvalid & m_axis_c_tready;
   assign tile_freed = row_leaves & m_axis_c_tlast;
   assign tile_lacks_room = s_axis_a_tlast & is_full_of_tiles;
-  assign \$1  = | { tile_lacks_room, block_too_early };
-  assign is_in_time = ~ \$1 ;
+  assign \$is_in_time$any  = | { tile_lacks_room, block_too_early };
+  assign is_in_time = ~ \$is_in_time$any ;
   assign s_axis_w_tready = is_in_time & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
@@ -199,43 +216,43 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s
   assign row_1_1 = pu_1_1_done ? pu_1_1_results : 128'h00000000000000000000000000000000;
   assign row_1 = row_1_0 | row_1_1;
   assign is_done = | { pu_1_1_done, pu_0_1_done };
-  assign \$2  = ~ reset_results_copy;
-  assign is_done_since_reset = is_done & \$2 ;
-  assign \$3  = ~ m_axis_c_tvalid;
-  assign output_moves = \$3  | m_axis_c_tready;
-  assign \$4  = | rows_waiting;
-  assign queue_read_en = \$4  & output_moves;
+  assign \$is_done_since_reset$not  = ~ reset_results_copy;
+  assign is_done_since_reset = is_done & \$is_done_since_reset$not ;
+  assign \$output_moves$not  = ~ m_axis_c_tvalid;
+  assign output_moves = \$output_moves$not  | m_axis_c_tready;
+  assign \$queue_read_en$any  = | rows_waiting;
+  assign queue_read_en = \$queue_read_en$any  & output_moves;
   assign m_axis_c_tlast = row_number == 3'h7;
   assign next_row = row_number + 3'h1;
   assign row_taken = output_moves & m_axis_c_tvalid;
-  assign \$6  = | block_wait_less_1;
-  assign \$7  = tiles_free - { 2'h0, tile_reserved };
-  assign \$8  = \$7  + { 2'h0, tile_freed };
-  assign \$9  = tiles_free == { 2'h0, tile_reserved };
-  assign \$10  = ~ tile_freed;
-  assign \$11  = \$9  & \$10 ;
-  assign \$12  = s_axis_a_tready & tlast_differ;
-  assign \$13  = ~ is_full;
-  assign \$14  = beats_before + { 5'h00, \$13  };
-  assign \$15  = ends_block ? 6'h00 : \$14 ;
+  assign \$block_waits$any  = | block_wait_less_1;
+  assign \$tiles_free$sub  = tiles_free - { 2'h0, tile_reserved };
+  assign \$tiles_free$add  = \$tiles_free$sub  + { 2'h0, tile_freed };
+  assign \$is_full_of_tiles$equal  = tiles_free == { 2'h0, tile_reserved };
+  assign \$is_full_of_tiles$not  = ~ tile_freed;
+  assign \$is_full_of_tiles$and  = \$is_full_of_tiles$equal  & \$is_full_of_tiles$not ;
+  assign \$errors$and  = s_axis_a_tready & tlast_differ;
+  assign \$block_beats$not  = ~ is_full;
+  assign \$block_beats$add  = beats_before + { 5'h00, \$block_beats$not  };
+  assign \$block_beats$mux  = ends_block ? 6'h00 : \$block_beats$add ;
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
-    else if (row_taken) row_number <= \$20 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
     if (rst) m_axis_c_tuser <= 2'h0;
     else if (queue_read_en) m_axis_c_tuser <= errors;
   always @(posedge clk)
     if (rst) queue_read_address <= 5'h00;
-    else if (queue_read_en) queue_read_address <= \$19 ;
+    else if (queue_read_en) queue_read_address <= \$queue_read_address$add ;
   always @(posedge clk)
     if (rst) m_axis_c_tvalid <= 1'h0;
     else if (output_moves) m_axis_c_tvalid <= queue_read_en;
   always @(posedge clk)
     if (rst) queue_write_address <= 5'h00;
-    else if (c_valid_1) queue_write_address <= \$18 ;
+    else if (c_valid_1) queue_write_address <= \$queue_write_address$add ;
   always @(posedge clk)
     if (rst) rows_waiting <= 6'h00;
-    else rows_waiting <= \$17 ;
+    else rows_waiting <= \$rows_waiting$sub ;
   always @(posedge clk)
     if (rst) c_valid_1 <= 1'h0;
     else c_valid_1 <= is_done_since_reset;
@@ -250,31 +267,31 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(clk, rst, s_axis_a_tdata, s
     else pu_0_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) block_beats <= 6'h00;
-    else if (s_axis_a_tready) block_beats <= \$15 ;
+    else if (s_axis_a_tready) block_beats <= \$block_beats$mux ;
   always @(posedge clk)
     if (rst) errors[1] <= 1'h0;
     else if (is_overlong) errors[1] <= 1'h1;
   always @(posedge clk)
     if (rst) errors[0] <= 1'h0;
-    else if (\$12 ) errors[0] <= 1'h1;
+    else if (\$errors$and ) errors[0] <= 1'h1;
   always @(posedge clk)
     if (rst) is_full_of_tiles <= 1'h0;
-    else is_full_of_tiles <= \$11 ;
+    else is_full_of_tiles <= \$is_full_of_tiles$and ;
   always @(posedge clk)
     if (rst) tiles_free <= 3'h4;
-    else tiles_free <= \$8 ;
+    else tiles_free <= \$tiles_free$add ;
   always @(posedge clk)
     if (rst) block_waits <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$83 ) block_waits <= \$procmux$49_Y ;
+    else if (\$block_waits$differ ) block_waits <= \$block_waits$mux_2 ;
   always @(posedge clk)
     if (rst) block_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$87 ) block_wait <= \$procmux$55_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$83  = { block_end_taken, block_waits } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$87  = { block_end_taken, block_waits } != 2'h0;
-  assign \$procmux$47_Y  = block_waits ? \$6  : 1'hx;
-  assign \$procmux$49_Y  = block_end_taken ? 1'h1 : \$procmux$47_Y ;
-  assign \$procmux$53_Y  = block_waits ? block_wait_less_1 : 4'hx;
-  assign \$procmux$55_Y  = block_end_taken ? 4'hf : \$procmux$53_Y ;
+    else if (\$block_wait$differ ) block_wait <= \$block_wait$mux_2 ;
+  assign \$block_waits$differ  = { block_end_taken, block_waits } != 2'h0;
+  assign \$block_wait$differ  = { block_end_taken, block_waits } != 2'h0;
+  assign \$block_waits$mux  = block_waits ? \$block_waits$any  : 1'hx;
+  assign \$block_waits$mux_2  = block_end_taken ? 1'h1 : \$block_waits$mux ;
+  assign \$block_wait$mux  = block_waits ? block_wait_less_1 : 4'hx;
+  assign \$block_wait$mux_2  = block_end_taken ? 4'hf : \$block_wait$mux ;
   mxsafe_mxsf_lane_decoder_count8 decode_a_0 (
     .codes(a_0_skew_1[63:0]),
     .operands(decode_a_0_operands)

@@ -8,10 +8,27 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tvalid, s_axis_a_tready, s_axis_a_tlast, s_axis_a_tuser, s_axis_w_tdata, s_axis_w_tvalid, s_axis_w_tready, s_axis_w_tlast, m_axis_c_tdata, m_axis_c_tvalid, m_axis_c_tready, m_axis_c_tlast, m_axis_c_tuser);
-  wire \$1 ;
-  wire [4:0] \$10 ;
-  wire [3:0] \$11 ;
+module mxsafe_mxsf_sta_exact_accumulators8(
+  clk,
+  rst,
+  s_axis_a_tdata,
+  s_axis_a_tvalid,
+  s_axis_a_tready,
+  s_axis_a_tlast,
+  s_axis_a_tuser,
+  s_axis_w_tdata,
+  s_axis_w_tvalid,
+  s_axis_w_tready,
+  s_axis_w_tlast,
+  m_axis_c_tdata,
+  m_axis_c_tvalid,
+  m_axis_c_tready,
+  m_axis_c_tlast,
+  m_axis_c_tuser
+);
+  wire \$en$not ;
+  wire [4:0] \$block_beats$mux ;
+  wire [3:0] \$row_number$mux ;
   wire [3:0] unused_2;
   wire [191:0] unused_0;
   wire [31:0] unused_1;
@@ -20,7 +37,7 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
   wire [31:0] unused_4;
   wire [3:0] unused_8;
   wire [191:0] unused_6;
-  wire \$2 ;
+  wire \$is_in_time$any ;
   wire [31:0] unused_7;
   wire [271:0] unused_10;
   wire [31:0] unused_9;
@@ -31,21 +48,21 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
   wire [3:0] unused_18;
   wire [191:0] unused_15;
   wire [271:0] unused_19;
-  wire \$3 ;
+  wire \$is_ready$and ;
   wire [31:0] unused_16;
   wire [31:0] unused_17;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [4:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$146 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$150 ;
-  wire [3:0] \$procmux$89_Y ;
-  wire [3:0] \$procmux$91_Y ;
-  wire \$procmux$95_Y ;
-  wire \$procmux$97_Y ;
+  wire \$is_ready$not ;
+  wire \$block_wait$and ;
+  wire \$tile_wait$and ;
+  wire \$m_axis_c_tuser_out_of_step$and ;
+  wire \$block_beats$not ;
+  wire [4:0] \$block_beats$add ;
+  wire \$tile_wait$differ ;
+  wire \$block_wait$differ ;
+  wire [3:0] \$tile_wait$mux ;
+  wire [3:0] \$tile_wait$mux_2 ;
+  wire \$block_wait$mux ;
+  wire \$block_wait$mux_2 ;
   reg [159:0] a_1_skew_1;
   reg [159:0] a_2_skew_1;
   reg [159:0] a_2_skew_2;
@@ -278,15 +295,15 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
   assign m_axis_c_tlast = row_number == 4'hf;
   assign next_row = row_number + 4'h1;
   assign row_taken = en & m_axis_c_tvalid;
-  assign \$5  = en & block_wait;
-  assign \$6  = en & tile_waits;
-  assign \$7  = s_axis_a_tready & tlast_differ;
-  assign \$8  = ~ is_full;
-  assign \$9  = beats_before + { 4'h0, \$8  };
-  assign \$10  = ends_block ? 5'h00 : \$9 ;
-  assign \$11  = m_axis_c_tlast ? 4'h0 : next_row;
-  assign \$1  = ~ m_axis_c_tvalid;
-  assign en = \$1  | m_axis_c_tready;
+  assign \$block_wait$and  = en & block_wait;
+  assign \$tile_wait$and  = en & tile_waits;
+  assign \$m_axis_c_tuser_out_of_step$and  = s_axis_a_tready & tlast_differ;
+  assign \$block_beats$not  = ~ is_full;
+  assign \$block_beats$add  = beats_before + { 4'h0, \$block_beats$not  };
+  assign \$block_beats$mux  = ends_block ? 5'h00 : \$block_beats$add ;
+  assign \$row_number$mux  = m_axis_c_tlast ? 4'h0 : next_row;
+  assign \$en$not  = ~ m_axis_c_tvalid;
+  assign en = \$en$not  | m_axis_c_tready;
   assign ends_block = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_too_early = ends_block & block_wait;
   assign block_end_taken = s_axis_a_tready & ends_block;
@@ -295,11 +312,11 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
   assign tile_too_early = s_axis_a_tlast & tile_waits;
   assign tile_end_taken = s_axis_a_tready & s_axis_a_tlast;
   assign tile_wait_less_1 = tile_wait - 4'h1;
-  assign \$2  = | { tile_too_early, block_too_early };
-  assign is_in_time = ~ \$2 ;
-  assign \$3  = en & is_in_time;
-  assign \$4  = ~ rst;
-  assign is_ready = \$3  & \$4 ;
+  assign \$is_in_time$any  = | { tile_too_early, block_too_early };
+  assign is_in_time = ~ \$is_in_time$any ;
+  assign \$is_ready$and  = en & is_in_time;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = \$is_ready$and  & \$is_ready$not ;
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
@@ -320,7 +337,7 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
   assign row_1_to_1 = row_1_0 | row_1_1;
   always @(posedge clk)
     if (rst) row_number <= 4'h0;
-    else if (row_taken) row_number <= \$11 ;
+    else if (row_taken) row_number <= \$row_number$mux ;
   always @(posedge clk)
     if (rst) m_axis_c_tvalid <= 1'h0;
     else if (en) m_axis_c_tvalid <= is_done;
@@ -388,25 +405,25 @@ module mxsafe_mxsf_sta_exact_accumulators8(clk, rst, s_axis_a_tdata, s_axis_a_tv
     else if (en) pu_1_0_token <= { s_axis_a_tlast, s_axis_a_tuser, s_axis_a_tready };
   always @(posedge clk)
     if (rst) block_beats <= 5'h00;
-    else if (s_axis_a_tready) block_beats <= \$10 ;
+    else if (s_axis_a_tready) block_beats <= \$block_beats$mux ;
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.overlong  <= 1'h0;
     else if (is_overlong) \m_axis_c_tuser.overlong  <= 1'h1;
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
-    else if (\$7 ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+    else if (\$m_axis_c_tuser_out_of_step$and ) \m_axis_c_tuser.out_of_step  <= 1'h1;
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$146 ) tile_wait <= \$procmux$91_Y ;
+    else if (\$tile_wait$differ ) tile_wait <= \$tile_wait$mux_2 ;
   always @(posedge clk)
     if (rst) block_wait <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$150 ) block_wait <= \$procmux$97_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$146  = { \$6 , tile_end_taken } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$150  = { \$5 , block_end_taken } != 2'h0;
-  assign \$procmux$89_Y  = \$6  ? tile_wait_less_1 : 4'hx;
-  assign \$procmux$91_Y  = tile_end_taken ? 4'hf : \$procmux$89_Y ;
-  assign \$procmux$95_Y  = \$5  ? block_wait_less_1 : 1'hx;
-  assign \$procmux$97_Y  = block_end_taken ? 1'h1 : \$procmux$95_Y ;
+    else if (\$block_wait$differ ) block_wait <= \$block_wait$mux_2 ;
+  assign \$tile_wait$differ  = { \$tile_wait$and , tile_end_taken } != 2'h0;
+  assign \$block_wait$differ  = { \$block_wait$and , block_end_taken } != 2'h0;
+  assign \$tile_wait$mux  = \$tile_wait$and  ? tile_wait_less_1 : 4'hx;
+  assign \$tile_wait$mux_2  = tile_end_taken ? 4'hf : \$tile_wait$mux ;
+  assign \$block_wait$mux  = \$block_wait$and  ? block_wait_less_1 : 1'hx;
+  assign \$block_wait$mux_2  = block_end_taken ? 1'h1 : \$block_wait$mux ;
   mxsafe_mxsf_lane_decoder_digits decode_a_0 (
     .codes({ s_axis_a_tdata[415:384], s_axis_a_tdata[287:256], s_axis_a_tdata[159:128], s_axis_a_tdata[31:0] }),
     .operands(decode_a_0_operands)

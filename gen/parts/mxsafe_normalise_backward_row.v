@@ -5,22 +5,36 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_backward_row(clk, rst, share, has_sums, products, totals, reciprocal, sums_taken, valid, leaves, slope, mean, deviation);
-  wire \$1 ;
-  wire [31:0] \$12 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire [31:0] \$7 ;
-  wire [3:0] \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$28 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$31 ;
-  wire [31:0] \$procmux$13_Y ;
-  wire \$procmux$7_Y ;
-  wire \$procmux$9_Y ;
+module mxsafe_normalise_backward_row(
+  clk,
+  rst,
+  share,
+  has_sums,
+  products,
+  totals,
+  reciprocal,
+  sums_taken,
+  valid,
+  leaves,
+  slope,
+  mean,
+  deviation
+);
+  wire \$sums_taken$any ;
+  wire [31:0] \$total$mux ;
+  wire \$is_free$not ;
+  wire \$moves$not ;
+  wire \$moves$or ;
+  wire \$multiplies_again$equal ;
+  wire \$multiplies_again$equal_2 ;
+  wire [31:0] \$multiply_x$mux ;
+  wire [3:0] \$step$mux ;
+  wire \$total$equal ;
+  wire \$valid$differ ;
+  wire \$total$differ ;
+  wire [31:0] \$total$mux_2 ;
+  wire \$valid$mux ;
+  wire \$valid$mux_2 ;
   input clk;
   wire clk;
   output [31:0] deviation;
@@ -60,25 +74,25 @@ module mxsafe_normalise_backward_row(clk, rst, share, has_sums, products, totals
   wire [31:0] totals;
   output valid;
   reg valid;
-  assign \$1  = | step;
-  assign sums_taken = ~ \$1 ;
+  assign \$sums_taken$any  = | step;
+  assign sums_taken = ~ \$sums_taken$any ;
   assign is_ready = step == 4'h9;
-  assign \$2  = ~ valid;
-  assign is_free = \$2  | leaves;
-  assign \$3  = ~ is_ready;
-  assign \$4  = \$3  | is_free;
-  assign moves = \$1  ? \$4  : has_sums;
+  assign \$is_free$not  = ~ valid;
+  assign is_free = \$is_free$not  | leaves;
+  assign \$moves$not  = ~ is_ready;
+  assign \$moves$or  = \$moves$not  | is_free;
+  assign moves = \$sums_taken$any  ? \$moves$or  : has_sums;
   assign next_step = step + 4'h1;
-  assign \$5  = step == 4'h3;
-  assign \$6  = step == 4'h6;
-  assign multiplies_again = \$5  | \$6 ;
+  assign \$multiplies_again$equal  = step == 4'h3;
+  assign \$multiplies_again$equal_2  = step == 4'h6;
+  assign multiplies_again = \$multiplies_again$equal  | \$multiplies_again$equal_2 ;
   assign is_total = step == 4'h1;
-  assign \$7  = \$1  ? multiply_result : products;
-  assign multiply_x = is_total ? total : \$7 ;
+  assign \$multiply_x$mux  = \$sums_taken$any  ? multiply_result : products;
+  assign multiply_x = is_total ? total : \$multiply_x$mux ;
   assign multiply_factor = multiplies_again ? reciprocal_taken : share;
   assign has_next = moves & is_ready;
-  assign \$8  = is_ready ? 4'h0 : next_step;
-  assign \$9  = step == 4'h4;
+  assign \$step$mux  = is_ready ? 4'h0 : next_step;
+  assign \$total$equal  = step == 4'h4;
   always @(posedge clk)
     if (has_next) mean <= total;
   always @(posedge clk)
@@ -87,20 +101,20 @@ module mxsafe_normalise_backward_row(clk, rst, share, has_sums, products, totals
     if (has_next) slope <= multiply_result;
   always @(posedge clk)
     if (rst) valid <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$28 ) valid <= \$procmux$9_Y ;
+    else if (\$valid$differ ) valid <= \$valid$mux_2 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$31 ) total <= \$12 ;
+    if (\$total$differ ) total <= \$total$mux ;
   always @(posedge clk)
-    if (!\$1 ) reciprocal_taken <= reciprocal;
+    if (!\$sums_taken$any ) reciprocal_taken <= reciprocal;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (moves) step <= \$8 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$28  = { leaves, has_next } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$31  = { \$9 , \$1  } != 2'h1;
-  assign \$procmux$13_Y  = \$9  ? multiply_result : 32'hxxxxxxxx;
-  assign \$12  = \$1  ? \$procmux$13_Y  : totals;
-  assign \$procmux$7_Y  = leaves ? 1'h0 : 1'hx;
-  assign \$procmux$9_Y  = has_next ? 1'h1 : \$procmux$7_Y ;
+    else if (moves) step <= \$step$mux ;
+  assign \$valid$differ  = { leaves, has_next } != 2'h0;
+  assign \$total$differ  = { \$total$equal , \$sums_taken$any  } != 2'h1;
+  assign \$total$mux_2  = \$total$equal  ? multiply_result : 32'hxxxxxxxx;
+  assign \$total$mux  = \$sums_taken$any  ? \$total$mux_2  : totals;
+  assign \$valid$mux  = leaves ? 1'h0 : 1'hx;
+  assign \$valid$mux_2  = has_next ? 1'h1 : \$valid$mux ;
   mxsafe_multiply_add_no_add multiply (
     .clk(clk),
     .en(moves),

@@ -6,17 +6,29 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_backward_row_no_centre(clk, rst, share, has_sums, products, reciprocal, sums_taken, valid, leaves, slope, deviation);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire [3:0] \$7 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$21 ;
-  wire \$procmux$5_Y ;
-  wire \$procmux$7_Y ;
+module mxsafe_normalise_backward_row_no_centre(
+  clk,
+  rst,
+  share,
+  has_sums,
+  products,
+  reciprocal,
+  sums_taken,
+  valid,
+  leaves,
+  slope,
+  deviation
+);
+  wire \$sums_taken$any ;
+  wire \$is_free$not ;
+  wire \$moves$not ;
+  wire \$moves$or ;
+  wire \$multiplies_again$equal ;
+  wire \$multiplies_again$equal_2 ;
+  wire [3:0] \$step$mux ;
+  wire \$valid$differ ;
+  wire \$valid$mux ;
+  wire \$valid$mux_2 ;
   input clk;
   wire clk;
   output [31:0] deviation;
@@ -50,37 +62,37 @@ module mxsafe_normalise_backward_row_no_centre(clk, rst, share, has_sums, produc
   wire sums_taken;
   output valid;
   reg valid;
-  assign \$1  = | step;
-  assign sums_taken = ~ \$1 ;
+  assign \$sums_taken$any  = | step;
+  assign sums_taken = ~ \$sums_taken$any ;
   assign is_ready = step == 4'h9;
-  assign \$2  = ~ valid;
-  assign is_free = \$2  | leaves;
-  assign \$3  = ~ is_ready;
-  assign \$4  = \$3  | is_free;
-  assign moves = \$1  ? \$4  : has_sums;
+  assign \$is_free$not  = ~ valid;
+  assign is_free = \$is_free$not  | leaves;
+  assign \$moves$not  = ~ is_ready;
+  assign \$moves$or  = \$moves$not  | is_free;
+  assign moves = \$sums_taken$any  ? \$moves$or  : has_sums;
   assign next_step = step + 4'h1;
-  assign \$5  = step == 4'h3;
-  assign \$6  = step == 4'h6;
-  assign multiplies_again = \$5  | \$6 ;
-  assign multiply_x = \$1  ? multiply_result : products;
+  assign \$multiplies_again$equal  = step == 4'h3;
+  assign \$multiplies_again$equal_2  = step == 4'h6;
+  assign multiplies_again = \$multiplies_again$equal  | \$multiplies_again$equal_2 ;
+  assign multiply_x = \$sums_taken$any  ? multiply_result : products;
   assign multiply_factor = multiplies_again ? reciprocal_taken : share;
   assign has_next = moves & is_ready;
-  assign \$7  = is_ready ? 4'h0 : next_step;
+  assign \$step$mux  = is_ready ? 4'h0 : next_step;
   always @(posedge clk)
     if (has_next) deviation <= reciprocal_taken;
   always @(posedge clk)
     if (has_next) slope <= multiply_result;
   always @(posedge clk)
     if (rst) valid <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$21 ) valid <= \$procmux$7_Y ;
+    else if (\$valid$differ ) valid <= \$valid$mux_2 ;
   always @(posedge clk)
-    if (!\$1 ) reciprocal_taken <= reciprocal;
+    if (!\$sums_taken$any ) reciprocal_taken <= reciprocal;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (moves) step <= \$7 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$21  = { leaves, has_next } != 2'h0;
-  assign \$procmux$5_Y  = leaves ? 1'h0 : 1'hx;
-  assign \$procmux$7_Y  = has_next ? 1'h1 : \$procmux$5_Y ;
+    else if (moves) step <= \$step$mux ;
+  assign \$valid$differ  = { leaves, has_next } != 2'h0;
+  assign \$valid$mux  = leaves ? 1'h0 : 1'hx;
+  assign \$valid$mux_2  = has_next ? 1'h1 : \$valid$mux ;
   mxsafe_multiply_add_no_add multiply (
     .clk(clk),
     .en(moves),

@@ -7,39 +7,58 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_beats_gain_bias_891f9b48(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, centred, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire [7:0] \$33 ;
-  wire [7:0] \$34 ;
-  wire [7:0] \$35 ;
-  wire [7:0] \$36 ;
-  wire [7:0] \$37 ;
-  wire [7:0] \$38 ;
-  wire [7:0] \$39 ;
-  wire \$4 ;
-  wire [7:0] \$40 ;
-  wire [7:0] \$41 ;
-  wire [7:0] \$42 ;
-  wire [7:0] \$43 ;
-  wire [7:0] \$44 ;
-  wire [7:0] \$45 ;
-  wire [7:0] \$46 ;
-  wire [7:0] \$47 ;
-  wire [7:0] \$48 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
+module mxsafe_normalise_beats_gain_bias_891f9b48(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  centred,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$largest_is_zero_0$any ;
+  wire \$largest_is_zero_9$any ;
+  wire \$largest_is_zero_10$any ;
+  wire \$largest_is_zero_11$any ;
+  wire \$largest_is_zero_12$any ;
+  wire \$largest_is_zero_13$any ;
+  wire \$largest_is_zero_14$any ;
+  wire \$largest_is_zero_15$any ;
+  wire \$largest_is_zero_1$any ;
+  wire \$largest_is_zero_2$any ;
+  wire [7:0] \$largest_0_fields_1_$mux ;
+  wire [7:0] \$largest_1_fields_1_$mux ;
+  wire [7:0] \$largest_2_fields_1_$mux ;
+  wire [7:0] \$largest_3_fields_1_$mux ;
+  wire [7:0] \$largest_4_fields_1_$mux ;
+  wire [7:0] \$largest_5_fields_1_$mux ;
+  wire [7:0] \$largest_6_fields_1_$mux ;
+  wire \$largest_is_zero_3$any ;
+  wire [7:0] \$largest_7_fields_1_$mux ;
+  wire [7:0] \$largest_8_fields_1_$mux ;
+  wire [7:0] \$largest_9_fields_1_$mux ;
+  wire [7:0] \$largest_10_fields_1_$mux ;
+  wire [7:0] \$largest_11_fields_1_$mux ;
+  wire [7:0] \$largest_12_fields_1_$mux ;
+  wire [7:0] \$largest_13_fields_1_$mux ;
+  wire [7:0] \$largest_14_fields_1_$mux ;
+  wire [7:0] \$largest_15_fields_1_$mux ;
+  wire \$largest_is_zero_4$any ;
+  wire \$largest_is_zero_5$any ;
+  wire \$largest_is_zero_6$any ;
+  wire \$largest_is_zero_7$any ;
+  wire \$largest_is_zero_8$any ;
   wire beat_taken;
   input centred;
   wire centred;
@@ -150,105 +169,105 @@ module mxsafe_normalise_beats_gain_bias_891f9b48(clk, rst, s_axis_tdata, s_axis_
   assign replay_s_axis_tuser[112] = largest_14_largest[0] | largest_is_zero_14;
   assign replay_s_axis_tuser[120] = largest_15_largest[0] | largest_is_zero_15;
   assign replay_skip = ~ centred;
-  assign \$33  = s_axis_tlast ? 8'h00 : largest_0_largest;
-  assign \$34  = s_axis_tlast ? 8'h00 : largest_1_largest;
-  assign \$35  = s_axis_tlast ? 8'h00 : largest_2_largest;
-  assign \$36  = s_axis_tlast ? 8'h00 : largest_3_largest;
-  assign \$37  = s_axis_tlast ? 8'h00 : largest_4_largest;
-  assign \$38  = s_axis_tlast ? 8'h00 : largest_5_largest;
-  assign \$39  = s_axis_tlast ? 8'h00 : largest_6_largest;
-  assign \$40  = s_axis_tlast ? 8'h00 : largest_7_largest;
-  assign \$41  = s_axis_tlast ? 8'h00 : largest_8_largest;
-  assign \$42  = s_axis_tlast ? 8'h00 : largest_9_largest;
-  assign \$43  = s_axis_tlast ? 8'h00 : largest_10_largest;
-  assign \$44  = s_axis_tlast ? 8'h00 : largest_11_largest;
-  assign \$45  = s_axis_tlast ? 8'h00 : largest_12_largest;
-  assign \$46  = s_axis_tlast ? 8'h00 : largest_13_largest;
-  assign \$47  = s_axis_tlast ? 8'h00 : largest_14_largest;
-  assign \$48  = s_axis_tlast ? 8'h00 : largest_15_largest;
+  assign \$largest_0_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_0_largest;
+  assign \$largest_1_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_1_largest;
+  assign \$largest_2_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_2_largest;
+  assign \$largest_3_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_3_largest;
+  assign \$largest_4_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_4_largest;
+  assign \$largest_5_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_5_largest;
+  assign \$largest_6_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_6_largest;
+  assign \$largest_7_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_7_largest;
+  assign \$largest_8_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_8_largest;
+  assign \$largest_9_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_9_largest;
+  assign \$largest_10_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_10_largest;
+  assign \$largest_11_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_11_largest;
+  assign \$largest_12_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_12_largest;
+  assign \$largest_13_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_13_largest;
+  assign \$largest_14_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_14_largest;
+  assign \$largest_15_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_15_largest;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = | largest_0_largest;
-  assign largest_is_zero_0 = ~ \$1 ;
-  assign \$2  = | largest_1_largest;
-  assign largest_is_zero_1 = ~ \$2 ;
-  assign \$3  = | largest_2_largest;
-  assign largest_is_zero_2 = ~ \$3 ;
-  assign \$4  = | largest_3_largest;
-  assign largest_is_zero_3 = ~ \$4 ;
-  assign \$5  = | largest_4_largest;
-  assign largest_is_zero_4 = ~ \$5 ;
-  assign \$6  = | largest_5_largest;
-  assign largest_is_zero_5 = ~ \$6 ;
-  assign \$7  = | largest_6_largest;
-  assign largest_is_zero_6 = ~ \$7 ;
-  assign \$8  = | largest_7_largest;
-  assign largest_is_zero_7 = ~ \$8 ;
-  assign \$9  = | largest_8_largest;
-  assign largest_is_zero_8 = ~ \$9 ;
-  assign \$10  = | largest_9_largest;
-  assign largest_is_zero_9 = ~ \$10 ;
-  assign \$11  = | largest_10_largest;
-  assign largest_is_zero_10 = ~ \$11 ;
-  assign \$12  = | largest_11_largest;
-  assign largest_is_zero_11 = ~ \$12 ;
-  assign \$13  = | largest_12_largest;
-  assign largest_is_zero_12 = ~ \$13 ;
-  assign \$14  = | largest_13_largest;
-  assign largest_is_zero_13 = ~ \$14 ;
-  assign \$15  = | largest_14_largest;
-  assign largest_is_zero_14 = ~ \$15 ;
-  assign \$16  = | largest_15_largest;
-  assign largest_is_zero_15 = ~ \$16 ;
+  assign \$largest_is_zero_0$any  = | largest_0_largest;
+  assign largest_is_zero_0 = ~ \$largest_is_zero_0$any ;
+  assign \$largest_is_zero_1$any  = | largest_1_largest;
+  assign largest_is_zero_1 = ~ \$largest_is_zero_1$any ;
+  assign \$largest_is_zero_2$any  = | largest_2_largest;
+  assign largest_is_zero_2 = ~ \$largest_is_zero_2$any ;
+  assign \$largest_is_zero_3$any  = | largest_3_largest;
+  assign largest_is_zero_3 = ~ \$largest_is_zero_3$any ;
+  assign \$largest_is_zero_4$any  = | largest_4_largest;
+  assign largest_is_zero_4 = ~ \$largest_is_zero_4$any ;
+  assign \$largest_is_zero_5$any  = | largest_5_largest;
+  assign largest_is_zero_5 = ~ \$largest_is_zero_5$any ;
+  assign \$largest_is_zero_6$any  = | largest_6_largest;
+  assign largest_is_zero_6 = ~ \$largest_is_zero_6$any ;
+  assign \$largest_is_zero_7$any  = | largest_7_largest;
+  assign largest_is_zero_7 = ~ \$largest_is_zero_7$any ;
+  assign \$largest_is_zero_8$any  = | largest_8_largest;
+  assign largest_is_zero_8 = ~ \$largest_is_zero_8$any ;
+  assign \$largest_is_zero_9$any  = | largest_9_largest;
+  assign largest_is_zero_9 = ~ \$largest_is_zero_9$any ;
+  assign \$largest_is_zero_10$any  = | largest_10_largest;
+  assign largest_is_zero_10 = ~ \$largest_is_zero_10$any ;
+  assign \$largest_is_zero_11$any  = | largest_11_largest;
+  assign largest_is_zero_11 = ~ \$largest_is_zero_11$any ;
+  assign \$largest_is_zero_12$any  = | largest_12_largest;
+  assign largest_is_zero_12 = ~ \$largest_is_zero_12$any ;
+  assign \$largest_is_zero_13$any  = | largest_13_largest;
+  assign largest_is_zero_13 = ~ \$largest_is_zero_13$any ;
+  assign \$largest_is_zero_14$any  = | largest_14_largest;
+  assign largest_is_zero_14 = ~ \$largest_is_zero_14$any ;
+  assign \$largest_is_zero_15$any  = | largest_15_largest;
+  assign largest_is_zero_15 = ~ \$largest_is_zero_15$any ;
   assign replay_s_axis_tuser[0] = largest_0_largest[0] | largest_is_zero_0;
   assign replay_s_axis_tuser[8] = largest_1_largest[0] | largest_is_zero_1;
   always @(posedge clk)
     if (rst) \largest_15_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_15_fields[1]  <= \$48 ;
+    else if (beat_taken) \largest_15_fields[1]  <= \$largest_15_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_14_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_14_fields[1]  <= \$47 ;
+    else if (beat_taken) \largest_14_fields[1]  <= \$largest_14_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_13_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_13_fields[1]  <= \$46 ;
+    else if (beat_taken) \largest_13_fields[1]  <= \$largest_13_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_12_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_12_fields[1]  <= \$45 ;
+    else if (beat_taken) \largest_12_fields[1]  <= \$largest_12_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_11_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_11_fields[1]  <= \$44 ;
+    else if (beat_taken) \largest_11_fields[1]  <= \$largest_11_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_10_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_10_fields[1]  <= \$43 ;
+    else if (beat_taken) \largest_10_fields[1]  <= \$largest_10_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_9_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_9_fields[1]  <= \$42 ;
+    else if (beat_taken) \largest_9_fields[1]  <= \$largest_9_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_8_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_8_fields[1]  <= \$41 ;
+    else if (beat_taken) \largest_8_fields[1]  <= \$largest_8_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_7_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_7_fields[1]  <= \$40 ;
+    else if (beat_taken) \largest_7_fields[1]  <= \$largest_7_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_6_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_6_fields[1]  <= \$39 ;
+    else if (beat_taken) \largest_6_fields[1]  <= \$largest_6_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_5_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_5_fields[1]  <= \$38 ;
+    else if (beat_taken) \largest_5_fields[1]  <= \$largest_5_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_4_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_4_fields[1]  <= \$37 ;
+    else if (beat_taken) \largest_4_fields[1]  <= \$largest_4_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_3_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_3_fields[1]  <= \$36 ;
+    else if (beat_taken) \largest_3_fields[1]  <= \$largest_3_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_2_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_2_fields[1]  <= \$35 ;
+    else if (beat_taken) \largest_2_fields[1]  <= \$largest_2_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_1_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_1_fields[1]  <= \$34 ;
+    else if (beat_taken) \largest_1_fields[1]  <= \$largest_1_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_0_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_0_fields[1]  <= \$33 ;
+    else if (beat_taken) \largest_0_fields[1]  <= \$largest_0_fields_1_$mux ;
   mxsafe_normalise_core_beats_gain_bias_3c64c170 core (
     .centred(centred),
     .clk(clk),

@@ -7,35 +7,55 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_core_beats_gain_bias_3c64c170(clk, rst, centred, epsilon, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [3:0] \$27 ;
-  wire [3:0] \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire [3:0] \$30 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire [3:0] \$procmux$64_Y ;
+module mxsafe_normalise_core_beats_gain_bias_3c64c170(
+  clk,
+  rst,
+  centred,
+  epsilon,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$s_axis_tready$not ;
+  wire \$of_row_leaves$and ;
+  wire \$of_row_1_leaves$and ;
+  wire \$of_row_2_leaves$and ;
+  wire \$of_row_3_leaves$and ;
+  wire \$output_is_free$not ;
+  wire \$s_axis_gain_tready$and ;
+  wire \$s_axis_gain_tready$not ;
+  wire \$s_axis_bias_tready$and ;
+  wire \$s_axis_bias_tready$not ;
+  wire \$adder_0_en$not ;
+  wire \$s_axis_tready$and ;
+  wire \$adder_0_en$or ;
+  wire \$adder_0_en$and ;
+  wire \$adder_0_en$not_2 ;
+  wire \$adder_0_en$or_2 ;
+  wire \$waits_for_row$and ;
+  wire \$waits_for_row$not ;
+  wire \$waits_for_row$and_2 ;
+  wire [3:0] \$waits_for_row$not_2 ;
+  wire [3:0] \$waits_for_row$and_3 ;
+  wire \$token_7$or ;
+  wire \$s_axis_tready$not_2 ;
+  wire [3:0] \$token_7$mux ;
+  wire \$token_0$not ;
+  wire \$token_0$and ;
+  wire \$token_0$not_2 ;
+  wire [3:0] \$waits_for_row$mux ;
   reg [31:0] adder_0_addend;
   wire adder_0_en;
   reg [31:0] adder_0_x;
@@ -288,49 +308,49 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(clk, rst, centred, epsilon
   assign of_row_1_add = sum_is_valid & adder_0_en;
   assign of_row_2_add = sum_is_valid & adder_0_en;
   assign of_row_3_add = sum_is_valid & adder_0_en;
-  assign \$24  = beat_taken & s_axis_tlast;
-  assign \$25  = ~ is_result_pass;
-  assign \$26  = \$24  & \$25 ;
-  assign \$27  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
-  assign \$28  = waits_for_row & \$27 ;
-  assign \$29  = adder_0_en | m_axis_tready;
-  assign \$30  = adder_0_en ? token_6 : 4'h0;
+  assign \$waits_for_row$and  = beat_taken & s_axis_tlast;
+  assign \$waits_for_row$not  = ~ is_result_pass;
+  assign \$waits_for_row$and_2  = \$waits_for_row$and  & \$waits_for_row$not ;
+  assign \$waits_for_row$not_2  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
+  assign \$waits_for_row$and_3  = waits_for_row & \$waits_for_row$not_2 ;
+  assign \$token_7$or  = adder_0_en | m_axis_tready;
+  assign \$token_7$mux  = adder_0_en ? token_6 : 4'h0;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign some_wait = | waits_for_row;
-  assign \$1  = ~ some_wait;
-  assign \$2  = adder_0_en & \$1 ;
-  assign \$3  = ~ rst;
-  assign s_axis_tready = \$2  & \$3 ;
+  assign \$s_axis_tready$not  = ~ some_wait;
+  assign \$s_axis_tready$and  = adder_0_en & \$s_axis_tready$not ;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
   assign is_square_pass = s_axis_tuser[1:0] == 2'h1;
-  assign \$4  = ~ is_result_pass;
-  assign \$5  = beat_taken & \$4 ;
-  assign \$6  = ~ is_square_pass;
-  assign token_0[0] = \$5  & \$6 ;
+  assign \$token_0$not  = ~ is_result_pass;
+  assign \$token_0$and  = beat_taken & \$token_0$not ;
+  assign \$token_0$not_2  = ~ is_square_pass;
+  assign token_0[0] = \$token_0$and  & \$token_0$not_2 ;
   assign token_0[1] = beat_taken & is_square_pass;
   assign token_0[2] = beat_taken & is_result_pass;
-  assign \$10  = beat_taken & s_axis_tlast;
-  assign of_row_leaves = \$10  & is_result_pass;
-  assign \$11  = beat_taken & s_axis_tlast;
-  assign of_row_1_leaves = \$11  & is_result_pass;
-  assign \$12  = beat_taken & s_axis_tlast;
-  assign of_row_2_leaves = \$12  & is_result_pass;
-  assign \$13  = beat_taken & s_axis_tlast;
-  assign of_row_3_leaves = \$13  & is_result_pass;
-  assign \$14  = ~ token_7[2];
-  assign output_is_free = \$14  | m_axis_tready;
-  assign \$15  = adder_0_en & token_3[2];
-  assign \$16  = ~ rst;
-  assign s_axis_gain_tready = \$15  & \$16 ;
-  assign \$17  = adder_0_en & token_4[2];
-  assign \$18  = ~ rst;
-  assign s_axis_bias_tready = \$17  & \$18 ;
-  assign \$19  = ~ token_3[2];
-  assign \$20  = s_axis_gain_tvalid | \$19 ;
-  assign \$21  = output_is_free & \$20 ;
-  assign \$22  = ~ token_4[2];
-  assign \$23  = s_axis_bias_tvalid | \$22 ;
-  assign adder_0_en = \$21  & \$23 ;
+  assign \$of_row_leaves$and  = beat_taken & s_axis_tlast;
+  assign of_row_leaves = \$of_row_leaves$and  & is_result_pass;
+  assign \$of_row_1_leaves$and  = beat_taken & s_axis_tlast;
+  assign of_row_1_leaves = \$of_row_1_leaves$and  & is_result_pass;
+  assign \$of_row_2_leaves$and  = beat_taken & s_axis_tlast;
+  assign of_row_2_leaves = \$of_row_2_leaves$and  & is_result_pass;
+  assign \$of_row_3_leaves$and  = beat_taken & s_axis_tlast;
+  assign of_row_3_leaves = \$of_row_3_leaves$and  & is_result_pass;
+  assign \$output_is_free$not  = ~ token_7[2];
+  assign output_is_free = \$output_is_free$not  | m_axis_tready;
+  assign \$s_axis_gain_tready$and  = adder_0_en & token_3[2];
+  assign \$s_axis_gain_tready$not  = ~ rst;
+  assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
+  assign \$s_axis_bias_tready$and  = adder_0_en & token_4[2];
+  assign \$s_axis_bias_tready$not  = ~ rst;
+  assign s_axis_bias_tready = \$s_axis_bias_tready$and  & \$s_axis_bias_tready$not ;
+  assign \$adder_0_en$not  = ~ token_3[2];
+  assign \$adder_0_en$or  = s_axis_gain_tvalid | \$adder_0_en$not ;
+  assign \$adder_0_en$and  = output_is_free & \$adder_0_en$or ;
+  assign \$adder_0_en$not_2  = ~ token_4[2];
+  assign \$adder_0_en$or_2  = s_axis_bias_tvalid | \$adder_0_en$not_2 ;
+  assign adder_0_en = \$adder_0_en$and  & \$adder_0_en$or_2 ;
   assign \of_row_addends[0]  = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
   assign \of_row_addends[1]  = token_1[0] ? { 11'h000, lane_1_value } : lane_1_square;
   assign \of_row_addends[2]  = token_1[0] ? { 11'h000, lane_2_value } : lane_2_square;
@@ -345,7 +365,7 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(clk, rst, centred, epsilon
     else if (adder_0_en) token_1 <= { s_axis_tlast, token_0[2:0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 4'h0;
-    else waits_for_row <= \$procmux$64_Y ;
+    else waits_for_row <= \$waits_for_row$mux ;
   always @(posedge clk)
     if (beat_taken) is_overlong <= s_axis_tuser[3];
   always @(posedge clk)
@@ -386,7 +406,7 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(clk, rst, centred, epsilon
     if (adder_0_en) adder_0_addend <= s_axis_bias_tdata;
   always @(posedge clk)
     if (rst) token_7 <= 4'h0;
-    else if (\$29 ) token_7 <= \$30 ;
+    else if (\$token_7$or ) token_7 <= \$token_7$mux ;
   always @(posedge clk)
     if (rst) token_6 <= 4'h0;
     else if (adder_0_en) token_6 <= token_5;
@@ -399,7 +419,7 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(clk, rst, centred, epsilon
   always @(posedge clk)
     if (rst) token_3 <= 4'h0;
     else if (adder_0_en) token_3 <= token_2;
-  assign \$procmux$64_Y  = \$26  ? 4'hf : \$28 ;
+  assign \$waits_for_row$mux  = \$waits_for_row$and_2  ? 4'hf : \$waits_for_row$and_3 ;
   mxsafe_multiply_add_no_multiply adder_0 (
     .addend(adder_0_addend),
     .clk(clk),

@@ -7,32 +7,52 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_core_lanes1_beats_gain_c64212f0(clk, rst, centred, epsilon, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [3:0] \$27 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$procmux$74_Y ;
+module mxsafe_normalise_core_lanes1_beats_gain_c64212f0(
+  clk,
+  rst,
+  centred,
+  epsilon,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$s_axis_tready$not ;
+  wire \$of_row_leaves$and ;
+  wire \$output_is_free$not ;
+  wire \$s_axis_gain_tready$and ;
+  wire \$s_axis_gain_tready$not ;
+  wire \$s_axis_bias_tready$and ;
+  wire \$s_axis_bias_tready$not ;
+  wire \$adder_0_en$not ;
+  wire \$adder_0_en$or ;
+  wire \$adder_0_en$and ;
+  wire \$adder_0_en$not_2 ;
+  wire \$s_axis_tready$and ;
+  wire \$adder_0_en$or_2 ;
+  wire \$waits_for_row$and ;
+  wire \$waits_for_row$not ;
+  wire \$waits_for_row$and_2 ;
+  wire \$waits_for_row$not_2 ;
+  wire \$waits_for_row$and_3 ;
+  wire \$token_16$or ;
+  wire [3:0] \$token_16$mux ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$token_0$not ;
+  wire \$token_0$and ;
+  wire \$token_0$not_2 ;
+  wire \$waits_for_row$mux ;
   wire adder_0_en;
   reg [31:0] adder_0_x;
   wire beat_taken;
@@ -120,45 +140,45 @@ module mxsafe_normalise_core_lanes1_beats_gain_c64212f0(clk, rst, centred, epsil
   reg [3:0] token_9;
   reg waits_for_row;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
-  assign \$1  = ~ waits_for_row;
-  assign \$2  = adder_0_en & \$1 ;
-  assign \$3  = ~ rst;
-  assign s_axis_tready = \$2  & \$3 ;
+  assign \$s_axis_tready$not  = ~ waits_for_row;
+  assign \$s_axis_tready$and  = adder_0_en & \$s_axis_tready$not ;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
   assign is_square_pass = s_axis_tuser[1:0] == 2'h1;
-  assign \$4  = ~ is_result_pass;
-  assign \$5  = beat_taken & \$4 ;
-  assign \$6  = ~ is_square_pass;
-  assign token_0[0] = \$5  & \$6 ;
+  assign \$token_0$not  = ~ is_result_pass;
+  assign \$token_0$and  = beat_taken & \$token_0$not ;
+  assign \$token_0$not_2  = ~ is_square_pass;
+  assign token_0[0] = \$token_0$and  & \$token_0$not_2 ;
   assign token_0[1] = beat_taken & is_square_pass;
   assign token_0[2] = beat_taken & is_result_pass;
-  assign \$10  = beat_taken & s_axis_tlast;
-  assign of_row_leaves = \$10  & is_result_pass;
-  assign \$11  = ~ token_16[2];
-  assign output_is_free = \$11  | m_axis_tready;
-  assign \$12  = adder_0_en & token_6[2];
-  assign \$13  = ~ rst;
-  assign s_axis_gain_tready = \$12  & \$13 ;
-  assign \$14  = adder_0_en & token_9[2];
-  assign \$15  = ~ rst;
-  assign s_axis_bias_tready = \$14  & \$15 ;
-  assign \$16  = ~ token_6[2];
-  assign \$17  = s_axis_gain_tvalid | \$16 ;
-  assign \$18  = output_is_free & \$17 ;
-  assign \$19  = ~ token_9[2];
-  assign \$20  = s_axis_bias_tvalid | \$19 ;
-  assign adder_0_en = \$18  & \$20 ;
+  assign \$of_row_leaves$and  = beat_taken & s_axis_tlast;
+  assign of_row_leaves = \$of_row_leaves$and  & is_result_pass;
+  assign \$output_is_free$not  = ~ token_16[2];
+  assign output_is_free = \$output_is_free$not  | m_axis_tready;
+  assign \$s_axis_gain_tready$and  = adder_0_en & token_6[2];
+  assign \$s_axis_gain_tready$not  = ~ rst;
+  assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
+  assign \$s_axis_bias_tready$and  = adder_0_en & token_9[2];
+  assign \$s_axis_bias_tready$not  = ~ rst;
+  assign s_axis_bias_tready = \$s_axis_bias_tready$and  & \$s_axis_bias_tready$not ;
+  assign \$adder_0_en$not  = ~ token_6[2];
+  assign \$adder_0_en$or  = s_axis_gain_tvalid | \$adder_0_en$not ;
+  assign \$adder_0_en$and  = output_is_free & \$adder_0_en$or ;
+  assign \$adder_0_en$not_2  = ~ token_9[2];
+  assign \$adder_0_en$or_2  = s_axis_bias_tvalid | \$adder_0_en$not_2 ;
+  assign adder_0_en = \$adder_0_en$and  & \$adder_0_en$or_2 ;
   assign term_0 = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
   assign sum_ends = token_1[0] ? token_1[3] : token_6[3];
   assign sum_is_valid = token_1[0] | token_6[1];
   assign of_row_add = sum_flags[0] & adder_0_en;
-  assign \$21  = beat_taken & s_axis_tlast;
-  assign \$22  = ~ is_result_pass;
-  assign \$23  = \$21  & \$22 ;
-  assign \$24  = ~ of_row_done;
-  assign \$25  = waits_for_row & \$24 ;
-  assign \$26  = adder_0_en | m_axis_tready;
-  assign \$27  = adder_0_en ? token_15 : 4'h0;
+  assign \$waits_for_row$and  = beat_taken & s_axis_tlast;
+  assign \$waits_for_row$not  = ~ is_result_pass;
+  assign \$waits_for_row$and_2  = \$waits_for_row$and  & \$waits_for_row$not ;
+  assign \$waits_for_row$not_2  = ~ of_row_done;
+  assign \$waits_for_row$and_3  = waits_for_row & \$waits_for_row$not_2 ;
+  assign \$token_16$or  = adder_0_en | m_axis_tready;
+  assign \$token_16$mux  = adder_0_en ? token_15 : 4'h0;
   always @(posedge clk)
     if (rst) token_13 <= 4'h0;
     else if (adder_0_en) token_13 <= token_12;
@@ -200,7 +220,7 @@ module mxsafe_normalise_core_lanes1_beats_gain_c64212f0(clk, rst, centred, epsil
     else if (adder_0_en) token_1 <= { s_axis_tlast, token_0[2:0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 1'h0;
-    else waits_for_row <= \$procmux$74_Y ;
+    else waits_for_row <= \$waits_for_row$mux ;
   always @(posedge clk)
     if (beat_taken) is_overlong <= s_axis_tuser[3];
   always @(posedge clk)
@@ -219,14 +239,14 @@ module mxsafe_normalise_core_lanes1_beats_gain_c64212f0(clk, rst, centred, epsil
     if (adder_0_en) adder_0_x <= lane_0_result;
   always @(posedge clk)
     if (rst) token_16 <= 4'h0;
-    else if (\$26 ) token_16 <= \$27 ;
+    else if (\$token_16$or ) token_16 <= \$token_16$mux ;
   always @(posedge clk)
     if (rst) token_15 <= 4'h0;
     else if (adder_0_en) token_15 <= token_14;
   always @(posedge clk)
     if (rst) token_14 <= 4'h0;
     else if (adder_0_en) token_14 <= token_13;
-  assign \$procmux$74_Y  = \$23  ? 1'h1 : \$25 ;
+  assign \$waits_for_row$mux  = \$waits_for_row$and_2  ? 1'h1 : \$waits_for_row$and_3 ;
   mxsafe_multiply_add_no_multiply_fpga adder_0 (
     .addend(s_axis_bias_tdata),
     .clk(clk),

@@ -7,9 +7,28 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, centred, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire [7:0] \$3 ;
+module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  centred,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$largest_is_zero_0$any ;
+  wire [7:0] \$largest_0_fields_1_$mux ;
   wire beat_taken;
   input centred;
   wire centred;
@@ -65,15 +84,15 @@ module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(clk, rst, s_axis_tdata, 
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  assign \$3  = s_axis_tlast ? 8'h00 : largest_0_largest;
+  assign \$largest_0_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_0_largest;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = | largest_0_largest;
-  assign largest_is_zero_0 = ~ \$1 ;
+  assign \$largest_is_zero_0$any  = | largest_0_largest;
+  assign largest_is_zero_0 = ~ \$largest_is_zero_0$any ;
   assign replay_s_axis_tuser[0] = largest_0_largest[0] | largest_is_zero_0;
   assign replay_skip = ~ centred;
   always @(posedge clk)
     if (rst) \largest_0_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_0_fields[1]  <= \$3 ;
+    else if (beat_taken) \largest_0_fields[1]  <= \$largest_0_fields_1_$mux ;
   mxsafe_normalise_core_lanes1_beats_gain_c64212f0 core (
     .centred(centred),
     .clk(clk),

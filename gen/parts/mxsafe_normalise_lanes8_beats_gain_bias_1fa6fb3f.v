@@ -7,23 +7,42 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, centred, epsilon, s_axis_gain_tdata, s_axis_gain_tvalid, s_axis_gain_tready, s_axis_bias_tdata, s_axis_bias_tvalid, s_axis_bias_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire [7:0] \$17 ;
-  wire [7:0] \$18 ;
-  wire [7:0] \$19 ;
-  wire \$2 ;
-  wire [7:0] \$20 ;
-  wire [7:0] \$21 ;
-  wire [7:0] \$22 ;
-  wire [7:0] \$23 ;
-  wire [7:0] \$24 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
+module mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  centred,
+  epsilon,
+  s_axis_gain_tdata,
+  s_axis_gain_tvalid,
+  s_axis_gain_tready,
+  s_axis_bias_tdata,
+  s_axis_bias_tvalid,
+  s_axis_bias_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$largest_is_zero_0$any ;
+  wire [7:0] \$largest_0_fields_1_$mux ;
+  wire [7:0] \$largest_1_fields_1_$mux ;
+  wire [7:0] \$largest_2_fields_1_$mux ;
+  wire \$largest_is_zero_1$any ;
+  wire [7:0] \$largest_3_fields_1_$mux ;
+  wire [7:0] \$largest_4_fields_1_$mux ;
+  wire [7:0] \$largest_5_fields_1_$mux ;
+  wire [7:0] \$largest_6_fields_1_$mux ;
+  wire [7:0] \$largest_7_fields_1_$mux ;
+  wire \$largest_is_zero_2$any ;
+  wire \$largest_is_zero_3$any ;
+  wire \$largest_is_zero_4$any ;
+  wire \$largest_is_zero_5$any ;
+  wire \$largest_is_zero_6$any ;
+  wire \$largest_is_zero_7$any ;
   wire beat_taken;
   input centred;
   wire centred;
@@ -96,22 +115,22 @@ module mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f(clk, rst, s_axis_tdata, 
   input s_axis_tvalid;
   wire s_axis_tvalid;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
-  assign \$1  = | largest_0_largest;
-  assign largest_is_zero_0 = ~ \$1 ;
-  assign \$2  = | largest_1_largest;
-  assign largest_is_zero_1 = ~ \$2 ;
-  assign \$3  = | largest_2_largest;
-  assign largest_is_zero_2 = ~ \$3 ;
-  assign \$4  = | largest_3_largest;
-  assign largest_is_zero_3 = ~ \$4 ;
-  assign \$5  = | largest_4_largest;
-  assign largest_is_zero_4 = ~ \$5 ;
-  assign \$6  = | largest_5_largest;
-  assign largest_is_zero_5 = ~ \$6 ;
-  assign \$7  = | largest_6_largest;
-  assign largest_is_zero_6 = ~ \$7 ;
-  assign \$8  = | largest_7_largest;
-  assign largest_is_zero_7 = ~ \$8 ;
+  assign \$largest_is_zero_0$any  = | largest_0_largest;
+  assign largest_is_zero_0 = ~ \$largest_is_zero_0$any ;
+  assign \$largest_is_zero_1$any  = | largest_1_largest;
+  assign largest_is_zero_1 = ~ \$largest_is_zero_1$any ;
+  assign \$largest_is_zero_2$any  = | largest_2_largest;
+  assign largest_is_zero_2 = ~ \$largest_is_zero_2$any ;
+  assign \$largest_is_zero_3$any  = | largest_3_largest;
+  assign largest_is_zero_3 = ~ \$largest_is_zero_3$any ;
+  assign \$largest_is_zero_4$any  = | largest_4_largest;
+  assign largest_is_zero_4 = ~ \$largest_is_zero_4$any ;
+  assign \$largest_is_zero_5$any  = | largest_5_largest;
+  assign largest_is_zero_5 = ~ \$largest_is_zero_5$any ;
+  assign \$largest_is_zero_6$any  = | largest_6_largest;
+  assign largest_is_zero_6 = ~ \$largest_is_zero_6$any ;
+  assign \$largest_is_zero_7$any  = | largest_7_largest;
+  assign largest_is_zero_7 = ~ \$largest_is_zero_7$any ;
   assign replay_s_axis_tuser[0] = largest_0_largest[0] | largest_is_zero_0;
   assign replay_s_axis_tuser[8] = largest_1_largest[0] | largest_is_zero_1;
   assign replay_s_axis_tuser[16] = largest_2_largest[0] | largest_is_zero_2;
@@ -121,38 +140,38 @@ module mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f(clk, rst, s_axis_tdata, 
   assign replay_s_axis_tuser[48] = largest_6_largest[0] | largest_is_zero_6;
   assign replay_s_axis_tuser[56] = largest_7_largest[0] | largest_is_zero_7;
   assign replay_skip = ~ centred;
-  assign \$17  = s_axis_tlast ? 8'h00 : largest_0_largest;
-  assign \$18  = s_axis_tlast ? 8'h00 : largest_1_largest;
-  assign \$19  = s_axis_tlast ? 8'h00 : largest_2_largest;
-  assign \$20  = s_axis_tlast ? 8'h00 : largest_3_largest;
-  assign \$21  = s_axis_tlast ? 8'h00 : largest_4_largest;
-  assign \$22  = s_axis_tlast ? 8'h00 : largest_5_largest;
-  assign \$23  = s_axis_tlast ? 8'h00 : largest_6_largest;
-  assign \$24  = s_axis_tlast ? 8'h00 : largest_7_largest;
+  assign \$largest_0_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_0_largest;
+  assign \$largest_1_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_1_largest;
+  assign \$largest_2_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_2_largest;
+  assign \$largest_3_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_3_largest;
+  assign \$largest_4_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_4_largest;
+  assign \$largest_5_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_5_largest;
+  assign \$largest_6_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_6_largest;
+  assign \$largest_7_fields_1_$mux  = s_axis_tlast ? 8'h00 : largest_7_largest;
   always @(posedge clk)
     if (rst) \largest_7_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_7_fields[1]  <= \$24 ;
+    else if (beat_taken) \largest_7_fields[1]  <= \$largest_7_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_6_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_6_fields[1]  <= \$23 ;
+    else if (beat_taken) \largest_6_fields[1]  <= \$largest_6_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_5_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_5_fields[1]  <= \$22 ;
+    else if (beat_taken) \largest_5_fields[1]  <= \$largest_5_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_4_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_4_fields[1]  <= \$21 ;
+    else if (beat_taken) \largest_4_fields[1]  <= \$largest_4_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_3_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_3_fields[1]  <= \$20 ;
+    else if (beat_taken) \largest_3_fields[1]  <= \$largest_3_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_2_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_2_fields[1]  <= \$19 ;
+    else if (beat_taken) \largest_2_fields[1]  <= \$largest_2_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_1_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_1_fields[1]  <= \$18 ;
+    else if (beat_taken) \largest_1_fields[1]  <= \$largest_1_fields_1_$mux ;
   always @(posedge clk)
     if (rst) \largest_0_fields[1]  <= 8'h00;
-    else if (beat_taken) \largest_0_fields[1]  <= \$17 ;
+    else if (beat_taken) \largest_0_fields[1]  <= \$largest_0_fields_1_$mux ;
   mxsafe_normalise_core_lanes8_beats_gain_36119c9e core (
     .centred(centred),
     .clk(clk),

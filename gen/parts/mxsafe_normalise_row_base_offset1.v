@@ -6,63 +6,79 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_base_offset1(clk, rst, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_base_offset1(
+  clk,
+  rst,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire [6:0] unused_6;
-  wire [6:0] \$100 ;
-  wire \$101 ;
-  wire \$107 ;
-  wire \$108 ;
+  wire [6:0] \$is_at_most$sub ;
+  wire \$is_divided$and ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
   wire [7:0] unused_7;
-  wire \$111 ;
-  wire [9:0] \$112 ;
-  wire \$113 ;
-  wire \$114 ;
-  wire \$115 ;
-  wire \$118 ;
-  wire \$119 ;
+  wire \$root_rounded$not ;
+  wire [9:0] \$base_of_row$sub ;
+  wire \$is_constant$any ;
+  wire \$is_not_finite$all ;
+  wire \$settles$and ;
+  wire \$sum_0$and ;
+  wire \$sum_0$and_2 ;
   wire [8:0] unused_8;
-  wire \$121 ;
-  wire [19:0] \$122 ;
-  wire [9:0] \$123 ;
-  wire [9:0] \$124 ;
-  wire \$125 ;
-  wire \$126 ;
-  wire \$127 ;
-  wire [19:0] \$128 ;
-  wire [9:0] \$129 ;
+  wire \$rest$and ;
+  wire [19:0] \$rest$mux ;
+  wire [9:0] \$power$add ;
+  wire [9:0] \$power$sub ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
+  wire \$is_far$any ;
+  wire [19:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
   wire [9:0] unused_9;
-  wire \$130 ;
-  wire \$131 ;
-  wire \$132 ;
-  wire [5:0] \$134 ;
-  wire [5:0] \$135 ;
-  wire [5:0] \$136 ;
-  wire [5:0] \$137 ;
-  wire \$138 ;
-  wire \$139 ;
+  wire \$is_keep$or ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
   wire [10:0] unused_10;
-  wire \$140 ;
-  wire \$141 ;
-  wire [5:0] \$142 ;
-  wire \$144 ;
-  wire \$145 ;
-  wire \$146 ;
-  wire \$147 ;
-  wire \$148 ;
-  wire \$149 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire \$row$add ;
+  wire \$row$mux ;
+  wire \$is_deviation$not ;
+  wire \$mean_low_0$not ;
+  wire \$mean_low_0$and ;
+  wire \$mean_low_0$and_2 ;
   wire [11:0] unused_11;
-  wire [8:0] \$152 ;
-  wire \$153 ;
-  wire \$154 ;
-  wire \$155 ;
-  wire [19:0] \$159 ;
+  wire [8:0] \$mean_high_inverse_0$not ;
+  wire \$deviation_0$and ;
+  wire \$deviation_0$and_2 ;
+  wire \$reciprocal$and ;
+  wire [19:0] \$divisor$mux_2 ;
   wire [12:0] unused_12;
-  wire [19:0] \$162 ;
-  wire [9:0] \$165 ;
+  wire [19:0] \$rest$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
   wire [13:0] unused_13;
   wire [14:0] unused_14;
   wire [15:0] unused_15;
-  wire \$2 ;
+  wire \$adds$any ;
   wire [16:0] unused_16;
   wire [17:0] unused_17;
   wire [18:0] unused_18;
@@ -134,44 +150,44 @@ module mxsafe_normalise_row_base_offset1(clk, rst, add, addends, last, largest, 
   wire [38:0] unused_79;
   wire [39:0] unused_80;
   wire [40:0] unused_81;
-  wire [41:0] \$86 ;
-  wire [41:0] \$87 ;
-  wire [41:0] \$88 ;
-  wire [41:0] \$89 ;
+  wire [41:0] \$all_0_0_sum$xor ;
+  wire [41:0] \$all_0_0_carry$and ;
+  wire [41:0] \$all_0_0_carry$or ;
+  wire [41:0] \$all_0_0_carry$and_2 ;
   wire [5:0] unused_5;
-  wire [19:0] \$91 ;
-  wire [6:0] \$93 ;
-  wire \$95 ;
-  wire [10:0] \$96 ;
-  wire [19:0] \$97 ;
-  wire [19:0] \$98 ;
-  wire [5:0] \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$123 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$129 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$132 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$138 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$143 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$149 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$145 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$103 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$111 ;
-  wire [9:0] \$procmux$43_Y ;
-  wire [35:0] \$procmux$51_Y ;
-  wire [35:0] \$procmux$53_Y ;
-  wire [35:0] \$procmux$55_Y ;
-  wire [35:0] \$procmux$57_Y ;
-  wire [19:0] \$procmux$61_Y ;
-  wire [19:0] \$procmux$63_Y ;
-  wire [19:0] \$procmux$65_Y ;
-  wire [51:0] \$procmux$73_Y ;
-  wire [51:0] \$procmux$75_Y ;
-  wire [51:0] \$procmux$77_Y ;
-  wire [19:0] \$procmux$81_Y ;
-  wire [19:0] \$procmux$83_Y ;
-  wire [19:0] \$procmux$85_Y ;
-  wire [9:0] \$procmux$89_Y ;
-  wire [9:0] \$procmux$91_Y ;
+  wire [19:0] \$epsilon_value$mux ;
+  wire [6:0] \$epsilon_power$add ;
+  wire \$variance_is_0$any ;
+  wire [10:0] \$powers_distance$sub ;
+  wire [19:0] \$variance_sum$right ;
+  wire [19:0] \$variance_sum$mux ;
+  wire [5:0] \$is_at_most$mux ;
+  wire \$power$differ ;
+  wire \$quotient$differ ;
+  wire \$rest$differ ;
+  wire \$sum_0$differ ;
+  wire \$divisor$differ ;
+  wire \$divisor$differ_2 ;
+  wire \$count$differ ;
+  wire \$divisor$all ;
+  wire \$mean_low_0$any ;
+  wire \$steps$any_3 ;
+  wire [9:0] \$power$mux_3 ;
+  wire [35:0] \$quotient$mux ;
+  wire [35:0] \$quotient$mux_2 ;
+  wire [35:0] \$quotient$mux_3 ;
+  wire [35:0] \$quotient$mux_4 ;
+  wire [19:0] \$rest$mux_3 ;
+  wire [19:0] \$rest$mux_4 ;
+  wire [19:0] \$rest$mux_5 ;
+  wire [51:0] \$sum_0$mux ;
+  wire [51:0] \$sum_0$mux_2 ;
+  wire [51:0] \$sum_0$mux_3 ;
+  wire [19:0] \$divisor$mux_3 ;
+  wire [19:0] \$divisor$mux_4 ;
+  wire [19:0] \$divisor$mux_5 ;
+  wire [9:0] \$count$mux ;
+  wire [9:0] \$count$mux_2 ;
   input add;
   wire add;
   input [83:0] addends;
@@ -292,8 +308,8 @@ module mxsafe_normalise_row_base_offset1(clk, rst, add, addends, last, largest, 
   assign is_last_row = ~ row;
   assign is_last_step = steps == 6'h11;
   assign next_count = count + 10'h001;
-  assign \$2  = | settles;
-  assign adds = add | \$2 ;
+  assign \$adds$any  = | settles;
+  assign adds = add | \$adds$any ;
   assign all_0_0_b[0] = add ? addends[0] : 1'h0;
   assign { all_0_0_b[1], unused_0 } = add ? addends[1:0] : 2'h0;
   assign { all_0_0_b[2], unused_1 } = add ? addends[2:0] : 3'h0;
@@ -377,12 +393,12 @@ module mxsafe_normalise_row_base_offset1(clk, rst, add, addends, last, largest, 
   assign { all_0_0_c[39], unused_79 } = add ? addends[81:42] : 40'h0000000000;
   assign { all_0_0_c[40], unused_80 } = add ? addends[82:42] : 41'h00000000000;
   assign { all_0_0_c[41], unused_81 } = add ? addends[83:42] : 42'h00000000000;
-  assign \$86  = sum_0[41:0] ^ all_0_0_b;
-  assign all_0_0_sum = \$86  ^ { all_0_0_c[41:1], 1'h0 };
-  assign \$87  = sum_0[41:0] & all_0_0_b;
-  assign \$88  = sum_0[41:0] | all_0_0_b;
-  assign \$89  = { all_0_0_c[41:1], 1'h0 } & \$88 ;
-  assign all_0_0_carry = \$87  | \$89 ;
+  assign \$all_0_0_sum$xor  = sum_0[41:0] ^ all_0_0_b;
+  assign all_0_0_sum = \$all_0_0_sum$xor  ^ { all_0_0_c[41:1], 1'h0 };
+  assign \$all_0_0_carry$and  = sum_0[41:0] & all_0_0_b;
+  assign \$all_0_0_carry$or  = sum_0[41:0] | all_0_0_b;
+  assign \$all_0_0_carry$and_2  = { all_0_0_c[41:1], 1'h0 } & \$all_0_0_carry$or ;
+  assign all_0_0_carry = \$all_0_0_carry$and  | \$all_0_0_carry$and_2 ;
   assign all_0_sums[0] = add ? addends[42] : 1'h0;
   assign next_sum_0_0 = { 1'h0, all_0_0_carry[16:0], all_0_sums[0] } + { 1'h0, all_0_0_sum[17:0] };
   assign next_sum_0_1 = { 1'h0, all_0_0_carry[34:17], 1'h1 } + { 1'h0, all_0_0_sum[35:18], carries_0[0] };
@@ -404,181 +420,181 @@ module mxsafe_normalise_row_base_offset1(clk, rst, add, addends, last, largest, 
   assign root_rest = root_less[22] ? { rest[17:0], quotient[35:34] } : root_less[19:0];
   assign has_epsilon = | epsilon[30:23];
   assign epsilon_is_odd = ~ epsilon[23];
-  assign \$91  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
-  assign epsilon_value = has_epsilon ? \$91  : 20'h00000;
-  assign \$93  = 7'h3f + { 6'h00, epsilon_is_odd };
-  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$93  };
+  assign \$epsilon_value$mux  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
+  assign epsilon_value = has_epsilon ? \$epsilon_value$mux  : 20'h00000;
+  assign \$epsilon_power$add  = 7'h3f + { 6'h00, epsilon_is_odd };
+  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$epsilon_power$add  };
   assign powers_apart = { power[9], power } - { epsilon_power[9], epsilon_power[9], epsilon_power[9], epsilon_power[7:0] };
-  assign \$95  = | quotient[19:0];
-  assign variance_is_0 = ~ \$95 ;
-  assign \$96  = - powers_apart;
-  assign powers_distance = powers_apart[10] ? \$96  : powers_apart;
+  assign \$variance_is_0$any  = | quotient[19:0];
+  assign variance_is_0 = ~ \$variance_is_0$any ;
+  assign \$powers_distance$sub  = - powers_apart;
+  assign powers_distance = powers_apart[10] ? \$powers_distance$sub  : powers_apart;
   assign larger = epsilon_is_larger ? epsilon_value : quotient[19:0];
   assign smaller = epsilon_is_larger ? quotient[19:0] : epsilon_value;
-  assign \$97  = smaller >> { distance, 1'h0 };
-  assign \$98  = is_far ? 20'h00000 : \$97 ;
-  assign variance_sum = { 1'h0, larger } + { 1'h0, \$98  };
+  assign \$variance_sum$right  = smaller >> { distance, 1'h0 };
+  assign \$variance_sum$mux  = is_far ? 20'h00000 : \$variance_sum$right ;
+  assign variance_sum = { 1'h0, larger } + { 1'h0, \$variance_sum$mux  };
   assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
   assign raised_power = larger_power + 10'h001;
   assign has_enough = | quotient[35:16];
-  assign \$99  = is_deviation ? 6'h2a : 6'h1a;
-  assign \$100  = { 1'h0, \$99  } - 7'h01;
-  assign is_at_most = { 1'h0, steps } == \$100 ;
-  assign \$101  = is_deviation & has_enough;
-  assign is_divided = is_at_most | \$101 ;
+  assign \$is_at_most$mux  = is_deviation ? 6'h2a : 6'h1a;
+  assign \$is_at_most$sub  = { 1'h0, \$is_at_most$mux  } - 7'h01;
+  assign is_at_most = { 1'h0, steps } == \$is_at_most$sub ;
+  assign \$is_divided$and  = is_deviation & has_enough;
+  assign is_divided = is_at_most | \$is_divided$and ;
   assign quotient_is_there = is_divide & is_divided;
   assign phase_ends[0] = quotient_is_there & is_deviation;
   assign phase_ends[3] = is_invert & is_last_step;
   assign phase_ends[4] = is_root & is_last_step;
   assign phase_ends[5] = is_keep & row;
   assign done = is_keep & is_last_row;
-  assign \$107  = ~ is_deviation;
-  assign \$108  = is_keep & \$107 ;
-  assign writes_mean_0 = \$108  & is_last_row;
+  assign \$writes_mean_0$not  = ~ is_deviation;
+  assign \$writes_mean_0$and  = is_keep & \$writes_mean_0$not ;
+  assign writes_mean_0 = \$writes_mean_0$and  & is_last_row;
   assign mean[53:45] = ~ mean_high_inverse_0;
   assign root_is_full = & root;
-  assign \$111  = ~ root_is_full;
-  assign root_rounded = root + { 17'h00000, \$111  };
-  assign \$112  = { 2'h0, largest } - power;
-  assign base_of_row = \$112  + 10'h001;
-  assign \$113  = | divisor;
-  assign is_constant = ~ \$113 ;
-  assign \$114  = & largest;
-  assign is_not_finite = overlong | \$114 ;
-  assign \$115  = add & last;
-  assign \$118  = is_divide & is_last_row;
-  assign \$119  = is_keep & is_last_row;
-  assign \$121  = is_invert & is_last_step;
-  assign \$122  = \$121  ? 20'h00000 : remainder;
-  assign \$123  = { 2'h0, largest } + 10'h390;
-  assign \$124  = \$123  - { 4'h0, steps };
-  assign \$125  = powers_apart[10] | variance_is_0;
-  assign \$126  = has_epsilon & \$125 ;
-  assign \$127  = | powers_distance[10:4];
-  assign \$128  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$129  = variance_sum[20] ? raised_power : larger_power;
-  assign \$130  = phase_ends[5] | settles[1];
-  assign \$131  = ~ is_deviation;
-  assign \$132  = quotient_is_there & \$131 ;
-  assign \$134  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$130  } | { \$132 , 5'h00 };
-  assign \$135  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$136  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$135 ;
-  assign \$137  = \$134  | \$136 ;
-  assign \$138  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$139  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$140  = ~ \$139 ;
-  assign \$141  = \$138  | \$140 ;
-  assign \$142  = steps + 6'h01;
-  assign \$144  = row + 1'h1;
-  assign \$145  = row ? \$144  : 1'h0;
-  assign \$146  = ~ is_deviation;
-  assign \$147  = ~ is_deviation;
-  assign \$148  = is_keep & \$147 ;
-  assign \$149  = \$148  & is_last_row;
-  assign \$152  = ~ quotient[30:22];
-  assign \$153  = is_keep & is_deviation;
-  assign \$154  = \$153  & is_last_row;
-  assign \$155  = is_keep & is_last_row;
+  assign \$root_rounded$not  = ~ root_is_full;
+  assign root_rounded = root + { 17'h00000, \$root_rounded$not  };
+  assign \$base_of_row$sub  = { 2'h0, largest } - power;
+  assign base_of_row = \$base_of_row$sub  + 10'h001;
+  assign \$is_constant$any  = | divisor;
+  assign is_constant = ~ \$is_constant$any ;
+  assign \$is_not_finite$all  = & largest;
+  assign is_not_finite = overlong | \$is_not_finite$all ;
+  assign \$settles$and  = add & last;
+  assign \$sum_0$and  = is_divide & is_last_row;
+  assign \$sum_0$and_2  = is_keep & is_last_row;
+  assign \$rest$and  = is_invert & is_last_step;
+  assign \$rest$mux  = \$rest$and  ? 20'h00000 : remainder;
+  assign \$power$add  = { 2'h0, largest } + 10'h390;
+  assign \$power$sub  = \$power$add  - { 4'h0, steps };
+  assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
+  assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
+  assign \$is_far$any  = | powers_distance[10:4];
+  assign \$divisor$mux  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$power$mux  = variance_sum[20] ? raised_power : larger_power;
+  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$not  = ~ is_deviation;
+  assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
+  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or  } | { \$is_keep$and , 5'h00 };
+  assign \$is_keep$not_2  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$is_keep$and_2  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
+  assign \$is_keep$or_3  = \$is_keep$or_2  | \$is_keep$and_2 ;
+  assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$steps$not  = ~ \$steps$any_2 ;
+  assign \$steps$or  = \$steps$any  | \$steps$not ;
+  assign \$steps$add  = steps + 6'h01;
+  assign \$row$add  = row + 1'h1;
+  assign \$row$mux  = row ? \$row$add  : 1'h0;
+  assign \$is_deviation$not  = ~ is_deviation;
+  assign \$mean_low_0$not  = ~ is_deviation;
+  assign \$mean_low_0$and  = is_keep & \$mean_low_0$not ;
+  assign \$mean_low_0$and_2  = \$mean_low_0$and  & is_last_row;
+  assign \$mean_high_inverse_0$not  = ~ quotient[30:22];
+  assign \$deviation_0$and  = is_keep & is_deviation;
+  assign \$deviation_0$and_2  = \$deviation_0$and  & is_last_row;
+  assign \$reciprocal$and  = is_keep & is_last_row;
   always @(posedge clk)
-    if (writes_mean_0) mean_high_inverse_0 <= \$152 ;
+    if (writes_mean_0) mean_high_inverse_0 <= \$mean_high_inverse_0$not ;
   always @(posedge clk)
     if (writes_mean_0) mean_high_0 <= quotient[30:22];
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$103 ) mean_low_0 <= 18'h00000;
-    else if (\$149 ) mean_low_0 <= quotient[21:4];
+    if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
+    else if (\$mean_low_0$and_2 ) mean_low_0 <= quotient[21:4];
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$146 ;
+    else if (done) is_deviation <= \$is_deviation$not ;
   always @(posedge clk)
     if (rst) row <= 1'h0;
-    else if (is_keep) row <= \$145 ;
+    else if (is_keep) row <= \$row$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$111 ) steps <= 6'h00;
-    else steps <= \$142 ;
+    if (\$steps$any_3 ) steps <= 6'h00;
+    else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$137 [5];
+    else is_keep <= \$is_keep$or_3 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$137 [4];
+    else is_root <= \$is_keep$or_3 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$137 [3];
+    else is_invert <= \$is_keep$or_3 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$137 [2];
+    else is_widen <= \$is_keep$or_3 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$137 [1];
+    else is_scale <= \$is_keep$or_3 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$137 [0];
+    else is_divide <= \$is_keep$or_3 [0];
   always @(posedge clk)
-    if (is_scale) is_far <= \$127 ;
+    if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
     if (is_scale) distance <= powers_distance[3:0];
   always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$126 ;
+    if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$123 ) power <= \$165 ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
   always @(posedge clk)
     if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$129 ) quotient <= \$procmux$57_Y ;
+    else if (\$quotient$differ ) quotient <= \$quotient$mux_4 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$132 ) rest <= \$162 ;
+    if (\$rest$differ ) rest <= \$rest$mux_2 ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[19], next_sum_0_0[18] };
   always @(posedge clk)
     if (rst) sum_0 <= 52'h0000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$138 ) sum_0 <= \$procmux$77_Y ;
+    else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$145 ) divisor <= \$159 ;
+    if (\$divisor$all ) divisor <= \$divisor$mux_2 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$149 ) count <= \$procmux$91_Y ;
+    else if (\$count$differ ) count <= \$count$mux_2 ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$115  };
+    else settles <= { settles[0], \$settles$and  };
   always @(posedge clk)
-    if (\$155 ) begin
+    if (\$reciprocal$and ) begin
       if (!is_deviation) reciprocal <= 18'h00000;
       else reciprocal <= root_rounded;
     end
   always @(posedge clk)
-    if (\$154 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$123  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$129  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$132  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$138  = { \$119 , \$118 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$143  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$149  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$145  = & { \$auto$opt_dff.cc:194:make_patterns_logic$143 , \$auto$opt_dff.cc:194:make_patterns_logic$141  };
-  assign \$auto$opt_dff.cc:253:combine_resets$103  = | { leaves, rst };
-  assign \$auto$opt_dff.cc:253:combine_resets$111  = | { \$141 , rst };
-  assign \$procmux$43_Y  = is_divide ? \$124  : 10'hxxx;
-  assign \$165  = is_widen ? \$129  : \$procmux$43_Y ;
-  assign \$procmux$51_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
-  assign \$procmux$53_Y  = is_widen ? 36'h000000000 : \$procmux$51_Y ;
-  assign \$procmux$55_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$53_Y ;
-  assign \$procmux$57_Y  = divides ? { quotient[33:0], high_fits, low } : \$procmux$55_Y ;
-  assign \$procmux$61_Y  = is_scale ? 20'hxxxxx : 20'h00000;
-  assign \$procmux$63_Y  = is_widen ? 20'h3ffff : \$procmux$61_Y ;
-  assign \$procmux$65_Y  = is_root ? root_rest : \$procmux$63_Y ;
-  assign \$162  = divides ? \$122  : \$procmux$65_Y ;
-  assign \$procmux$73_Y  = \$119  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
-  assign \$procmux$75_Y  = \$118  ? { sum_0[49:0], 2'h0 } : \$procmux$73_Y ;
-  assign \$procmux$77_Y  = adds ? { next_sum_0_2[16:1], next_sum_0_1[18:1], next_sum_0_0[17:0] } : \$procmux$75_Y ;
-  assign \$procmux$81_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
-  assign \$procmux$83_Y  = done ? 20'hxxxxx : \$procmux$81_Y ;
-  assign \$procmux$85_Y  = add ? { 10'h000, next_count } : \$procmux$83_Y ;
-  assign \$159  = is_widen ? \$128  : \$procmux$85_Y ;
-  assign \$procmux$89_Y  = done ? 10'h000 : 10'hxxx;
-  assign \$procmux$91_Y  = add ? next_count : \$procmux$89_Y ;
+    if (\$deviation_0$and_2 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
+  assign \$power$differ  = { is_widen, is_divide } != 2'h0;
+  assign \$quotient$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$rest$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$sum_0$differ  = { \$sum_0$and_2 , \$sum_0$and , adds } != 3'h0;
+  assign \$divisor$differ  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$divisor$differ_2  = { done, add, is_widen } != 3'h4;
+  assign \$count$differ  = { done, add } != 2'h0;
+  assign \$divisor$all  = & { \$divisor$differ_2 , \$divisor$differ  };
+  assign \$mean_low_0$any  = | { leaves, rst };
+  assign \$steps$any_3  = | { \$steps$or , rst };
+  assign \$power$mux_3  = is_divide ? \$power$sub  : 10'hxxx;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
+  assign \$quotient$mux  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
+  assign \$quotient$mux_2  = is_widen ? 36'h000000000 : \$quotient$mux ;
+  assign \$quotient$mux_3  = is_root ? { quotient[33:0], 2'h0 } : \$quotient$mux_2 ;
+  assign \$quotient$mux_4  = divides ? { quotient[33:0], high_fits, low } : \$quotient$mux_3 ;
+  assign \$rest$mux_3  = is_scale ? 20'hxxxxx : 20'h00000;
+  assign \$rest$mux_4  = is_widen ? 20'h3ffff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
+  assign \$rest$mux_2  = divides ? \$rest$mux  : \$rest$mux_5 ;
+  assign \$sum_0$mux  = \$sum_0$and_2  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
+  assign \$sum_0$mux_2  = \$sum_0$and  ? { sum_0[49:0], 2'h0 } : \$sum_0$mux ;
+  assign \$sum_0$mux_3  = adds ? { next_sum_0_2[16:1], next_sum_0_1[18:1], next_sum_0_0[17:0] } : \$sum_0$mux_2 ;
+  assign \$divisor$mux_3  = is_keep ? { 10'h000, count } : 20'hxxxxx;
+  assign \$divisor$mux_4  = done ? 20'hxxxxx : \$divisor$mux_3 ;
+  assign \$divisor$mux_5  = add ? { 10'h000, next_count } : \$divisor$mux_4 ;
+  assign \$divisor$mux_2  = is_widen ? \$divisor$mux  : \$divisor$mux_5 ;
+  assign \$count$mux  = done ? 10'h000 : 10'hxxx;
+  assign \$count$mux_2  = add ? next_count : \$count$mux ;
   assign all_0_0_c[0] = 1'h0;
   assign all_0_sums[51:1] = { sum_0[51:42], all_0_0_carry[40:0] };
   assign base = deviation_0[9:0];

@@ -6,50 +6,64 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, epsilon, overlong, done, reciprocal, base, constant, not_finite);
+module mxsafe_normalise_row_no_centre(
+  clk,
+  rst,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
   wire [6:0] unused_6;
-  wire \$107 ;
-  wire [9:0] \$108 ;
-  wire \$109 ;
+  wire \$root_rounded$not ;
+  wire [9:0] \$base_of_row$sub ;
+  wire \$is_constant$any ;
   wire [7:0] unused_7;
-  wire \$110 ;
-  wire \$111 ;
-  wire \$114 ;
-  wire \$115 ;
-  wire \$117 ;
-  wire [19:0] \$118 ;
-  wire [9:0] \$119 ;
+  wire \$is_not_finite$all ;
+  wire \$settles$and ;
+  wire \$sum_0$and ;
+  wire \$sum_0$and_2 ;
+  wire \$rest$and ;
+  wire [19:0] \$rest$mux ;
+  wire [9:0] \$power$add ;
   wire [8:0] unused_8;
-  wire [9:0] \$120 ;
-  wire \$121 ;
-  wire \$122 ;
-  wire \$123 ;
-  wire [19:0] \$124 ;
-  wire [9:0] \$125 ;
-  wire \$126 ;
+  wire [9:0] \$power$sub ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
+  wire \$is_far$any ;
+  wire [19:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
+  wire \$is_keep$or ;
   wire [9:0] unused_9;
-  wire [5:0] \$131 ;
-  wire [5:0] \$132 ;
-  wire [5:0] \$133 ;
-  wire \$134 ;
-  wire \$135 ;
-  wire \$136 ;
-  wire \$137 ;
-  wire [5:0] \$138 ;
+  wire [5:0] \$is_keep$not ;
+  wire [5:0] \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
   wire [10:0] unused_10;
-  wire \$140 ;
-  wire \$141 ;
-  wire \$143 ;
-  wire \$144 ;
-  wire [19:0] \$147 ;
+  wire \$row$add ;
+  wire \$row$mux ;
+  wire \$deviation_0$and ;
+  wire \$reciprocal$and ;
+  wire [19:0] \$divisor$mux_2 ;
   wire [11:0] unused_11;
-  wire [19:0] \$150 ;
-  wire [9:0] \$153 ;
+  wire [19:0] \$rest$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
   wire [12:0] unused_12;
   wire [13:0] unused_13;
   wire [14:0] unused_14;
   wire [15:0] unused_15;
-  wire \$2 ;
+  wire \$adds$any ;
   wire [16:0] unused_16;
   wire [17:0] unused_17;
   wire [18:0] unused_18;
@@ -121,42 +135,42 @@ module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, eps
   wire [38:0] unused_79;
   wire [39:0] unused_80;
   wire [40:0] unused_81;
-  wire [41:0] \$86 ;
-  wire [41:0] \$87 ;
-  wire [41:0] \$88 ;
-  wire [41:0] \$89 ;
+  wire [41:0] \$all_0_0_sum$xor ;
+  wire [41:0] \$all_0_0_carry$and ;
+  wire [41:0] \$all_0_0_carry$or ;
+  wire [41:0] \$all_0_0_carry$and_2 ;
   wire [5:0] unused_5;
-  wire [19:0] \$91 ;
-  wire [6:0] \$93 ;
-  wire \$95 ;
-  wire [10:0] \$96 ;
-  wire [19:0] \$97 ;
-  wire [19:0] \$98 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$100 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$106 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$109 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$115 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$118 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$120 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$126 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$122 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$88 ;
-  wire [9:0] \$procmux$29_Y ;
-  wire [35:0] \$procmux$37_Y ;
-  wire [35:0] \$procmux$39_Y ;
-  wire [35:0] \$procmux$41_Y ;
-  wire [35:0] \$procmux$43_Y ;
-  wire [19:0] \$procmux$47_Y ;
-  wire [19:0] \$procmux$49_Y ;
-  wire [19:0] \$procmux$51_Y ;
-  wire [51:0] \$procmux$59_Y ;
-  wire [51:0] \$procmux$61_Y ;
-  wire [51:0] \$procmux$63_Y ;
-  wire [19:0] \$procmux$67_Y ;
-  wire [19:0] \$procmux$69_Y ;
-  wire [19:0] \$procmux$71_Y ;
-  wire [9:0] \$procmux$75_Y ;
-  wire [9:0] \$procmux$77_Y ;
+  wire [19:0] \$epsilon_value$mux ;
+  wire [6:0] \$epsilon_power$add ;
+  wire \$variance_is_0$any ;
+  wire [10:0] \$powers_distance$sub ;
+  wire [19:0] \$variance_sum$right ;
+  wire [19:0] \$variance_sum$mux ;
+  wire \$power$differ ;
+  wire \$quotient$differ ;
+  wire \$rest$differ ;
+  wire \$sum_0$differ ;
+  wire \$divisor$differ ;
+  wire \$divisor$differ_2 ;
+  wire \$count$differ ;
+  wire \$divisor$all ;
+  wire \$steps$any_3 ;
+  wire [9:0] \$power$mux_3 ;
+  wire [35:0] \$quotient$mux ;
+  wire [35:0] \$quotient$mux_2 ;
+  wire [35:0] \$quotient$mux_3 ;
+  wire [35:0] \$quotient$mux_4 ;
+  wire [19:0] \$rest$mux_3 ;
+  wire [19:0] \$rest$mux_4 ;
+  wire [19:0] \$rest$mux_5 ;
+  wire [51:0] \$sum_0$mux ;
+  wire [51:0] \$sum_0$mux_2 ;
+  wire [51:0] \$sum_0$mux_3 ;
+  wire [19:0] \$divisor$mux_3 ;
+  wire [19:0] \$divisor$mux_4 ;
+  wire [19:0] \$divisor$mux_5 ;
+  wire [9:0] \$count$mux ;
+  wire [9:0] \$count$mux_2 ;
   input add;
   wire add;
   input [83:0] addends;
@@ -268,8 +282,8 @@ module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, eps
   assign is_last_row = ~ row;
   assign is_last_step = steps == 6'h11;
   assign next_count = count + 10'h001;
-  assign \$2  = | settles;
-  assign adds = add | \$2 ;
+  assign \$adds$any  = | settles;
+  assign adds = add | \$adds$any ;
   assign all_0_0_b[0] = add ? addends[0] : 1'h0;
   assign { all_0_0_b[1], unused_0 } = add ? addends[1:0] : 2'h0;
   assign { all_0_0_b[2], unused_1 } = add ? addends[2:0] : 3'h0;
@@ -353,12 +367,12 @@ module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, eps
   assign { all_0_0_c[39], unused_79 } = add ? addends[81:42] : 40'h0000000000;
   assign { all_0_0_c[40], unused_80 } = add ? addends[82:42] : 41'h00000000000;
   assign { all_0_0_c[41], unused_81 } = add ? addends[83:42] : 42'h00000000000;
-  assign \$86  = sum_0[41:0] ^ all_0_0_b;
-  assign all_0_0_sum = \$86  ^ { all_0_0_c[41:1], 1'h0 };
-  assign \$87  = sum_0[41:0] & all_0_0_b;
-  assign \$88  = sum_0[41:0] | all_0_0_b;
-  assign \$89  = { all_0_0_c[41:1], 1'h0 } & \$88 ;
-  assign all_0_0_carry = \$87  | \$89 ;
+  assign \$all_0_0_sum$xor  = sum_0[41:0] ^ all_0_0_b;
+  assign all_0_0_sum = \$all_0_0_sum$xor  ^ { all_0_0_c[41:1], 1'h0 };
+  assign \$all_0_0_carry$and  = sum_0[41:0] & all_0_0_b;
+  assign \$all_0_0_carry$or  = sum_0[41:0] | all_0_0_b;
+  assign \$all_0_0_carry$and_2  = { all_0_0_c[41:1], 1'h0 } & \$all_0_0_carry$or ;
+  assign all_0_0_carry = \$all_0_0_carry$and  | \$all_0_0_carry$and_2 ;
   assign all_0_sums[0] = add ? addends[42] : 1'h0;
   assign next_sum_0_0 = { 1'h0, all_0_0_carry[16:0], all_0_sums[0] } + { 1'h0, all_0_0_sum[17:0] };
   assign next_sum_0_1 = { 1'h0, all_0_0_carry[34:17], 1'h1 } + { 1'h0, all_0_0_sum[35:18], carries_0[0] };
@@ -380,20 +394,20 @@ module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, eps
   assign root_rest = root_less[22] ? { rest[17:0], quotient[35:34] } : root_less[19:0];
   assign has_epsilon = | epsilon[30:23];
   assign epsilon_is_odd = ~ epsilon[23];
-  assign \$91  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
-  assign epsilon_value = has_epsilon ? \$91  : 20'h00000;
-  assign \$93  = 7'h3f + { 6'h00, epsilon_is_odd };
-  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$93  };
+  assign \$epsilon_value$mux  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
+  assign epsilon_value = has_epsilon ? \$epsilon_value$mux  : 20'h00000;
+  assign \$epsilon_power$add  = 7'h3f + { 6'h00, epsilon_is_odd };
+  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$epsilon_power$add  };
   assign powers_apart = { power[9], power } - { epsilon_power[9], epsilon_power[9], epsilon_power[9], epsilon_power[7:0] };
-  assign \$95  = | quotient[19:0];
-  assign variance_is_0 = ~ \$95 ;
-  assign \$96  = - powers_apart;
-  assign powers_distance = powers_apart[10] ? \$96  : powers_apart;
+  assign \$variance_is_0$any  = | quotient[19:0];
+  assign variance_is_0 = ~ \$variance_is_0$any ;
+  assign \$powers_distance$sub  = - powers_apart;
+  assign powers_distance = powers_apart[10] ? \$powers_distance$sub  : powers_apart;
   assign larger = epsilon_is_larger ? epsilon_value : quotient[19:0];
   assign smaller = epsilon_is_larger ? quotient[19:0] : epsilon_value;
-  assign \$97  = smaller >> { distance, 1'h0 };
-  assign \$98  = is_far ? 20'h00000 : \$97 ;
-  assign variance_sum = { 1'h0, larger } + { 1'h0, \$98  };
+  assign \$variance_sum$right  = smaller >> { distance, 1'h0 };
+  assign \$variance_sum$mux  = is_far ? 20'h00000 : \$variance_sum$right ;
+  assign variance_sum = { 1'h0, larger } + { 1'h0, \$variance_sum$mux  };
   assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
   assign raised_power = larger_power + 10'h001;
   assign has_enough = | quotient[35:16];
@@ -405,125 +419,125 @@ module mxsafe_normalise_row_no_centre(clk, rst, add, addends, last, largest, eps
   assign phase_ends[5] = is_keep & row;
   assign done = is_keep & is_last_row;
   assign root_is_full = & root;
-  assign \$107  = ~ root_is_full;
-  assign root_rounded = root + { 17'h00000, \$107  };
-  assign \$108  = { 2'h0, largest } - power;
-  assign base_of_row = \$108  + 10'h000;
-  assign \$109  = | divisor;
-  assign is_constant = ~ \$109 ;
-  assign \$110  = & largest;
-  assign is_not_finite = overlong | \$110 ;
-  assign \$111  = add & last;
-  assign \$114  = is_divide & is_last_row;
-  assign \$115  = is_keep & is_last_row;
-  assign \$117  = is_invert & is_last_step;
-  assign \$118  = \$117  ? 20'h00000 : remainder;
-  assign \$119  = { 2'h0, largest } + 10'h390;
-  assign \$120  = \$119  - { 4'h0, steps };
-  assign \$121  = powers_apart[10] | variance_is_0;
-  assign \$122  = has_epsilon & \$121 ;
-  assign \$123  = | powers_distance[10:4];
-  assign \$124  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$125  = variance_sum[20] ? raised_power : larger_power;
-  assign \$126  = phase_ends[5] | settles[1];
-  assign \$131  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$132  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$131 ;
-  assign \$133  = { phase_ends[4:3], is_widen, is_scale, quotient_is_there, \$126  } | \$132 ;
-  assign \$134  = | { phase_ends[5:3], is_widen, is_scale, quotient_is_there };
-  assign \$135  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$136  = ~ \$135 ;
-  assign \$137  = \$134  | \$136 ;
-  assign \$138  = steps + 6'h01;
-  assign \$140  = row + 1'h1;
-  assign \$141  = row ? \$140  : 1'h0;
-  assign \$143  = is_keep & is_last_row;
-  assign \$144  = is_keep & is_last_row;
+  assign \$root_rounded$not  = ~ root_is_full;
+  assign root_rounded = root + { 17'h00000, \$root_rounded$not  };
+  assign \$base_of_row$sub  = { 2'h0, largest } - power;
+  assign base_of_row = \$base_of_row$sub  + 10'h000;
+  assign \$is_constant$any  = | divisor;
+  assign is_constant = ~ \$is_constant$any ;
+  assign \$is_not_finite$all  = & largest;
+  assign is_not_finite = overlong | \$is_not_finite$all ;
+  assign \$settles$and  = add & last;
+  assign \$sum_0$and  = is_divide & is_last_row;
+  assign \$sum_0$and_2  = is_keep & is_last_row;
+  assign \$rest$and  = is_invert & is_last_step;
+  assign \$rest$mux  = \$rest$and  ? 20'h00000 : remainder;
+  assign \$power$add  = { 2'h0, largest } + 10'h390;
+  assign \$power$sub  = \$power$add  - { 4'h0, steps };
+  assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
+  assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
+  assign \$is_far$any  = | powers_distance[10:4];
+  assign \$divisor$mux  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$power$mux  = variance_sum[20] ? raised_power : larger_power;
+  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$not  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$is_keep$and  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not ;
+  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, quotient_is_there, \$is_keep$or  } | \$is_keep$and ;
+  assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, quotient_is_there };
+  assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$steps$not  = ~ \$steps$any_2 ;
+  assign \$steps$or  = \$steps$any  | \$steps$not ;
+  assign \$steps$add  = steps + 6'h01;
+  assign \$row$add  = row + 1'h1;
+  assign \$row$mux  = row ? \$row$add  : 1'h0;
+  assign \$deviation_0$and  = is_keep & is_last_row;
+  assign \$reciprocal$and  = is_keep & is_last_row;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
   always @(posedge clk)
     if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$106 ) quotient <= \$procmux$43_Y ;
+    else if (\$quotient$differ ) quotient <= \$quotient$mux_4 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$109 ) rest <= \$150 ;
+    if (\$rest$differ ) rest <= \$rest$mux_2 ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[19], next_sum_0_0[18] };
   always @(posedge clk)
     if (rst) sum_0 <= 52'h0000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$115 ) sum_0 <= \$procmux$63_Y ;
+    else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$122 ) divisor <= \$147 ;
+    if (\$divisor$all ) divisor <= \$divisor$mux_2 ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$126 ) count <= \$procmux$77_Y ;
+    else if (\$count$differ ) count <= \$count$mux_2 ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$111  };
+    else settles <= { settles[0], \$settles$and  };
   always @(posedge clk)
-    if (\$144 ) reciprocal <= root_rounded;
+    if (\$reciprocal$and ) reciprocal <= root_rounded;
   always @(posedge clk)
-    if (\$143 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_0$and ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
     if (rst) row <= 1'h0;
-    else if (is_keep) row <= \$141 ;
+    else if (is_keep) row <= \$row$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$88 ) steps <= 6'h00;
-    else steps <= \$138 ;
+    if (\$steps$any_3 ) steps <= 6'h00;
+    else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$133 [5];
+    else is_keep <= \$is_keep$or_2 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$133 [4];
+    else is_root <= \$is_keep$or_2 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$133 [3];
+    else is_invert <= \$is_keep$or_2 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$133 [2];
+    else is_widen <= \$is_keep$or_2 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$133 [1];
+    else is_scale <= \$is_keep$or_2 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$133 [0];
+    else is_divide <= \$is_keep$or_2 [0];
   always @(posedge clk)
-    if (is_scale) is_far <= \$123 ;
+    if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
     if (is_scale) distance <= powers_distance[3:0];
   always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$122 ;
+    if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$100 ) power <= \$153 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$100  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$106  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$109  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$115  = { \$115 , \$114 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$118  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$120  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$126  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$122  = & { \$auto$opt_dff.cc:194:make_patterns_logic$120 , \$auto$opt_dff.cc:194:make_patterns_logic$118  };
-  assign \$auto$opt_dff.cc:253:combine_resets$88  = | { \$137 , rst };
-  assign \$procmux$29_Y  = is_divide ? \$120  : 10'hxxx;
-  assign \$153  = is_widen ? \$125  : \$procmux$29_Y ;
-  assign \$procmux$37_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
-  assign \$procmux$39_Y  = is_widen ? 36'h000000000 : \$procmux$37_Y ;
-  assign \$procmux$41_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$39_Y ;
-  assign \$procmux$43_Y  = divides ? { quotient[33:0], high_fits, low } : \$procmux$41_Y ;
-  assign \$procmux$47_Y  = is_scale ? 20'hxxxxx : 20'h00000;
-  assign \$procmux$49_Y  = is_widen ? 20'h3ffff : \$procmux$47_Y ;
-  assign \$procmux$51_Y  = is_root ? root_rest : \$procmux$49_Y ;
-  assign \$150  = divides ? \$118  : \$procmux$51_Y ;
-  assign \$procmux$59_Y  = \$115  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
-  assign \$procmux$61_Y  = \$114  ? { sum_0[49:0], 2'h0 } : \$procmux$59_Y ;
-  assign \$procmux$63_Y  = adds ? { next_sum_0_2[16:1], next_sum_0_1[18:1], next_sum_0_0[17:0] } : \$procmux$61_Y ;
-  assign \$procmux$67_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
-  assign \$procmux$69_Y  = done ? 20'hxxxxx : \$procmux$67_Y ;
-  assign \$procmux$71_Y  = add ? { 10'h000, next_count } : \$procmux$69_Y ;
-  assign \$147  = is_widen ? \$124  : \$procmux$71_Y ;
-  assign \$procmux$75_Y  = done ? 10'h000 : 10'hxxx;
-  assign \$procmux$77_Y  = add ? next_count : \$procmux$75_Y ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
+  assign \$power$differ  = { is_widen, is_divide } != 2'h0;
+  assign \$quotient$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$rest$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$sum_0$differ  = { \$sum_0$and_2 , \$sum_0$and , adds } != 3'h0;
+  assign \$divisor$differ  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$divisor$differ_2  = { done, add, is_widen } != 3'h4;
+  assign \$count$differ  = { done, add } != 2'h0;
+  assign \$divisor$all  = & { \$divisor$differ_2 , \$divisor$differ  };
+  assign \$steps$any_3  = | { \$steps$or , rst };
+  assign \$power$mux_3  = is_divide ? \$power$sub  : 10'hxxx;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
+  assign \$quotient$mux  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
+  assign \$quotient$mux_2  = is_widen ? 36'h000000000 : \$quotient$mux ;
+  assign \$quotient$mux_3  = is_root ? { quotient[33:0], 2'h0 } : \$quotient$mux_2 ;
+  assign \$quotient$mux_4  = divides ? { quotient[33:0], high_fits, low } : \$quotient$mux_3 ;
+  assign \$rest$mux_3  = is_scale ? 20'hxxxxx : 20'h00000;
+  assign \$rest$mux_4  = is_widen ? 20'h3ffff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
+  assign \$rest$mux_2  = divides ? \$rest$mux  : \$rest$mux_5 ;
+  assign \$sum_0$mux  = \$sum_0$and_2  ? 52'h0000000000000 : 52'hxxxxxxxxxxxxx;
+  assign \$sum_0$mux_2  = \$sum_0$and  ? { sum_0[49:0], 2'h0 } : \$sum_0$mux ;
+  assign \$sum_0$mux_3  = adds ? { next_sum_0_2[16:1], next_sum_0_1[18:1], next_sum_0_0[17:0] } : \$sum_0$mux_2 ;
+  assign \$divisor$mux_3  = is_keep ? { 10'h000, count } : 20'hxxxxx;
+  assign \$divisor$mux_4  = done ? 20'hxxxxx : \$divisor$mux_3 ;
+  assign \$divisor$mux_5  = add ? { 10'h000, next_count } : \$divisor$mux_4 ;
+  assign \$divisor$mux_2  = is_widen ? \$divisor$mux  : \$divisor$mux_5 ;
+  assign \$count$mux  = done ? 10'h000 : 10'hxxx;
+  assign \$count$mux_2  = add ? next_count : \$count$mux ;
   assign all_0_0_c[0] = 1'h0;
   assign all_0_sums[51:1] = { sum_0[51:42], all_0_0_carry[40:0] };
   assign base = deviation_0[9:0];

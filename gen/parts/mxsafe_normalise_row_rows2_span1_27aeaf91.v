@@ -6,47 +6,64 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_rows2_span1_27aeaf91(clk, rst, centred, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
-  wire [19:0] \$10 ;
-  wire [6:0] \$12 ;
-  wire \$14 ;
-  wire [10:0] \$15 ;
-  wire [19:0] \$16 ;
-  wire [19:0] \$17 ;
-  wire [5:0] \$18 ;
-  wire [6:0] \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$24 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire [9:0] \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$39 ;
-  wire [15:0] \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$44 ;
-  wire [19:0] \$45 ;
-  wire [9:0] \$46 ;
-  wire [9:0] \$47 ;
-  wire \$48 ;
-  wire \$49 ;
+module mxsafe_normalise_row_rows2_span1_27aeaf91(
+  clk,
+  rst,
+  centred,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
+  wire [19:0] \$epsilon_value$mux ;
+  wire [6:0] \$epsilon_power$add ;
+  wire \$variance_is_0$any ;
+  wire [10:0] \$powers_distance$sub ;
+  wire [19:0] \$variance_sum$right ;
+  wire [19:0] \$variance_sum$mux ;
+  wire [5:0] \$is_at_most$mux ;
+  wire [6:0] \$is_at_most$sub ;
+  wire \$is_deviation_now$not ;
+  wire \$is_divided$and ;
+  wire \$phase_ends$not ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
+  wire \$writes_mean_0$and_2 ;
+  wire \$writes_mean_1$not ;
+  wire \$adds$any ;
+  wire \$writes_mean_1$and ;
+  wire \$writes_mean_1$and_2 ;
+  wire \$root_rounded$not ;
+  wire [9:0] \$base_of_row$sub ;
+  wire \$is_constant$any ;
+  wire \$is_not_finite$all ;
+  wire \$settles$and ;
+  wire \$sum_0$and ;
+  wire [15:0] \$next_sum_0_0$mux ;
+  wire \$sum_0$and_2 ;
+  wire \$sum_1$and ;
+  wire \$sum_1$and_2 ;
+  wire \$rest$and ;
+  wire [19:0] \$rest$mux ;
+  wire [9:0] \$power$add ;
+  wire [9:0] \$power$sub ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [31:0] \$5 ;
-  wire [37:0] \$6 ;
-  wire [31:0] \$8 ;
-  wire [37:0] \$9 ;
+  wire [31:0] \$next_sum_0_1$mux ;
+  wire [37:0] \$next_sum_0_2$mux ;
+  wire [31:0] \$next_sum_1_1$mux ;
+  wire [37:0] \$next_sum_1_2$mux ;
   wire [21:0] high_less;
   wire [21:0] low_else_less;
   wire [21:0] low_if_fits_less;
@@ -57,71 +74,71 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(clk, rst, centred, add, addends
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$50 ;
-  wire [19:0] \$51 ;
-  wire [9:0] \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$55 ;
-  wire [5:0] \$57 ;
-  wire [5:0] \$58 ;
-  wire [5:0] \$59 ;
-  wire [5:0] \$60 ;
-  wire \$61 ;
-  wire \$62 ;
-  wire \$63 ;
-  wire \$64 ;
-  wire [5:0] \$65 ;
-  wire \$67 ;
-  wire \$68 ;
-  wire \$69 ;
-  wire [15:0] \$7 ;
-  wire \$70 ;
-  wire \$71 ;
-  wire \$72 ;
-  wire \$74 ;
-  wire \$75 ;
-  wire \$76 ;
-  wire \$78 ;
-  wire \$79 ;
-  wire \$80 ;
-  wire \$81 ;
-  wire \$82 ;
-  wire \$84 ;
-  wire [19:0] \$88 ;
-  wire [19:0] \$93 ;
-  wire [9:0] \$96 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$154 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$160 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$163 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$169 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$175 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$178 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$180 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$186 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$182 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$128 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$134 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$142 ;
-  wire [19:0] \$procmux$103_Y ;
-  wire [19:0] \$procmux$105_Y ;
-  wire [19:0] \$procmux$107_Y ;
-  wire [7:0] \$procmux$111_Y ;
-  wire [7:0] \$procmux$113_Y ;
-  wire [9:0] \$procmux$53_Y ;
-  wire [35:0] \$procmux$61_Y ;
-  wire [35:0] \$procmux$63_Y ;
-  wire [35:0] \$procmux$65_Y ;
-  wire [35:0] \$procmux$67_Y ;
-  wire [19:0] \$procmux$71_Y ;
-  wire [19:0] \$procmux$73_Y ;
-  wire [19:0] \$procmux$75_Y ;
-  wire [45:0] \$procmux$83_Y ;
-  wire [45:0] \$procmux$85_Y ;
-  wire [45:0] \$procmux$87_Y ;
-  wire [45:0] \$procmux$95_Y ;
-  wire [45:0] \$procmux$97_Y ;
-  wire [45:0] \$procmux$99_Y ;
+  wire \$is_far$any ;
+  wire [19:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
+  wire \$is_keep$or ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire \$is_last_row$add ;
+  wire \$is_last_row$mux ;
+  wire \$is_deviation$not ;
+  wire [15:0] \$next_sum_1_0$mux ;
+  wire \$mean_low_0$not ;
+  wire \$mean_low_0$and ;
+  wire \$mean_low_0$and_2 ;
+  wire \$mean_low_1$not ;
+  wire \$mean_low_1$and ;
+  wire \$mean_low_1$and_2 ;
+  wire \$deviation_0$and ;
+  wire \$deviation_0$and_2 ;
+  wire \$deviation_1$and ;
+  wire \$deviation_1$and_2 ;
+  wire \$factor_0$and ;
+  wire \$factor_1$and ;
+  wire [19:0] \$divisor$mux_2 ;
+  wire [19:0] \$rest$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
+  wire \$power$differ ;
+  wire \$quotient$differ ;
+  wire \$rest$differ ;
+  wire \$sum_1$differ ;
+  wire \$sum_0$differ ;
+  wire \$divisor$differ ;
+  wire \$divisor$differ_2 ;
+  wire \$count$differ ;
+  wire \$divisor$all ;
+  wire \$mean_low_1$any ;
+  wire \$mean_low_0$any ;
+  wire \$steps$any_3 ;
+  wire [19:0] \$divisor$mux_3 ;
+  wire [19:0] \$divisor$mux_4 ;
+  wire [19:0] \$divisor$mux_5 ;
+  wire [7:0] \$count$mux ;
+  wire [7:0] \$count$mux_2 ;
+  wire [9:0] \$power$mux_3 ;
+  wire [35:0] \$quotient$mux ;
+  wire [35:0] \$quotient$mux_2 ;
+  wire [35:0] \$quotient$mux_3 ;
+  wire [35:0] \$quotient$mux_4 ;
+  wire [19:0] \$rest$mux_3 ;
+  wire [19:0] \$rest$mux_4 ;
+  wire [19:0] \$rest$mux_5 ;
+  wire [45:0] \$sum_1$mux ;
+  wire [45:0] \$sum_1$mux_2 ;
+  wire [45:0] \$sum_1$mux_3 ;
+  wire [45:0] \$sum_0$mux ;
+  wire [45:0] \$sum_0$mux_2 ;
+  wire [45:0] \$sum_0$mux_3 ;
   input add;
   wire add;
   input [75:0] addends;
@@ -247,24 +264,24 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(clk, rst, centred, add, addends
   wire writes_mean_0;
   wire writes_mean_1;
   assign is_row_0 = ~ is_last_row;
-  assign \$2  = ~ centred;
-  assign is_deviation_now = is_deviation | \$2 ;
+  assign \$is_deviation_now$not  = ~ centred;
+  assign is_deviation_now = is_deviation | \$is_deviation_now$not ;
   assign is_last_step = steps == 6'h11;
   assign next_count = count + 8'h01;
-  assign \$3  = | settles;
-  assign adds = add | \$3 ;
-  assign \$4  = add ? addends[15:0] : 16'h0000;
-  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$4  };
-  assign \$5  = add ? addends[31:0] : 32'd0;
-  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$5 [31:16], carries_0[0] };
-  assign \$6  = add ? addends[37:0] : 38'h0000000000;
-  assign next_sum_0_2 = { sum_0[45:32], 1'h1 } + { 8'h00, \$6 [37:32], carries_0[1] };
-  assign \$7  = add ? addends[53:38] : 16'h0000;
-  assign next_sum_1_0 = { 1'h0, sum_1[15:0] } + { 1'h0, \$7  };
-  assign \$8  = add ? addends[69:38] : 32'd0;
-  assign next_sum_1_1 = { 1'h0, sum_1[31:16], 1'h1 } + { 1'h0, \$8 [31:16], carries_1[0] };
-  assign \$9  = add ? addends[75:38] : 38'h0000000000;
-  assign next_sum_1_2 = { sum_1[45:32], 1'h1 } + { 8'h00, \$9 [37:32], carries_1[1] };
+  assign \$adds$any  = | settles;
+  assign adds = add | \$adds$any ;
+  assign \$next_sum_0_0$mux  = add ? addends[15:0] : 16'h0000;
+  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$next_sum_0_0$mux  };
+  assign \$next_sum_0_1$mux  = add ? addends[31:0] : 32'd0;
+  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$next_sum_0_1$mux [31:16], carries_0[0] };
+  assign \$next_sum_0_2$mux  = add ? addends[37:0] : 38'h0000000000;
+  assign next_sum_0_2 = { sum_0[45:32], 1'h1 } + { 8'h00, \$next_sum_0_2$mux [37:32], carries_0[1] };
+  assign \$next_sum_1_0$mux  = add ? addends[53:38] : 16'h0000;
+  assign next_sum_1_0 = { 1'h0, sum_1[15:0] } + { 1'h0, \$next_sum_1_0$mux  };
+  assign \$next_sum_1_1$mux  = add ? addends[69:38] : 32'd0;
+  assign next_sum_1_1 = { 1'h0, sum_1[31:16], 1'h1 } + { 1'h0, \$next_sum_1_1$mux [31:16], carries_1[0] };
+  assign \$next_sum_1_2$mux  = add ? addends[75:38] : 38'h0000000000;
+  assign next_sum_1_2 = { sum_1[45:32], 1'h1 } + { 8'h00, \$next_sum_1_2$mux [37:32], carries_1[1] };
   assign sum_top_0 = is_last_row ? 2'h0 : sum_0[45:44];
   assign sum_top_1 = is_last_row ? sum_1[45:44] : 2'h0;
   assign sum_top = sum_top_0 | sum_top_1;
@@ -288,225 +305,225 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(clk, rst, centred, add, addends
   assign largest_of_variance = largest_of_variance_0 | largest_of_variance_1;
   assign has_epsilon = | epsilon[30:23];
   assign epsilon_is_odd = ~ epsilon[23];
-  assign \$10  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
-  assign epsilon_value = has_epsilon ? \$10  : 20'h00000;
-  assign \$12  = 7'h3f + { 6'h00, epsilon_is_odd };
-  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$12  };
+  assign \$epsilon_value$mux  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
+  assign epsilon_value = has_epsilon ? \$epsilon_value$mux  : 20'h00000;
+  assign \$epsilon_power$add  = 7'h3f + { 6'h00, epsilon_is_odd };
+  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$epsilon_power$add  };
   assign powers_apart = { power[9], power } - { epsilon_power[9], epsilon_power[9], epsilon_power[9], epsilon_power[7:0] };
-  assign \$14  = | quotient[19:0];
-  assign variance_is_0 = ~ \$14 ;
-  assign \$15  = - powers_apart;
-  assign powers_distance = powers_apart[10] ? \$15  : powers_apart;
+  assign \$variance_is_0$any  = | quotient[19:0];
+  assign variance_is_0 = ~ \$variance_is_0$any ;
+  assign \$powers_distance$sub  = - powers_apart;
+  assign powers_distance = powers_apart[10] ? \$powers_distance$sub  : powers_apart;
   assign larger = epsilon_is_larger ? epsilon_value : quotient[19:0];
   assign smaller = epsilon_is_larger ? quotient[19:0] : epsilon_value;
-  assign \$16  = smaller >> { distance, 1'h0 };
-  assign \$17  = is_far ? 20'h00000 : \$16 ;
-  assign variance_sum = { 1'h0, larger } + { 1'h0, \$17  };
+  assign \$variance_sum$right  = smaller >> { distance, 1'h0 };
+  assign \$variance_sum$mux  = is_far ? 20'h00000 : \$variance_sum$right ;
+  assign variance_sum = { 1'h0, larger } + { 1'h0, \$variance_sum$mux  };
   assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
   assign raised_power = larger_power + 10'h001;
   assign has_enough = | quotient[35:16];
-  assign \$18  = is_deviation_now ? 6'h2a : 6'h17;
-  assign \$19  = { 1'h0, \$18  } - 7'h01;
-  assign is_at_most = { 1'h0, steps } == \$19 ;
-  assign \$20  = is_deviation_now & has_enough;
-  assign is_divided = is_at_most | \$20 ;
+  assign \$is_at_most$mux  = is_deviation_now ? 6'h2a : 6'h17;
+  assign \$is_at_most$sub  = { 1'h0, \$is_at_most$mux  } - 7'h01;
+  assign is_at_most = { 1'h0, steps } == \$is_at_most$sub ;
+  assign \$is_divided$and  = is_deviation_now & has_enough;
+  assign is_divided = is_at_most | \$is_divided$and ;
   assign quotient_is_there = is_divide & is_divided;
   assign phase_ends[0] = quotient_is_there & is_deviation_now;
   assign phase_ends[3] = is_invert & is_last_step;
   assign phase_ends[4] = is_root & is_last_step;
-  assign \$24  = ~ is_last_row;
-  assign phase_ends[5] = is_keep & \$24 ;
+  assign \$phase_ends$not  = ~ is_last_row;
+  assign phase_ends[5] = is_keep & \$phase_ends$not ;
   assign done = is_keep & is_last_row;
   assign has_no_mean = ~ centred;
   assign mean_begins_with_0 = leaves | has_no_mean;
-  assign \$26  = ~ is_deviation_now;
-  assign \$27  = is_keep & \$26 ;
-  assign \$28  = \$27  & is_row_0;
-  assign writes_mean_0 = has_no_mean | \$28 ;
-  assign \$29  = ~ is_deviation_now;
-  assign \$30  = is_keep & \$29 ;
-  assign \$31  = \$30  & is_last_row;
-  assign writes_mean_1 = has_no_mean | \$31 ;
+  assign \$writes_mean_0$not  = ~ is_deviation_now;
+  assign \$writes_mean_0$and  = is_keep & \$writes_mean_0$not ;
+  assign \$writes_mean_0$and_2  = \$writes_mean_0$and  & is_row_0;
+  assign writes_mean_0 = has_no_mean | \$writes_mean_0$and_2 ;
+  assign \$writes_mean_1$not  = ~ is_deviation_now;
+  assign \$writes_mean_1$and  = is_keep & \$writes_mean_1$not ;
+  assign \$writes_mean_1$and_2  = \$writes_mean_1$and  & is_last_row;
+  assign writes_mean_1 = has_no_mean | \$writes_mean_1$and_2 ;
   assign largest_here_0 = is_last_row ? 8'h00 : largest[7:0];
   assign largest_here_1 = is_last_row ? largest[15:8] : 8'h00;
   assign largest_here = largest_here_0 | largest_here_1;
   assign root_is_full = & root;
-  assign \$32  = ~ root_is_full;
-  assign root_rounded = root + { 17'h00000, \$32  };
-  assign \$33  = { 2'h0, largest_here } - power;
-  assign base_of_row = \$33  + 10'h001;
-  assign \$34  = | divisor;
-  assign is_constant = ~ \$34 ;
-  assign \$35  = & largest_here;
-  assign is_not_finite = overlong | \$35 ;
-  assign \$36  = add & last;
-  assign \$39  = is_divide & is_row_0;
-  assign \$40  = is_keep & is_row_0;
-  assign \$41  = is_divide & is_last_row;
-  assign \$42  = is_keep & is_last_row;
-  assign \$44  = is_invert & is_last_step;
-  assign \$45  = \$44  ? 20'h00000 : remainder;
-  assign \$46  = { 2'h0, largest_of_variance } + 10'h38f;
-  assign \$47  = \$46  - { 4'h0, steps };
-  assign \$48  = powers_apart[10] | variance_is_0;
-  assign \$49  = has_epsilon & \$48 ;
-  assign \$50  = | powers_distance[10:4];
-  assign \$51  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$52  = variance_sum[20] ? raised_power : larger_power;
-  assign \$53  = phase_ends[5] | settles[1];
-  assign \$54  = ~ is_deviation_now;
-  assign \$55  = quotient_is_there & \$54 ;
-  assign \$57  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$53  } | { \$55 , 5'h00 };
-  assign \$58  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$59  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$58 ;
-  assign \$60  = \$57  | \$59 ;
-  assign \$61  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$62  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$63  = ~ \$62 ;
-  assign \$64  = \$61  | \$63 ;
-  assign \$65  = steps + 6'h01;
-  assign \$67  = is_last_row + 1'h1;
-  assign \$68  = is_last_row ? 1'h0 : \$67 ;
-  assign \$69  = ~ is_deviation_now;
-  assign \$70  = ~ is_deviation_now;
-  assign \$71  = is_keep & \$70 ;
-  assign \$72  = \$71  & is_row_0;
-  assign \$74  = ~ is_deviation_now;
-  assign \$75  = is_keep & \$74 ;
-  assign \$76  = \$75  & is_last_row;
-  assign \$78  = is_keep & is_deviation_now;
-  assign \$79  = \$78  & is_row_0;
-  assign \$80  = is_keep & is_deviation_now;
-  assign \$81  = \$80  & is_last_row;
-  assign \$82  = is_keep & is_row_0;
-  assign \$84  = is_keep & is_last_row;
+  assign \$root_rounded$not  = ~ root_is_full;
+  assign root_rounded = root + { 17'h00000, \$root_rounded$not  };
+  assign \$base_of_row$sub  = { 2'h0, largest_here } - power;
+  assign base_of_row = \$base_of_row$sub  + 10'h001;
+  assign \$is_constant$any  = | divisor;
+  assign is_constant = ~ \$is_constant$any ;
+  assign \$is_not_finite$all  = & largest_here;
+  assign is_not_finite = overlong | \$is_not_finite$all ;
+  assign \$settles$and  = add & last;
+  assign \$sum_0$and  = is_divide & is_row_0;
+  assign \$sum_0$and_2  = is_keep & is_row_0;
+  assign \$sum_1$and  = is_divide & is_last_row;
+  assign \$sum_1$and_2  = is_keep & is_last_row;
+  assign \$rest$and  = is_invert & is_last_step;
+  assign \$rest$mux  = \$rest$and  ? 20'h00000 : remainder;
+  assign \$power$add  = { 2'h0, largest_of_variance } + 10'h38f;
+  assign \$power$sub  = \$power$add  - { 4'h0, steps };
+  assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
+  assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
+  assign \$is_far$any  = | powers_distance[10:4];
+  assign \$divisor$mux  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$power$mux  = variance_sum[20] ? raised_power : larger_power;
+  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$not  = ~ is_deviation_now;
+  assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
+  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or  } | { \$is_keep$and , 5'h00 };
+  assign \$is_keep$not_2  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$is_keep$and_2  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
+  assign \$is_keep$or_3  = \$is_keep$or_2  | \$is_keep$and_2 ;
+  assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$steps$not  = ~ \$steps$any_2 ;
+  assign \$steps$or  = \$steps$any  | \$steps$not ;
+  assign \$steps$add  = steps + 6'h01;
+  assign \$is_last_row$add  = is_last_row + 1'h1;
+  assign \$is_last_row$mux  = is_last_row ? 1'h0 : \$is_last_row$add ;
+  assign \$is_deviation$not  = ~ is_deviation_now;
+  assign \$mean_low_0$not  = ~ is_deviation_now;
+  assign \$mean_low_0$and  = is_keep & \$mean_low_0$not ;
+  assign \$mean_low_0$and_2  = \$mean_low_0$and  & is_row_0;
+  assign \$mean_low_1$not  = ~ is_deviation_now;
+  assign \$mean_low_1$and  = is_keep & \$mean_low_1$not ;
+  assign \$mean_low_1$and_2  = \$mean_low_1$and  & is_last_row;
+  assign \$deviation_0$and  = is_keep & is_deviation_now;
+  assign \$deviation_0$and_2  = \$deviation_0$and  & is_row_0;
+  assign \$deviation_1$and  = is_keep & is_deviation_now;
+  assign \$deviation_1$and_2  = \$deviation_1$and  & is_last_row;
+  assign \$factor_0$and  = is_keep & is_row_0;
+  assign \$factor_1$and  = is_keep & is_last_row;
   always @(posedge clk)
-    if (\$84 ) begin
+    if (\$factor_1$and ) begin
       if (!is_deviation_now) factor_1 <= 18'h00000;
       else factor_1 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$82 ) begin
+    if (\$factor_0$and ) begin
       if (!is_deviation_now) factor_0 <= 18'h00000;
       else factor_0 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$81 ) deviation_1 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_1$and_2 ) deviation_1 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
-    if (\$79 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_0$and_2 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
     if (writes_mean_1) begin
       if (!centred) mean_high_1 <= 9'h000;
       else mean_high_1 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$128 ) mean_low_1 <= 18'h00000;
-    else if (\$76 ) mean_low_1 <= quotient[17:0];
+    if (\$mean_low_1$any ) mean_low_1 <= 18'h00000;
+    else if (\$mean_low_1$and_2 ) mean_low_1 <= quotient[17:0];
   always @(posedge clk)
     if (writes_mean_0) begin
       if (!centred) mean_high_0 <= 9'h000;
       else mean_high_0 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$134 ) mean_low_0 <= 18'h00000;
-    else if (\$72 ) mean_low_0 <= quotient[17:0];
+    if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
+    else if (\$mean_low_0$and_2 ) mean_low_0 <= quotient[17:0];
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$69 ;
+    else if (done) is_deviation <= \$is_deviation$not ;
   always @(posedge clk)
     if (rst) is_last_row <= 1'h0;
-    else if (is_keep) is_last_row <= \$68 ;
+    else if (is_keep) is_last_row <= \$is_last_row$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$142 ) steps <= 6'h00;
-    else steps <= \$65 ;
+    if (\$steps$any_3 ) steps <= 6'h00;
+    else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$60 [5];
+    else is_keep <= \$is_keep$or_3 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$60 [4];
+    else is_root <= \$is_keep$or_3 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$60 [3];
+    else is_invert <= \$is_keep$or_3 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$60 [2];
+    else is_widen <= \$is_keep$or_3 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$60 [1];
+    else is_scale <= \$is_keep$or_3 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$60 [0];
+    else is_divide <= \$is_keep$or_3 [0];
   always @(posedge clk)
-    if (is_scale) is_far <= \$50 ;
+    if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
     if (is_scale) distance <= powers_distance[3:0];
   always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$49 ;
+    if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$154 ) power <= \$96 ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
   always @(posedge clk)
     if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$160 ) quotient <= \$procmux$67_Y ;
+    else if (\$quotient$differ ) quotient <= \$quotient$mux_4 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$163 ) rest <= \$93 ;
+    if (\$rest$differ ) rest <= \$rest$mux_2 ;
   always @(posedge clk)
     if (rst) carries_1 <= 2'h0;
     else if (adds) carries_1 <= { next_sum_1_1[17], next_sum_1_0[16] };
   always @(posedge clk)
     if (rst) sum_1 <= 46'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$169 ) sum_1 <= \$procmux$87_Y ;
+    else if (\$sum_1$differ ) sum_1 <= \$sum_1$mux_3 ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[17], next_sum_0_0[16] };
   always @(posedge clk)
     if (rst) sum_0 <= 46'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$175 ) sum_0 <= \$procmux$99_Y ;
+    else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$182 ) divisor <= \$88 ;
+    if (\$divisor$all ) divisor <= \$divisor$mux_2 ;
   always @(posedge clk)
     if (rst) count <= 8'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$186 ) count <= \$procmux$113_Y ;
+    else if (\$count$differ ) count <= \$count$mux_2 ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$36  };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$154  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$160  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$163  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$169  = { \$42 , \$41 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$175  = { \$40 , \$39 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$178  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$180  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$186  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$182  = & { \$auto$opt_dff.cc:194:make_patterns_logic$180 , \$auto$opt_dff.cc:194:make_patterns_logic$178  };
-  assign \$auto$opt_dff.cc:253:combine_resets$128  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$134  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$142  = | { \$64 , rst };
-  assign \$procmux$103_Y  = is_keep ? { 12'h000, count } : 20'hxxxxx;
-  assign \$procmux$105_Y  = done ? 20'hxxxxx : \$procmux$103_Y ;
-  assign \$procmux$107_Y  = add ? { 12'h000, next_count } : \$procmux$105_Y ;
-  assign \$88  = is_widen ? \$51  : \$procmux$107_Y ;
-  assign \$procmux$111_Y  = done ? 8'h00 : 8'hxx;
-  assign \$procmux$113_Y  = add ? next_count : \$procmux$111_Y ;
-  assign \$procmux$53_Y  = is_divide ? \$47  : 10'hxxx;
-  assign \$96  = is_widen ? \$52  : \$procmux$53_Y ;
-  assign \$procmux$61_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
-  assign \$procmux$63_Y  = is_widen ? 36'h000000000 : \$procmux$61_Y ;
-  assign \$procmux$65_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$63_Y ;
-  assign \$procmux$67_Y  = divides ? { quotient[33:0], high_fits, low } : \$procmux$65_Y ;
-  assign \$procmux$71_Y  = is_scale ? 20'hxxxxx : 20'h00000;
-  assign \$procmux$73_Y  = is_widen ? 20'h3ffff : \$procmux$71_Y ;
-  assign \$procmux$75_Y  = is_root ? root_rest : \$procmux$73_Y ;
-  assign \$93  = divides ? \$45  : \$procmux$75_Y ;
-  assign \$procmux$83_Y  = \$42  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
-  assign \$procmux$85_Y  = \$41  ? { sum_1[43:0], 2'h0 } : \$procmux$83_Y ;
-  assign \$procmux$87_Y  = adds ? { next_sum_1_2[14:1], next_sum_1_1[16:1], next_sum_1_0[15:0] } : \$procmux$85_Y ;
-  assign \$procmux$95_Y  = \$40  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
-  assign \$procmux$97_Y  = \$39  ? { sum_0[43:0], 2'h0 } : \$procmux$95_Y ;
-  assign \$procmux$99_Y  = adds ? { next_sum_0_2[14:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$procmux$97_Y ;
+    else settles <= { settles[0], \$settles$and  };
+  assign \$power$differ  = { is_widen, is_divide } != 2'h0;
+  assign \$quotient$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$rest$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$sum_1$differ  = { \$sum_1$and_2 , \$sum_1$and , adds } != 3'h0;
+  assign \$sum_0$differ  = { \$sum_0$and_2 , \$sum_0$and , adds } != 3'h0;
+  assign \$divisor$differ  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$divisor$differ_2  = { done, add, is_widen } != 3'h4;
+  assign \$count$differ  = { done, add } != 2'h0;
+  assign \$divisor$all  = & { \$divisor$differ_2 , \$divisor$differ  };
+  assign \$mean_low_1$any  = | { rst, mean_begins_with_0 };
+  assign \$mean_low_0$any  = | { rst, mean_begins_with_0 };
+  assign \$steps$any_3  = | { \$steps$or , rst };
+  assign \$divisor$mux_3  = is_keep ? { 12'h000, count } : 20'hxxxxx;
+  assign \$divisor$mux_4  = done ? 20'hxxxxx : \$divisor$mux_3 ;
+  assign \$divisor$mux_5  = add ? { 12'h000, next_count } : \$divisor$mux_4 ;
+  assign \$divisor$mux_2  = is_widen ? \$divisor$mux  : \$divisor$mux_5 ;
+  assign \$count$mux  = done ? 8'h00 : 8'hxx;
+  assign \$count$mux_2  = add ? next_count : \$count$mux ;
+  assign \$power$mux_3  = is_divide ? \$power$sub  : 10'hxxx;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
+  assign \$quotient$mux  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
+  assign \$quotient$mux_2  = is_widen ? 36'h000000000 : \$quotient$mux ;
+  assign \$quotient$mux_3  = is_root ? { quotient[33:0], 2'h0 } : \$quotient$mux_2 ;
+  assign \$quotient$mux_4  = divides ? { quotient[33:0], high_fits, low } : \$quotient$mux_3 ;
+  assign \$rest$mux_3  = is_scale ? 20'hxxxxx : 20'h00000;
+  assign \$rest$mux_4  = is_widen ? 20'h3ffff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
+  assign \$rest$mux_2  = divides ? \$rest$mux  : \$rest$mux_5 ;
+  assign \$sum_1$mux  = \$sum_1$and_2  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
+  assign \$sum_1$mux_2  = \$sum_1$and  ? { sum_1[43:0], 2'h0 } : \$sum_1$mux ;
+  assign \$sum_1$mux_3  = adds ? { next_sum_1_2[14:1], next_sum_1_1[16:1], next_sum_1_0[15:0] } : \$sum_1$mux_2 ;
+  assign \$sum_0$mux  = \$sum_0$and_2  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
+  assign \$sum_0$mux_2  = \$sum_0$and  ? { sum_0[43:0], 2'h0 } : \$sum_0$mux ;
+  assign \$sum_0$mux_3  = adds ? { next_sum_0_2[14:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$sum_0$mux_2 ;
   assign base = { deviation_1[9:0], deviation_0[9:0] };
   assign constant = { deviation_1[10], deviation_0[10] };
   assign epsilon_power[8] = epsilon_power[9];

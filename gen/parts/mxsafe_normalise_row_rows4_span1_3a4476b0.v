@@ -6,28 +6,45 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
-  wire \$1 ;
-  wire [15:0] \$10 ;
-  wire \$100 ;
-  wire \$102 ;
-  wire \$103 ;
-  wire \$104 ;
-  wire \$105 ;
-  wire \$106 ;
-  wire \$107 ;
-  wire \$108 ;
-  wire \$109 ;
+module mxsafe_normalise_row_rows4_span1_3a4476b0(
+  clk,
+  rst,
+  centred,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
+  wire \$is_row_0$any ;
+  wire [15:0] \$next_sum_2_0$mux ;
+  wire \$mean_low_3$and ;
+  wire \$deviation_0$and ;
+  wire \$deviation_0$and_2 ;
+  wire \$deviation_1$and ;
+  wire \$deviation_1$and_2 ;
+  wire \$deviation_2$and ;
+  wire \$deviation_2$and_2 ;
+  wire \$deviation_3$and ;
+  wire \$deviation_3$and_2 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [31:0] \$11 ;
-  wire [37:0] \$12 ;
-  wire [31:0] \$14 ;
-  wire [37:0] \$15 ;
-  wire [31:0] \$5 ;
-  wire [37:0] \$6 ;
-  wire [31:0] \$8 ;
-  wire [37:0] \$9 ;
+  wire [31:0] \$next_sum_2_1$mux ;
+  wire [37:0] \$next_sum_2_2$mux ;
+  wire [31:0] \$next_sum_3_1$mux ;
+  wire [37:0] \$next_sum_3_2$mux ;
+  wire [31:0] \$next_sum_0_1$mux ;
+  wire [37:0] \$next_sum_0_2$mux ;
+  wire [31:0] \$next_sum_1_1$mux ;
+  wire [37:0] \$next_sum_1_2$mux ;
   wire [21:0] high_less;
   wire [21:0] low_else_less;
   wire [21:0] low_if_fits_less;
@@ -42,129 +59,129 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$110 ;
-  wire \$112 ;
-  wire \$114 ;
-  wire \$116 ;
-  wire [19:0] \$120 ;
-  wire [19:0] \$129 ;
-  wire [15:0] \$13 ;
-  wire [9:0] \$132 ;
-  wire [19:0] \$16 ;
-  wire [6:0] \$18 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire [10:0] \$21 ;
-  wire [19:0] \$22 ;
-  wire [19:0] \$23 ;
-  wire [5:0] \$24 ;
-  wire [6:0] \$25 ;
-  wire \$26 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire [15:0] \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire [9:0] \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$51 ;
-  wire \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$55 ;
-  wire \$56 ;
-  wire \$57 ;
-  wire \$58 ;
-  wire \$60 ;
-  wire [19:0] \$61 ;
-  wire [9:0] \$62 ;
-  wire [9:0] \$63 ;
-  wire \$64 ;
-  wire \$65 ;
-  wire \$66 ;
-  wire [19:0] \$67 ;
-  wire [9:0] \$68 ;
-  wire \$69 ;
-  wire [15:0] \$7 ;
-  wire \$70 ;
-  wire \$71 ;
-  wire [5:0] \$73 ;
-  wire [5:0] \$74 ;
-  wire [5:0] \$75 ;
-  wire [5:0] \$76 ;
-  wire \$77 ;
-  wire \$78 ;
-  wire \$79 ;
-  wire \$80 ;
-  wire [5:0] \$81 ;
-  wire [1:0] \$83 ;
-  wire [1:0] \$84 ;
-  wire \$85 ;
-  wire \$86 ;
-  wire \$87 ;
-  wire \$88 ;
-  wire \$90 ;
-  wire \$91 ;
-  wire \$92 ;
-  wire \$94 ;
-  wire \$95 ;
-  wire \$96 ;
-  wire \$98 ;
-  wire \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$220 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$226 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$229 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$235 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$241 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$247 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$253 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$256 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$258 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$264 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$260 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$182 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$188 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$194 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$200 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$208 ;
-  wire [47:0] \$procmux$107_Y ;
-  wire [47:0] \$procmux$109_Y ;
-  wire [47:0] \$procmux$111_Y ;
-  wire [47:0] \$procmux$119_Y ;
-  wire [47:0] \$procmux$121_Y ;
-  wire [47:0] \$procmux$123_Y ;
-  wire [47:0] \$procmux$131_Y ;
-  wire [47:0] \$procmux$133_Y ;
-  wire [47:0] \$procmux$135_Y ;
-  wire [47:0] \$procmux$143_Y ;
-  wire [47:0] \$procmux$145_Y ;
-  wire [47:0] \$procmux$147_Y ;
-  wire [19:0] \$procmux$151_Y ;
-  wire [19:0] \$procmux$153_Y ;
-  wire [19:0] \$procmux$155_Y ;
-  wire [9:0] \$procmux$159_Y ;
-  wire [9:0] \$procmux$161_Y ;
-  wire [9:0] \$procmux$77_Y ;
-  wire [35:0] \$procmux$85_Y ;
-  wire [35:0] \$procmux$87_Y ;
-  wire [35:0] \$procmux$89_Y ;
-  wire [35:0] \$procmux$91_Y ;
-  wire [19:0] \$procmux$95_Y ;
-  wire [19:0] \$procmux$97_Y ;
-  wire [19:0] \$procmux$99_Y ;
+  wire \$factor_0$and ;
+  wire \$factor_1$and ;
+  wire \$factor_2$and ;
+  wire \$factor_3$and ;
+  wire [19:0] \$divisor$mux ;
+  wire [19:0] \$rest$mux ;
+  wire [15:0] \$next_sum_3_0$mux ;
+  wire [9:0] \$power$mux ;
+  wire [19:0] \$epsilon_value$mux ;
+  wire [6:0] \$epsilon_power$add ;
+  wire \$is_deviation_now$not ;
+  wire \$variance_is_0$any ;
+  wire [10:0] \$powers_distance$sub ;
+  wire [19:0] \$variance_sum$right ;
+  wire [19:0] \$variance_sum$mux ;
+  wire [5:0] \$is_at_most$mux ;
+  wire [6:0] \$is_at_most$sub ;
+  wire \$is_divided$and ;
+  wire \$adds$any ;
+  wire \$phase_ends$not ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
+  wire \$writes_mean_0$and_2 ;
+  wire \$writes_mean_1$not ;
+  wire \$writes_mean_1$and ;
+  wire \$writes_mean_1$and_2 ;
+  wire \$writes_mean_2$not ;
+  wire \$writes_mean_2$and ;
+  wire [15:0] \$next_sum_0_0$mux ;
+  wire \$writes_mean_2$and_2 ;
+  wire \$writes_mean_3$not ;
+  wire \$writes_mean_3$and ;
+  wire \$writes_mean_3$and_2 ;
+  wire \$root_rounded$not ;
+  wire [9:0] \$base_of_row$sub ;
+  wire \$is_constant$any ;
+  wire \$is_not_finite$all ;
+  wire \$settles$and ;
+  wire \$sum_0$and ;
+  wire \$sum_0$and_2 ;
+  wire \$sum_1$and ;
+  wire \$sum_1$and_2 ;
+  wire \$sum_2$and ;
+  wire \$sum_2$and_2 ;
+  wire \$sum_3$and ;
+  wire \$sum_3$and_2 ;
+  wire \$rest$and ;
+  wire [19:0] \$rest$mux_2 ;
+  wire [9:0] \$power$add ;
+  wire [9:0] \$power$sub ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
+  wire \$is_far$any ;
+  wire [19:0] \$divisor$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
+  wire \$is_keep$or ;
+  wire [15:0] \$next_sum_1_0$mux ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire [1:0] \$row$add ;
+  wire [1:0] \$row$mux ;
+  wire \$is_deviation$not ;
+  wire \$mean_low_0$not ;
+  wire \$mean_low_0$and ;
+  wire \$mean_low_0$and_2 ;
+  wire \$mean_low_1$not ;
+  wire \$mean_low_1$and ;
+  wire \$mean_low_1$and_2 ;
+  wire \$mean_low_2$not ;
+  wire \$mean_low_2$and ;
+  wire \$mean_low_2$and_2 ;
+  wire \$mean_low_3$not ;
+  wire \$mean_low_3$and_2 ;
+  wire \$power$differ ;
+  wire \$quotient$differ ;
+  wire \$rest$differ ;
+  wire \$sum_3$differ ;
+  wire \$sum_2$differ ;
+  wire \$sum_1$differ ;
+  wire \$sum_0$differ ;
+  wire \$divisor$differ ;
+  wire \$divisor$differ_2 ;
+  wire \$count$differ ;
+  wire \$divisor$all ;
+  wire \$mean_low_3$any ;
+  wire \$mean_low_2$any ;
+  wire \$mean_low_1$any ;
+  wire \$mean_low_0$any ;
+  wire \$steps$any_3 ;
+  wire [47:0] \$sum_3$mux ;
+  wire [47:0] \$sum_3$mux_2 ;
+  wire [47:0] \$sum_3$mux_3 ;
+  wire [47:0] \$sum_2$mux ;
+  wire [47:0] \$sum_2$mux_2 ;
+  wire [47:0] \$sum_2$mux_3 ;
+  wire [47:0] \$sum_1$mux ;
+  wire [47:0] \$sum_1$mux_2 ;
+  wire [47:0] \$sum_1$mux_3 ;
+  wire [47:0] \$sum_0$mux ;
+  wire [47:0] \$sum_0$mux_2 ;
+  wire [47:0] \$sum_0$mux_3 ;
+  wire [19:0] \$divisor$mux_3 ;
+  wire [19:0] \$divisor$mux_4 ;
+  wire [19:0] \$divisor$mux_5 ;
+  wire [9:0] \$count$mux ;
+  wire [9:0] \$count$mux_2 ;
+  wire [9:0] \$power$mux_3 ;
+  wire [35:0] \$quotient$mux ;
+  wire [35:0] \$quotient$mux_2 ;
+  wire [35:0] \$quotient$mux_3 ;
+  wire [35:0] \$quotient$mux_4 ;
+  wire [19:0] \$rest$mux_3 ;
+  wire [19:0] \$rest$mux_4 ;
+  wire [19:0] \$rest$mux_5 ;
   input add;
   wire add;
   input [151:0] addends;
@@ -320,42 +337,42 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends
   wire writes_mean_1;
   wire writes_mean_2;
   wire writes_mean_3;
-  assign \$1  = | row;
-  assign is_row_0 = ~ \$1 ;
+  assign \$is_row_0$any  = | row;
+  assign is_row_0 = ~ \$is_row_0$any ;
   assign is_row_1 = row == 2'h1;
   assign is_row_2 = row == 2'h2;
   assign is_last_row = row == 2'h3;
-  assign \$2  = ~ centred;
-  assign is_deviation_now = is_deviation | \$2 ;
+  assign \$is_deviation_now$not  = ~ centred;
+  assign is_deviation_now = is_deviation | \$is_deviation_now$not ;
   assign is_last_step = steps == 6'h11;
   assign next_count = count + 10'h001;
-  assign \$3  = | settles;
-  assign adds = add | \$3 ;
-  assign \$4  = add ? addends[15:0] : 16'h0000;
-  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$4  };
-  assign \$5  = add ? addends[31:0] : 32'd0;
-  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$5 [31:16], carries_0[0] };
-  assign \$6  = add ? addends[37:0] : 38'h0000000000;
-  assign next_sum_0_2 = { sum_0[47:32], 1'h1 } + { 10'h000, \$6 [37:32], carries_0[1] };
-  assign \$7  = add ? addends[53:38] : 16'h0000;
-  assign next_sum_1_0 = { 1'h0, sum_1[15:0] } + { 1'h0, \$7  };
-  assign \$8  = add ? addends[69:38] : 32'd0;
-  assign next_sum_1_1 = { 1'h0, sum_1[31:16], 1'h1 } + { 1'h0, \$8 [31:16], carries_1[0] };
-  assign \$9  = add ? addends[75:38] : 38'h0000000000;
-  assign next_sum_1_2 = { sum_1[47:32], 1'h1 } + { 10'h000, \$9 [37:32], carries_1[1] };
-  assign \$10  = add ? addends[91:76] : 16'h0000;
-  assign next_sum_2_0 = { 1'h0, sum_2[15:0] } + { 1'h0, \$10  };
-  assign \$11  = add ? addends[107:76] : 32'd0;
-  assign next_sum_2_1 = { 1'h0, sum_2[31:16], 1'h1 } + { 1'h0, \$11 [31:16], carries_2[0] };
-  assign \$12  = add ? addends[113:76] : 38'h0000000000;
-  assign next_sum_2_2 = { sum_2[47:32], 1'h1 } + { 10'h000, \$12 [37:32], carries_2[1] };
-  assign \$13  = add ? addends[129:114] : 16'h0000;
-  assign next_sum_3_0 = { 1'h0, sum_3[15:0] } + { 1'h0, \$13  };
-  assign \$14  = add ? addends[145:114] : 32'd0;
-  assign next_sum_3_1 = { 1'h0, sum_3[31:16], 1'h1 } + { 1'h0, \$14 [31:16], carries_3[0] };
-  assign \$15  = add ? addends[151:114] : 38'h0000000000;
-  assign next_sum_3_2 = { sum_3[47:32], 1'h1 } + { 10'h000, \$15 [37:32], carries_3[1] };
-  assign sum_top_0 = \$1  ? 2'h0 : sum_0[47:46];
+  assign \$adds$any  = | settles;
+  assign adds = add | \$adds$any ;
+  assign \$next_sum_0_0$mux  = add ? addends[15:0] : 16'h0000;
+  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$next_sum_0_0$mux  };
+  assign \$next_sum_0_1$mux  = add ? addends[31:0] : 32'd0;
+  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$next_sum_0_1$mux [31:16], carries_0[0] };
+  assign \$next_sum_0_2$mux  = add ? addends[37:0] : 38'h0000000000;
+  assign next_sum_0_2 = { sum_0[47:32], 1'h1 } + { 10'h000, \$next_sum_0_2$mux [37:32], carries_0[1] };
+  assign \$next_sum_1_0$mux  = add ? addends[53:38] : 16'h0000;
+  assign next_sum_1_0 = { 1'h0, sum_1[15:0] } + { 1'h0, \$next_sum_1_0$mux  };
+  assign \$next_sum_1_1$mux  = add ? addends[69:38] : 32'd0;
+  assign next_sum_1_1 = { 1'h0, sum_1[31:16], 1'h1 } + { 1'h0, \$next_sum_1_1$mux [31:16], carries_1[0] };
+  assign \$next_sum_1_2$mux  = add ? addends[75:38] : 38'h0000000000;
+  assign next_sum_1_2 = { sum_1[47:32], 1'h1 } + { 10'h000, \$next_sum_1_2$mux [37:32], carries_1[1] };
+  assign \$next_sum_2_0$mux  = add ? addends[91:76] : 16'h0000;
+  assign next_sum_2_0 = { 1'h0, sum_2[15:0] } + { 1'h0, \$next_sum_2_0$mux  };
+  assign \$next_sum_2_1$mux  = add ? addends[107:76] : 32'd0;
+  assign next_sum_2_1 = { 1'h0, sum_2[31:16], 1'h1 } + { 1'h0, \$next_sum_2_1$mux [31:16], carries_2[0] };
+  assign \$next_sum_2_2$mux  = add ? addends[113:76] : 38'h0000000000;
+  assign next_sum_2_2 = { sum_2[47:32], 1'h1 } + { 10'h000, \$next_sum_2_2$mux [37:32], carries_2[1] };
+  assign \$next_sum_3_0$mux  = add ? addends[129:114] : 16'h0000;
+  assign next_sum_3_0 = { 1'h0, sum_3[15:0] } + { 1'h0, \$next_sum_3_0$mux  };
+  assign \$next_sum_3_1$mux  = add ? addends[145:114] : 32'd0;
+  assign next_sum_3_1 = { 1'h0, sum_3[31:16], 1'h1 } + { 1'h0, \$next_sum_3_1$mux [31:16], carries_3[0] };
+  assign \$next_sum_3_2$mux  = add ? addends[151:114] : 38'h0000000000;
+  assign next_sum_3_2 = { sum_3[47:32], 1'h1 } + { 10'h000, \$next_sum_3_2$mux [37:32], carries_3[1] };
+  assign sum_top_0 = \$is_row_0$any  ? 2'h0 : sum_0[47:46];
   assign sum_top_1 = is_row_1 ? sum_1[47:46] : 2'h0;
   assign sum_top_2 = is_row_2 ? sum_2[47:46] : 2'h0;
   assign sum_top_3 = is_last_row ? sum_3[47:46] : 2'h0;
@@ -377,7 +394,7 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends
   assign root_less = { 1'h0, rest, quotient[35:34] } - { 3'h0, root, 2'h1 };
   assign root_fits = ~ root_less[22];
   assign root_rest = root_less[22] ? { rest[17:0], quotient[35:34] } : root_less[19:0];
-  assign largest_of_variance_0 = \$1  ? 8'h00 : largest[7:0];
+  assign largest_of_variance_0 = \$is_row_0$any  ? 8'h00 : largest[7:0];
   assign largest_of_variance_1 = is_row_1 ? largest[15:8] : 8'h00;
   assign largest_of_variance_2 = is_row_2 ? largest[23:16] : 8'h00;
   assign largest_of_variance_3 = is_last_row ? largest[31:24] : 8'h00;
@@ -386,54 +403,54 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends
   assign largest_of_variance = largest_of_variance_to_2 | largest_of_variance_3;
   assign has_epsilon = | epsilon[30:23];
   assign epsilon_is_odd = ~ epsilon[23];
-  assign \$16  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
-  assign epsilon_value = has_epsilon ? \$16  : 20'h00000;
-  assign \$18  = 7'h3f + { 6'h00, epsilon_is_odd };
-  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$18  };
+  assign \$epsilon_value$mux  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
+  assign epsilon_value = has_epsilon ? \$epsilon_value$mux  : 20'h00000;
+  assign \$epsilon_power$add  = 7'h3f + { 6'h00, epsilon_is_odd };
+  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$epsilon_power$add  };
   assign powers_apart = { power[9], power } - { epsilon_power[9], epsilon_power[9], epsilon_power[9], epsilon_power[7:0] };
-  assign \$20  = | quotient[19:0];
-  assign variance_is_0 = ~ \$20 ;
-  assign \$21  = - powers_apart;
-  assign powers_distance = powers_apart[10] ? \$21  : powers_apart;
+  assign \$variance_is_0$any  = | quotient[19:0];
+  assign variance_is_0 = ~ \$variance_is_0$any ;
+  assign \$powers_distance$sub  = - powers_apart;
+  assign powers_distance = powers_apart[10] ? \$powers_distance$sub  : powers_apart;
   assign larger = epsilon_is_larger ? epsilon_value : quotient[19:0];
   assign smaller = epsilon_is_larger ? quotient[19:0] : epsilon_value;
-  assign \$22  = smaller >> { distance, 1'h0 };
-  assign \$23  = is_far ? 20'h00000 : \$22 ;
-  assign variance_sum = { 1'h0, larger } + { 1'h0, \$23  };
+  assign \$variance_sum$right  = smaller >> { distance, 1'h0 };
+  assign \$variance_sum$mux  = is_far ? 20'h00000 : \$variance_sum$right ;
+  assign variance_sum = { 1'h0, larger } + { 1'h0, \$variance_sum$mux  };
   assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
   assign raised_power = larger_power + 10'h001;
   assign has_enough = | quotient[35:16];
-  assign \$24  = is_deviation_now ? 6'h2a : 6'h18;
-  assign \$25  = { 1'h0, \$24  } - 7'h01;
-  assign is_at_most = { 1'h0, steps } == \$25 ;
-  assign \$26  = is_deviation_now & has_enough;
-  assign is_divided = is_at_most | \$26 ;
+  assign \$is_at_most$mux  = is_deviation_now ? 6'h2a : 6'h18;
+  assign \$is_at_most$sub  = { 1'h0, \$is_at_most$mux  } - 7'h01;
+  assign is_at_most = { 1'h0, steps } == \$is_at_most$sub ;
+  assign \$is_divided$and  = is_deviation_now & has_enough;
+  assign is_divided = is_at_most | \$is_divided$and ;
   assign quotient_is_there = is_divide & is_divided;
   assign phase_ends[0] = quotient_is_there & is_deviation_now;
   assign phase_ends[3] = is_invert & is_last_step;
   assign phase_ends[4] = is_root & is_last_step;
-  assign \$30  = ~ is_last_row;
-  assign phase_ends[5] = is_keep & \$30 ;
+  assign \$phase_ends$not  = ~ is_last_row;
+  assign phase_ends[5] = is_keep & \$phase_ends$not ;
   assign done = is_keep & is_last_row;
   assign has_no_mean = ~ centred;
   assign mean_begins_with_0 = leaves | has_no_mean;
-  assign \$32  = ~ is_deviation_now;
-  assign \$33  = is_keep & \$32 ;
-  assign \$34  = \$33  & is_row_0;
-  assign writes_mean_0 = has_no_mean | \$34 ;
-  assign \$35  = ~ is_deviation_now;
-  assign \$36  = is_keep & \$35 ;
-  assign \$37  = \$36  & is_row_1;
-  assign writes_mean_1 = has_no_mean | \$37 ;
-  assign \$38  = ~ is_deviation_now;
-  assign \$39  = is_keep & \$38 ;
-  assign \$40  = \$39  & is_row_2;
-  assign writes_mean_2 = has_no_mean | \$40 ;
-  assign \$41  = ~ is_deviation_now;
-  assign \$42  = is_keep & \$41 ;
-  assign \$43  = \$42  & is_last_row;
-  assign writes_mean_3 = has_no_mean | \$43 ;
-  assign largest_here_0 = \$1  ? 8'h00 : largest[7:0];
+  assign \$writes_mean_0$not  = ~ is_deviation_now;
+  assign \$writes_mean_0$and  = is_keep & \$writes_mean_0$not ;
+  assign \$writes_mean_0$and_2  = \$writes_mean_0$and  & is_row_0;
+  assign writes_mean_0 = has_no_mean | \$writes_mean_0$and_2 ;
+  assign \$writes_mean_1$not  = ~ is_deviation_now;
+  assign \$writes_mean_1$and  = is_keep & \$writes_mean_1$not ;
+  assign \$writes_mean_1$and_2  = \$writes_mean_1$and  & is_row_1;
+  assign writes_mean_1 = has_no_mean | \$writes_mean_1$and_2 ;
+  assign \$writes_mean_2$not  = ~ is_deviation_now;
+  assign \$writes_mean_2$and  = is_keep & \$writes_mean_2$not ;
+  assign \$writes_mean_2$and_2  = \$writes_mean_2$and  & is_row_2;
+  assign writes_mean_2 = has_no_mean | \$writes_mean_2$and_2 ;
+  assign \$writes_mean_3$not  = ~ is_deviation_now;
+  assign \$writes_mean_3$and  = is_keep & \$writes_mean_3$not ;
+  assign \$writes_mean_3$and_2  = \$writes_mean_3$and  & is_last_row;
+  assign writes_mean_3 = has_no_mean | \$writes_mean_3$and_2 ;
+  assign largest_here_0 = \$is_row_0$any  ? 8'h00 : largest[7:0];
   assign largest_here_1 = is_row_1 ? largest[15:8] : 8'h00;
   assign largest_here_2 = is_row_2 ? largest[23:16] : 8'h00;
   assign largest_here_3 = is_last_row ? largest[31:24] : 8'h00;
@@ -441,250 +458,250 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(clk, rst, centred, add, addends
   assign largest_here_to_2 = largest_here_to_1 | largest_here_2;
   assign largest_here = largest_here_to_2 | largest_here_3;
   assign root_is_full = & root;
-  assign \$44  = ~ root_is_full;
-  assign root_rounded = root + { 17'h00000, \$44  };
-  assign \$45  = { 2'h0, largest_here } - power;
-  assign base_of_row = \$45  + 10'h001;
-  assign \$46  = | divisor;
-  assign is_constant = ~ \$46 ;
-  assign \$47  = & largest_here;
-  assign is_not_finite = overlong | \$47 ;
-  assign \$48  = add & last;
-  assign \$51  = is_divide & is_row_0;
-  assign \$52  = is_keep & is_row_0;
-  assign \$53  = is_divide & is_row_1;
-  assign \$54  = is_keep & is_row_1;
-  assign \$55  = is_divide & is_row_2;
-  assign \$56  = is_keep & is_row_2;
-  assign \$57  = is_divide & is_last_row;
-  assign \$58  = is_keep & is_last_row;
-  assign \$60  = is_invert & is_last_step;
-  assign \$61  = \$60  ? 20'h00000 : remainder;
-  assign \$62  = { 2'h0, largest_of_variance } + 10'h390;
-  assign \$63  = \$62  - { 4'h0, steps };
-  assign \$64  = powers_apart[10] | variance_is_0;
-  assign \$65  = has_epsilon & \$64 ;
-  assign \$66  = | powers_distance[10:4];
-  assign \$67  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$68  = variance_sum[20] ? raised_power : larger_power;
-  assign \$69  = phase_ends[5] | settles[1];
-  assign \$70  = ~ is_deviation_now;
-  assign \$71  = quotient_is_there & \$70 ;
-  assign \$73  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$69  } | { \$71 , 5'h00 };
-  assign \$74  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$75  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$74 ;
-  assign \$76  = \$73  | \$75 ;
-  assign \$77  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$78  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$79  = ~ \$78 ;
-  assign \$80  = \$77  | \$79 ;
-  assign \$81  = steps + 6'h01;
-  assign \$83  = row + 2'h1;
-  assign \$84  = is_last_row ? 2'h0 : \$83 ;
-  assign \$85  = ~ is_deviation_now;
-  assign \$86  = ~ is_deviation_now;
-  assign \$87  = is_keep & \$86 ;
-  assign \$88  = \$87  & is_row_0;
-  assign \$90  = ~ is_deviation_now;
-  assign \$91  = is_keep & \$90 ;
-  assign \$92  = \$91  & is_row_1;
-  assign \$94  = ~ is_deviation_now;
-  assign \$95  = is_keep & \$94 ;
-  assign \$96  = \$95  & is_row_2;
-  assign \$98  = ~ is_deviation_now;
-  assign \$99  = is_keep & \$98 ;
-  assign \$100  = \$99  & is_last_row;
-  assign \$102  = is_keep & is_deviation_now;
-  assign \$103  = \$102  & is_row_0;
-  assign \$104  = is_keep & is_deviation_now;
-  assign \$105  = \$104  & is_row_1;
-  assign \$106  = is_keep & is_deviation_now;
-  assign \$107  = \$106  & is_row_2;
-  assign \$108  = is_keep & is_deviation_now;
-  assign \$109  = \$108  & is_last_row;
-  assign \$110  = is_keep & is_row_0;
-  assign \$112  = is_keep & is_row_1;
-  assign \$114  = is_keep & is_row_2;
-  assign \$116  = is_keep & is_last_row;
+  assign \$root_rounded$not  = ~ root_is_full;
+  assign root_rounded = root + { 17'h00000, \$root_rounded$not  };
+  assign \$base_of_row$sub  = { 2'h0, largest_here } - power;
+  assign base_of_row = \$base_of_row$sub  + 10'h001;
+  assign \$is_constant$any  = | divisor;
+  assign is_constant = ~ \$is_constant$any ;
+  assign \$is_not_finite$all  = & largest_here;
+  assign is_not_finite = overlong | \$is_not_finite$all ;
+  assign \$settles$and  = add & last;
+  assign \$sum_0$and  = is_divide & is_row_0;
+  assign \$sum_0$and_2  = is_keep & is_row_0;
+  assign \$sum_1$and  = is_divide & is_row_1;
+  assign \$sum_1$and_2  = is_keep & is_row_1;
+  assign \$sum_2$and  = is_divide & is_row_2;
+  assign \$sum_2$and_2  = is_keep & is_row_2;
+  assign \$sum_3$and  = is_divide & is_last_row;
+  assign \$sum_3$and_2  = is_keep & is_last_row;
+  assign \$rest$and  = is_invert & is_last_step;
+  assign \$rest$mux_2  = \$rest$and  ? 20'h00000 : remainder;
+  assign \$power$add  = { 2'h0, largest_of_variance } + 10'h390;
+  assign \$power$sub  = \$power$add  - { 4'h0, steps };
+  assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
+  assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
+  assign \$is_far$any  = | powers_distance[10:4];
+  assign \$divisor$mux_2  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$power$mux_2  = variance_sum[20] ? raised_power : larger_power;
+  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$not  = ~ is_deviation_now;
+  assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
+  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or  } | { \$is_keep$and , 5'h00 };
+  assign \$is_keep$not_2  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$is_keep$and_2  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
+  assign \$is_keep$or_3  = \$is_keep$or_2  | \$is_keep$and_2 ;
+  assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$steps$not  = ~ \$steps$any_2 ;
+  assign \$steps$or  = \$steps$any  | \$steps$not ;
+  assign \$steps$add  = steps + 6'h01;
+  assign \$row$add  = row + 2'h1;
+  assign \$row$mux  = is_last_row ? 2'h0 : \$row$add ;
+  assign \$is_deviation$not  = ~ is_deviation_now;
+  assign \$mean_low_0$not  = ~ is_deviation_now;
+  assign \$mean_low_0$and  = is_keep & \$mean_low_0$not ;
+  assign \$mean_low_0$and_2  = \$mean_low_0$and  & is_row_0;
+  assign \$mean_low_1$not  = ~ is_deviation_now;
+  assign \$mean_low_1$and  = is_keep & \$mean_low_1$not ;
+  assign \$mean_low_1$and_2  = \$mean_low_1$and  & is_row_1;
+  assign \$mean_low_2$not  = ~ is_deviation_now;
+  assign \$mean_low_2$and  = is_keep & \$mean_low_2$not ;
+  assign \$mean_low_2$and_2  = \$mean_low_2$and  & is_row_2;
+  assign \$mean_low_3$not  = ~ is_deviation_now;
+  assign \$mean_low_3$and_2  = is_keep & \$mean_low_3$not ;
+  assign \$mean_low_3$and  = \$mean_low_3$and_2  & is_last_row;
+  assign \$deviation_0$and  = is_keep & is_deviation_now;
+  assign \$deviation_0$and_2  = \$deviation_0$and  & is_row_0;
+  assign \$deviation_1$and  = is_keep & is_deviation_now;
+  assign \$deviation_1$and_2  = \$deviation_1$and  & is_row_1;
+  assign \$deviation_2$and  = is_keep & is_deviation_now;
+  assign \$deviation_2$and_2  = \$deviation_2$and  & is_row_2;
+  assign \$deviation_3$and  = is_keep & is_deviation_now;
+  assign \$deviation_3$and_2  = \$deviation_3$and  & is_last_row;
+  assign \$factor_0$and  = is_keep & is_row_0;
+  assign \$factor_1$and  = is_keep & is_row_1;
+  assign \$factor_2$and  = is_keep & is_row_2;
+  assign \$factor_3$and  = is_keep & is_last_row;
   always @(posedge clk)
-    if (\$116 ) begin
+    if (\$factor_3$and ) begin
       if (!is_deviation_now) factor_3 <= 18'h00000;
       else factor_3 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$114 ) begin
+    if (\$factor_2$and ) begin
       if (!is_deviation_now) factor_2 <= 18'h00000;
       else factor_2 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$112 ) begin
+    if (\$factor_1$and ) begin
       if (!is_deviation_now) factor_1 <= 18'h00000;
       else factor_1 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$110 ) begin
+    if (\$factor_0$and ) begin
       if (!is_deviation_now) factor_0 <= 18'h00000;
       else factor_0 <= root_rounded;
     end
   always @(posedge clk)
-    if (\$109 ) deviation_3 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_3$and_2 ) deviation_3 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
-    if (\$107 ) deviation_2 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_2$and_2 ) deviation_2 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
-    if (\$105 ) deviation_1 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_1$and_2 ) deviation_1 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
-    if (\$103 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_0$and_2 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
     if (writes_mean_3) begin
       if (!centred) mean_high_3 <= 9'h000;
       else mean_high_3 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$182 ) mean_low_3 <= 18'h00000;
-    else if (\$100 ) mean_low_3 <= quotient[17:0];
+    if (\$mean_low_3$any ) mean_low_3 <= 18'h00000;
+    else if (\$mean_low_3$and ) mean_low_3 <= quotient[17:0];
   always @(posedge clk)
     if (writes_mean_2) begin
       if (!centred) mean_high_2 <= 9'h000;
       else mean_high_2 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$188 ) mean_low_2 <= 18'h00000;
-    else if (\$96 ) mean_low_2 <= quotient[17:0];
+    if (\$mean_low_2$any ) mean_low_2 <= 18'h00000;
+    else if (\$mean_low_2$and_2 ) mean_low_2 <= quotient[17:0];
   always @(posedge clk)
     if (writes_mean_1) begin
       if (!centred) mean_high_1 <= 9'h000;
       else mean_high_1 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$194 ) mean_low_1 <= 18'h00000;
-    else if (\$92 ) mean_low_1 <= quotient[17:0];
+    if (\$mean_low_1$any ) mean_low_1 <= 18'h00000;
+    else if (\$mean_low_1$and_2 ) mean_low_1 <= quotient[17:0];
   always @(posedge clk)
     if (writes_mean_0) begin
       if (!centred) mean_high_0 <= 9'h000;
       else mean_high_0 <= quotient[26:18];
     end
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$200 ) mean_low_0 <= 18'h00000;
-    else if (\$88 ) mean_low_0 <= quotient[17:0];
+    if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
+    else if (\$mean_low_0$and_2 ) mean_low_0 <= quotient[17:0];
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$85 ;
+    else if (done) is_deviation <= \$is_deviation$not ;
   always @(posedge clk)
     if (rst) row <= 2'h0;
-    else if (is_keep) row <= \$84 ;
+    else if (is_keep) row <= \$row$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$208 ) steps <= 6'h00;
-    else steps <= \$81 ;
+    if (\$steps$any_3 ) steps <= 6'h00;
+    else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$76 [5];
+    else is_keep <= \$is_keep$or_3 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$76 [4];
+    else is_root <= \$is_keep$or_3 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$76 [3];
+    else is_invert <= \$is_keep$or_3 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$76 [2];
+    else is_widen <= \$is_keep$or_3 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$76 [1];
+    else is_scale <= \$is_keep$or_3 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$76 [0];
+    else is_divide <= \$is_keep$or_3 [0];
   always @(posedge clk)
-    if (is_scale) is_far <= \$66 ;
+    if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
     if (is_scale) distance <= powers_distance[3:0];
   always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$65 ;
+    if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$220 ) power <= \$132 ;
+    if (\$power$differ ) power <= \$power$mux ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
   always @(posedge clk)
     if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$226 ) quotient <= \$procmux$91_Y ;
+    else if (\$quotient$differ ) quotient <= \$quotient$mux_4 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$229 ) rest <= \$129 ;
+    if (\$rest$differ ) rest <= \$rest$mux ;
   always @(posedge clk)
     if (rst) carries_3 <= 2'h0;
     else if (adds) carries_3 <= { next_sum_3_1[17], next_sum_3_0[16] };
   always @(posedge clk)
     if (rst) sum_3 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$235 ) sum_3 <= \$procmux$111_Y ;
+    else if (\$sum_3$differ ) sum_3 <= \$sum_3$mux_3 ;
   always @(posedge clk)
     if (rst) carries_2 <= 2'h0;
     else if (adds) carries_2 <= { next_sum_2_1[17], next_sum_2_0[16] };
   always @(posedge clk)
     if (rst) sum_2 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$241 ) sum_2 <= \$procmux$123_Y ;
+    else if (\$sum_2$differ ) sum_2 <= \$sum_2$mux_3 ;
   always @(posedge clk)
     if (rst) carries_1 <= 2'h0;
     else if (adds) carries_1 <= { next_sum_1_1[17], next_sum_1_0[16] };
   always @(posedge clk)
     if (rst) sum_1 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$247 ) sum_1 <= \$procmux$135_Y ;
+    else if (\$sum_1$differ ) sum_1 <= \$sum_1$mux_3 ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[17], next_sum_0_0[16] };
   always @(posedge clk)
     if (rst) sum_0 <= 48'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$253 ) sum_0 <= \$procmux$147_Y ;
+    else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$260 ) divisor <= \$120 ;
+    if (\$divisor$all ) divisor <= \$divisor$mux ;
   always @(posedge clk)
     if (rst) count <= 10'h000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$264 ) count <= \$procmux$161_Y ;
+    else if (\$count$differ ) count <= \$count$mux_2 ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$48  };
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$220  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$226  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$229  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$235  = { \$58 , \$57 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$241  = { \$56 , \$55 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$247  = { \$54 , \$53 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$253  = { \$52 , \$51 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$256  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$258  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$264  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$260  = & { \$auto$opt_dff.cc:194:make_patterns_logic$258 , \$auto$opt_dff.cc:194:make_patterns_logic$256  };
-  assign \$auto$opt_dff.cc:253:combine_resets$182  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$188  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$194  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$200  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$208  = | { \$80 , rst };
-  assign \$129  = divides ? \$61  : \$procmux$99_Y ;
-  assign \$procmux$107_Y  = \$58  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$109_Y  = \$57  ? { sum_3[45:0], 2'h0 } : \$procmux$107_Y ;
-  assign \$procmux$111_Y  = adds ? { next_sum_3_2[16:1], next_sum_3_1[16:1], next_sum_3_0[15:0] } : \$procmux$109_Y ;
-  assign \$procmux$119_Y  = \$56  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$121_Y  = \$55  ? { sum_2[45:0], 2'h0 } : \$procmux$119_Y ;
-  assign \$procmux$123_Y  = adds ? { next_sum_2_2[16:1], next_sum_2_1[16:1], next_sum_2_0[15:0] } : \$procmux$121_Y ;
-  assign \$procmux$131_Y  = \$54  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$133_Y  = \$53  ? { sum_1[45:0], 2'h0 } : \$procmux$131_Y ;
-  assign \$procmux$135_Y  = adds ? { next_sum_1_2[16:1], next_sum_1_1[16:1], next_sum_1_0[15:0] } : \$procmux$133_Y ;
-  assign \$procmux$143_Y  = \$52  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
-  assign \$procmux$145_Y  = \$51  ? { sum_0[45:0], 2'h0 } : \$procmux$143_Y ;
-  assign \$procmux$147_Y  = adds ? { next_sum_0_2[16:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$procmux$145_Y ;
-  assign \$procmux$151_Y  = is_keep ? { 10'h000, count } : 20'hxxxxx;
-  assign \$procmux$153_Y  = done ? 20'hxxxxx : \$procmux$151_Y ;
-  assign \$procmux$155_Y  = add ? { 10'h000, next_count } : \$procmux$153_Y ;
-  assign \$120  = is_widen ? \$67  : \$procmux$155_Y ;
-  assign \$procmux$159_Y  = done ? 10'h000 : 10'hxxx;
-  assign \$procmux$161_Y  = add ? next_count : \$procmux$159_Y ;
-  assign \$procmux$77_Y  = is_divide ? \$63  : 10'hxxx;
-  assign \$132  = is_widen ? \$68  : \$procmux$77_Y ;
-  assign \$procmux$85_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
-  assign \$procmux$87_Y  = is_widen ? 36'h000000000 : \$procmux$85_Y ;
-  assign \$procmux$89_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$87_Y ;
-  assign \$procmux$91_Y  = divides ? { quotient[33:0], high_fits, low } : \$procmux$89_Y ;
-  assign \$procmux$95_Y  = is_scale ? 20'hxxxxx : 20'h00000;
-  assign \$procmux$97_Y  = is_widen ? 20'h3ffff : \$procmux$95_Y ;
-  assign \$procmux$99_Y  = is_root ? root_rest : \$procmux$97_Y ;
+    else settles <= { settles[0], \$settles$and  };
+  assign \$power$differ  = { is_widen, is_divide } != 2'h0;
+  assign \$quotient$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$rest$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$sum_3$differ  = { \$sum_3$and_2 , \$sum_3$and , adds } != 3'h0;
+  assign \$sum_2$differ  = { \$sum_2$and_2 , \$sum_2$and , adds } != 3'h0;
+  assign \$sum_1$differ  = { \$sum_1$and_2 , \$sum_1$and , adds } != 3'h0;
+  assign \$sum_0$differ  = { \$sum_0$and_2 , \$sum_0$and , adds } != 3'h0;
+  assign \$divisor$differ  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$divisor$differ_2  = { done, add, is_widen } != 3'h4;
+  assign \$count$differ  = { done, add } != 2'h0;
+  assign \$divisor$all  = & { \$divisor$differ_2 , \$divisor$differ  };
+  assign \$mean_low_3$any  = | { rst, mean_begins_with_0 };
+  assign \$mean_low_2$any  = | { rst, mean_begins_with_0 };
+  assign \$mean_low_1$any  = | { rst, mean_begins_with_0 };
+  assign \$mean_low_0$any  = | { rst, mean_begins_with_0 };
+  assign \$steps$any_3  = | { \$steps$or , rst };
+  assign \$rest$mux  = divides ? \$rest$mux_2  : \$rest$mux_5 ;
+  assign \$sum_3$mux  = \$sum_3$and_2  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$sum_3$mux_2  = \$sum_3$and  ? { sum_3[45:0], 2'h0 } : \$sum_3$mux ;
+  assign \$sum_3$mux_3  = adds ? { next_sum_3_2[16:1], next_sum_3_1[16:1], next_sum_3_0[15:0] } : \$sum_3$mux_2 ;
+  assign \$sum_2$mux  = \$sum_2$and_2  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$sum_2$mux_2  = \$sum_2$and  ? { sum_2[45:0], 2'h0 } : \$sum_2$mux ;
+  assign \$sum_2$mux_3  = adds ? { next_sum_2_2[16:1], next_sum_2_1[16:1], next_sum_2_0[15:0] } : \$sum_2$mux_2 ;
+  assign \$sum_1$mux  = \$sum_1$and_2  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$sum_1$mux_2  = \$sum_1$and  ? { sum_1[45:0], 2'h0 } : \$sum_1$mux ;
+  assign \$sum_1$mux_3  = adds ? { next_sum_1_2[16:1], next_sum_1_1[16:1], next_sum_1_0[15:0] } : \$sum_1$mux_2 ;
+  assign \$sum_0$mux  = \$sum_0$and_2  ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
+  assign \$sum_0$mux_2  = \$sum_0$and  ? { sum_0[45:0], 2'h0 } : \$sum_0$mux ;
+  assign \$sum_0$mux_3  = adds ? { next_sum_0_2[16:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$sum_0$mux_2 ;
+  assign \$divisor$mux_3  = is_keep ? { 10'h000, count } : 20'hxxxxx;
+  assign \$divisor$mux_4  = done ? 20'hxxxxx : \$divisor$mux_3 ;
+  assign \$divisor$mux_5  = add ? { 10'h000, next_count } : \$divisor$mux_4 ;
+  assign \$divisor$mux  = is_widen ? \$divisor$mux_2  : \$divisor$mux_5 ;
+  assign \$count$mux  = done ? 10'h000 : 10'hxxx;
+  assign \$count$mux_2  = add ? next_count : \$count$mux ;
+  assign \$power$mux_3  = is_divide ? \$power$sub  : 10'hxxx;
+  assign \$power$mux  = is_widen ? \$power$mux_2  : \$power$mux_3 ;
+  assign \$quotient$mux  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
+  assign \$quotient$mux_2  = is_widen ? 36'h000000000 : \$quotient$mux ;
+  assign \$quotient$mux_3  = is_root ? { quotient[33:0], 2'h0 } : \$quotient$mux_2 ;
+  assign \$quotient$mux_4  = divides ? { quotient[33:0], high_fits, low } : \$quotient$mux_3 ;
+  assign \$rest$mux_3  = is_scale ? 20'hxxxxx : 20'h00000;
+  assign \$rest$mux_4  = is_widen ? 20'h3ffff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
   assign base = { deviation_3[9:0], deviation_2[9:0], deviation_1[9:0], deviation_0[9:0] };
   assign constant = { deviation_3[10], deviation_2[10], deviation_1[10], deviation_0[10] };
   assign epsilon_power[8] = epsilon_power[9];

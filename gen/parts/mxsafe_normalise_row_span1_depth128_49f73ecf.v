@@ -6,44 +6,61 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, addends, last, largest, epsilon, overlong, done, leaves, mean, reciprocal, base, constant, not_finite);
-  wire \$11 ;
-  wire [10:0] \$12 ;
-  wire [19:0] \$13 ;
-  wire [19:0] \$14 ;
-  wire [5:0] \$15 ;
-  wire [6:0] \$16 ;
-  wire \$17 ;
-  wire \$2 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [9:0] \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$36 ;
-  wire [19:0] \$37 ;
-  wire [9:0] \$38 ;
-  wire [9:0] \$39 ;
-  wire [15:0] \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire [19:0] \$43 ;
-  wire [9:0] \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire [5:0] \$49 ;
+module mxsafe_normalise_row_span1_depth128_49f73ecf(
+  clk,
+  rst,
+  centred,
+  add,
+  addends,
+  last,
+  largest,
+  epsilon,
+  overlong,
+  done,
+  leaves,
+  mean,
+  reciprocal,
+  base,
+  constant,
+  not_finite
+);
+  wire \$variance_is_0$any ;
+  wire [10:0] \$powers_distance$sub ;
+  wire [19:0] \$variance_sum$right ;
+  wire [19:0] \$variance_sum$mux ;
+  wire [5:0] \$is_at_most$mux ;
+  wire [6:0] \$is_at_most$sub ;
+  wire \$is_divided$and ;
+  wire \$is_deviation_now$not ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
+  wire \$writes_mean_0$and_2 ;
+  wire \$root_rounded$not ;
+  wire [9:0] \$base_of_row$sub ;
+  wire \$is_constant$any ;
+  wire \$is_not_finite$all ;
+  wire \$adds$any ;
+  wire \$settles$and ;
+  wire \$sum_0$and ;
+  wire \$sum_0$and_2 ;
+  wire \$rest$and ;
+  wire [19:0] \$rest$mux ;
+  wire [9:0] \$power$add ;
+  wire [9:0] \$power$sub ;
+  wire [15:0] \$next_sum_0_0$mux ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
+  wire \$is_far$any ;
+  wire [19:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
+  wire \$is_keep$or ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [31:0] \$5 ;
-  wire [37:0] \$6 ;
+  wire [31:0] \$next_sum_0_1$mux ;
+  wire [37:0] \$next_sum_0_2$mux ;
   wire [21:0] high_less;
   wire [21:0] low_else_less;
   wire [21:0] low_if_fits_less;
@@ -52,54 +69,54 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, adde
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire [5:0] \$50 ;
-  wire [5:0] \$51 ;
-  wire [5:0] \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$55 ;
-  wire \$56 ;
-  wire [5:0] \$57 ;
-  wire \$59 ;
-  wire \$60 ;
-  wire \$61 ;
-  wire \$62 ;
-  wire \$63 ;
-  wire \$64 ;
-  wire \$66 ;
-  wire \$67 ;
-  wire \$68 ;
-  wire [19:0] \$7 ;
-  wire [19:0] \$72 ;
-  wire [19:0] \$75 ;
-  wire [9:0] \$78 ;
-  wire [6:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$121 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$127 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$130 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$136 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$139 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$141 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$147 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$143 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$101 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$109 ;
-  wire [9:0] \$procmux$41_Y ;
-  wire [35:0] \$procmux$49_Y ;
-  wire [35:0] \$procmux$51_Y ;
-  wire [35:0] \$procmux$53_Y ;
-  wire [35:0] \$procmux$55_Y ;
-  wire [19:0] \$procmux$59_Y ;
-  wire [19:0] \$procmux$61_Y ;
-  wire [19:0] \$procmux$63_Y ;
-  wire [45:0] \$procmux$71_Y ;
-  wire [45:0] \$procmux$73_Y ;
-  wire [45:0] \$procmux$75_Y ;
-  wire [19:0] \$procmux$79_Y ;
-  wire [19:0] \$procmux$81_Y ;
-  wire [19:0] \$procmux$83_Y ;
-  wire [7:0] \$procmux$87_Y ;
-  wire [7:0] \$procmux$89_Y ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire \$row$add ;
+  wire \$row$mux ;
+  wire \$is_deviation$not ;
+  wire \$mean_low_0$not ;
+  wire \$mean_low_0$and ;
+  wire \$mean_low_0$and_2 ;
+  wire \$deviation_0$and ;
+  wire \$deviation_0$and_2 ;
+  wire \$reciprocal$and ;
+  wire [19:0] \$epsilon_value$mux ;
+  wire [19:0] \$divisor$mux_2 ;
+  wire [19:0] \$rest$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
+  wire [6:0] \$epsilon_power$add ;
+  wire \$power$differ ;
+  wire \$quotient$differ ;
+  wire \$rest$differ ;
+  wire \$sum_0$differ ;
+  wire \$divisor$differ ;
+  wire \$divisor$differ_2 ;
+  wire \$count$differ ;
+  wire \$divisor$all ;
+  wire \$mean_low_0$any ;
+  wire \$steps$any_3 ;
+  wire [9:0] \$power$mux_3 ;
+  wire [35:0] \$quotient$mux ;
+  wire [35:0] \$quotient$mux_2 ;
+  wire [35:0] \$quotient$mux_3 ;
+  wire [35:0] \$quotient$mux_4 ;
+  wire [19:0] \$rest$mux_3 ;
+  wire [19:0] \$rest$mux_4 ;
+  wire [19:0] \$rest$mux_5 ;
+  wire [45:0] \$sum_0$mux ;
+  wire [45:0] \$sum_0$mux_2 ;
+  wire [45:0] \$sum_0$mux_3 ;
+  wire [19:0] \$divisor$mux_3 ;
+  wire [19:0] \$divisor$mux_4 ;
+  wire [19:0] \$divisor$mux_5 ;
+  wire [7:0] \$count$mux ;
+  wire [7:0] \$count$mux_2 ;
   input add;
   wire add;
   input [37:0] addends;
@@ -207,14 +224,14 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, adde
   wire [20:0] variance_sum;
   wire writes_mean_0;
   assign next_count = count + 8'h01;
-  assign \$3  = | settles;
-  assign adds = add | \$3 ;
-  assign \$4  = add ? addends[15:0] : 16'h0000;
-  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$4  };
-  assign \$5  = add ? addends[31:0] : 32'd0;
-  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$5 [31:16], carries_0[0] };
-  assign \$6  = add ? addends : 38'h0000000000;
-  assign next_sum_0_2 = { sum_0[45:32], 1'h1 } + { 8'h00, \$6 [37:32], carries_0[1] };
+  assign \$adds$any  = | settles;
+  assign adds = add | \$adds$any ;
+  assign \$next_sum_0_0$mux  = add ? addends[15:0] : 16'h0000;
+  assign next_sum_0_0 = { 1'h0, sum_0[15:0] } + { 1'h0, \$next_sum_0_0$mux  };
+  assign \$next_sum_0_1$mux  = add ? addends[31:0] : 32'd0;
+  assign next_sum_0_1 = { 1'h0, sum_0[31:16], 1'h1 } + { 1'h0, \$next_sum_0_1$mux [31:16], carries_0[0] };
+  assign \$next_sum_0_2$mux  = add ? addends : 38'h0000000000;
+  assign next_sum_0_2 = { sum_0[45:32], 1'h1 } + { 8'h00, \$next_sum_0_2$mux [37:32], carries_0[1] };
   assign divides = is_divide | is_invert;
   assign dividend = sum_0[45:44] | { is_invert, is_invert };
   assign high_less = { 1'h0, rest, dividend[1] } - { 2'h0, divisor };
@@ -232,28 +249,28 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, adde
   assign root_rest = root_less[22] ? { rest[17:0], quotient[35:34] } : root_less[19:0];
   assign has_epsilon = | epsilon[30:23];
   assign epsilon_is_odd = ~ epsilon[23];
-  assign \$7  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
-  assign epsilon_value = has_epsilon ? \$7  : 20'h00000;
-  assign \$9  = 7'h3f + { 6'h00, epsilon_is_odd };
-  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$9  };
+  assign \$epsilon_value$mux  = epsilon[23] ? { 1'h0, has_epsilon, epsilon[22:5] } : { has_epsilon, epsilon[22:4] };
+  assign epsilon_value = has_epsilon ? \$epsilon_value$mux  : 20'h00000;
+  assign \$epsilon_power$add  = 7'h3f + { 6'h00, epsilon_is_odd };
+  assign { epsilon_power[9], epsilon_power[7:0] } = { 2'h0, epsilon[30:24] } - { 2'h0, \$epsilon_power$add  };
   assign powers_apart = { power[9], power } - { epsilon_power[9], epsilon_power[9], epsilon_power[9], epsilon_power[7:0] };
-  assign \$11  = | quotient[19:0];
-  assign variance_is_0 = ~ \$11 ;
-  assign \$12  = - powers_apart;
-  assign powers_distance = powers_apart[10] ? \$12  : powers_apart;
+  assign \$variance_is_0$any  = | quotient[19:0];
+  assign variance_is_0 = ~ \$variance_is_0$any ;
+  assign \$powers_distance$sub  = - powers_apart;
+  assign powers_distance = powers_apart[10] ? \$powers_distance$sub  : powers_apart;
   assign larger = epsilon_is_larger ? epsilon_value : quotient[19:0];
   assign smaller = epsilon_is_larger ? quotient[19:0] : epsilon_value;
-  assign \$13  = smaller >> { distance, 1'h0 };
-  assign \$14  = is_far ? 20'h00000 : \$13 ;
-  assign variance_sum = { 1'h0, larger } + { 1'h0, \$14  };
+  assign \$variance_sum$right  = smaller >> { distance, 1'h0 };
+  assign \$variance_sum$mux  = is_far ? 20'h00000 : \$variance_sum$right ;
+  assign variance_sum = { 1'h0, larger } + { 1'h0, \$variance_sum$mux  };
   assign larger_power = epsilon_is_larger ? { epsilon_power[9], epsilon_power[9], epsilon_power[7:0] } : power;
   assign raised_power = larger_power + 10'h001;
   assign has_enough = | quotient[35:16];
-  assign \$15  = is_deviation_now ? 6'h2a : 6'h17;
-  assign \$16  = { 1'h0, \$15  } - 7'h01;
-  assign is_at_most = { 1'h0, steps } == \$16 ;
-  assign \$17  = is_deviation_now & has_enough;
-  assign is_divided = is_at_most | \$17 ;
+  assign \$is_at_most$mux  = is_deviation_now ? 6'h2a : 6'h17;
+  assign \$is_at_most$sub  = { 1'h0, \$is_at_most$mux  } - 7'h01;
+  assign is_at_most = { 1'h0, steps } == \$is_at_most$sub ;
+  assign \$is_divided$and  = is_deviation_now & has_enough;
+  assign is_divided = is_at_most | \$is_divided$and ;
   assign quotient_is_there = is_divide & is_divided;
   assign phase_ends[0] = quotient_is_there & is_deviation_now;
   assign phase_ends[3] = is_invert & is_last_step;
@@ -262,157 +279,157 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(clk, rst, centred, add, adde
   assign done = is_keep & is_last_row;
   assign has_no_mean = ~ centred;
   assign mean_begins_with_0 = leaves | has_no_mean;
-  assign \$23  = ~ is_deviation_now;
-  assign \$24  = is_keep & \$23 ;
-  assign \$25  = \$24  & is_last_row;
-  assign writes_mean_0 = has_no_mean | \$25 ;
+  assign \$writes_mean_0$not  = ~ is_deviation_now;
+  assign \$writes_mean_0$and  = is_keep & \$writes_mean_0$not ;
+  assign \$writes_mean_0$and_2  = \$writes_mean_0$and  & is_last_row;
+  assign writes_mean_0 = has_no_mean | \$writes_mean_0$and_2 ;
   assign root_is_full = & root;
-  assign \$26  = ~ root_is_full;
-  assign root_rounded = root + { 17'h00000, \$26  };
-  assign \$27  = { 2'h0, largest } - power;
-  assign base_of_row = \$27  + 10'h001;
-  assign \$28  = | divisor;
-  assign is_constant = ~ \$28 ;
-  assign \$29  = & largest;
-  assign is_not_finite = overlong | \$29 ;
-  assign \$30  = add & last;
-  assign \$33  = is_divide & is_last_row;
-  assign \$34  = is_keep & is_last_row;
-  assign \$36  = is_invert & is_last_step;
-  assign \$37  = \$36  ? 20'h00000 : remainder;
-  assign \$38  = { 2'h0, largest } + 10'h38f;
-  assign \$39  = \$38  - { 4'h0, steps };
-  assign \$40  = powers_apart[10] | variance_is_0;
-  assign \$41  = has_epsilon & \$40 ;
-  assign \$42  = | powers_distance[10:4];
-  assign \$43  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
-  assign \$44  = variance_sum[20] ? raised_power : larger_power;
-  assign \$45  = phase_ends[5] | settles[1];
-  assign \$46  = ~ is_deviation_now;
-  assign \$47  = quotient_is_there & \$46 ;
-  assign \$49  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$45  } | { \$47 , 5'h00 };
-  assign \$50  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$51  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$50 ;
-  assign \$52  = \$49  | \$51 ;
-  assign \$53  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
-  assign \$54  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
-  assign \$55  = ~ \$54 ;
-  assign \$56  = \$53  | \$55 ;
-  assign \$57  = steps + 6'h01;
-  assign \$59  = row + 1'h1;
-  assign \$60  = row ? \$59  : 1'h0;
-  assign \$61  = ~ is_deviation_now;
-  assign \$62  = ~ is_deviation_now;
-  assign \$63  = is_keep & \$62 ;
-  assign \$64  = \$63  & is_last_row;
-  assign \$66  = is_keep & is_deviation_now;
-  assign \$67  = \$66  & is_last_row;
-  assign \$68  = is_keep & is_last_row;
+  assign \$root_rounded$not  = ~ root_is_full;
+  assign root_rounded = root + { 17'h00000, \$root_rounded$not  };
+  assign \$base_of_row$sub  = { 2'h0, largest } - power;
+  assign base_of_row = \$base_of_row$sub  + 10'h001;
+  assign \$is_constant$any  = | divisor;
+  assign is_constant = ~ \$is_constant$any ;
+  assign \$is_not_finite$all  = & largest;
+  assign is_not_finite = overlong | \$is_not_finite$all ;
+  assign \$settles$and  = add & last;
+  assign \$sum_0$and  = is_divide & is_last_row;
+  assign \$sum_0$and_2  = is_keep & is_last_row;
+  assign \$rest$and  = is_invert & is_last_step;
+  assign \$rest$mux  = \$rest$and  ? 20'h00000 : remainder;
+  assign \$power$add  = { 2'h0, largest } + 10'h38f;
+  assign \$power$sub  = \$power$add  - { 4'h0, steps };
+  assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
+  assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
+  assign \$is_far$any  = | powers_distance[10:4];
+  assign \$divisor$mux  = variance_sum[20] ? { 1'h0, variance_sum[20:2] } : variance_sum[19:0];
+  assign \$power$mux  = variance_sum[20] ? raised_power : larger_power;
+  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$not  = ~ is_deviation_now;
+  assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
+  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or  } | { \$is_keep$and , 5'h00 };
+  assign \$is_keep$not_2  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
+  assign \$is_keep$and_2  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
+  assign \$is_keep$or_3  = \$is_keep$or_2  | \$is_keep$and_2 ;
+  assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
+  assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
+  assign \$steps$not  = ~ \$steps$any_2 ;
+  assign \$steps$or  = \$steps$any  | \$steps$not ;
+  assign \$steps$add  = steps + 6'h01;
+  assign \$row$add  = row + 1'h1;
+  assign \$row$mux  = row ? \$row$add  : 1'h0;
+  assign \$is_deviation$not  = ~ is_deviation_now;
+  assign \$mean_low_0$not  = ~ is_deviation_now;
+  assign \$mean_low_0$and  = is_keep & \$mean_low_0$not ;
+  assign \$mean_low_0$and_2  = \$mean_low_0$and  & is_last_row;
+  assign \$deviation_0$and  = is_keep & is_deviation_now;
+  assign \$deviation_0$and_2  = \$deviation_0$and  & is_last_row;
+  assign \$reciprocal$and  = is_keep & is_last_row;
   assign is_last_row = ~ row;
-  assign \$2  = ~ centred;
-  assign is_deviation_now = is_deviation | \$2 ;
+  assign \$is_deviation_now$not  = ~ centred;
+  assign is_deviation_now = is_deviation | \$is_deviation_now$not ;
   assign is_last_step = steps == 6'h11;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$101 ) mean_low_0 <= 18'h00000;
-    else if (\$64 ) mean_low_0 <= quotient[17:0];
+    if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
+    else if (\$mean_low_0$and_2 ) mean_low_0 <= quotient[17:0];
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
-    else if (done) is_deviation <= \$61 ;
+    else if (done) is_deviation <= \$is_deviation$not ;
   always @(posedge clk)
     if (rst) row <= 1'h0;
-    else if (is_keep) row <= \$60 ;
+    else if (is_keep) row <= \$row$mux ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$109 ) steps <= 6'h00;
-    else steps <= \$57 ;
+    if (\$steps$any_3 ) steps <= 6'h00;
+    else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$52 [5];
+    else is_keep <= \$is_keep$or_3 [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$52 [4];
+    else is_root <= \$is_keep$or_3 [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$52 [3];
+    else is_invert <= \$is_keep$or_3 [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$52 [2];
+    else is_widen <= \$is_keep$or_3 [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$52 [1];
+    else is_scale <= \$is_keep$or_3 [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$52 [0];
+    else is_divide <= \$is_keep$or_3 [0];
   always @(posedge clk)
-    if (is_scale) is_far <= \$42 ;
+    if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
     if (is_scale) distance <= powers_distance[3:0];
   always @(posedge clk)
-    if (is_scale) epsilon_is_larger <= \$41 ;
+    if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$121 ) power <= \$78 ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
   always @(posedge clk)
     if (divides) root <= 18'h00000;
     else if (is_root) root <= { root[16:0], root_fits };
   always @(posedge clk)
     if (rst) quotient <= 36'h000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$127 ) quotient <= \$procmux$55_Y ;
+    else if (\$quotient$differ ) quotient <= \$quotient$mux_4 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:194:make_patterns_logic$130 ) rest <= \$75 ;
+    if (\$rest$differ ) rest <= \$rest$mux_2 ;
   always @(posedge clk)
     if (rst) carries_0 <= 2'h0;
     else if (adds) carries_0 <= { next_sum_0_1[17], next_sum_0_0[16] };
   always @(posedge clk)
     if (rst) sum_0 <= 46'h000000000000;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$136 ) sum_0 <= \$procmux$75_Y ;
+    else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:219:make_patterns_logic$143 ) divisor <= \$72 ;
+    if (\$divisor$all ) divisor <= \$divisor$mux_2 ;
   always @(posedge clk)
     if (rst) count <= 8'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$147 ) count <= \$procmux$89_Y ;
+    else if (\$count$differ ) count <= \$count$mux_2 ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
-    else settles <= { settles[0], \$30  };
+    else settles <= { settles[0], \$settles$and  };
   always @(posedge clk)
-    if (\$68 ) begin
+    if (\$reciprocal$and ) begin
       if (!is_deviation_now) reciprocal <= 18'h00000;
       else reciprocal <= root_rounded;
     end
   always @(posedge clk)
-    if (\$67 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
+    if (\$deviation_0$and_2 ) deviation_0 <= { is_not_finite, is_constant, base_of_row };
   always @(posedge clk)
     if (writes_mean_0) begin
       if (!centred) mean_high_0 <= 9'h000;
       else mean_high_0 <= quotient[26:18];
     end
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$121  = { is_widen, is_divide } != 2'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$127  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$130  = { is_root, is_widen, is_scale, divides } != 4'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$136  = { \$34 , \$33 , adds } != 3'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$139  = { done, add, is_keep, is_widen } != 4'h0;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$141  = { done, add, is_widen } != 3'h4;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$147  = { done, add } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$143  = & { \$auto$opt_dff.cc:194:make_patterns_logic$141 , \$auto$opt_dff.cc:194:make_patterns_logic$139  };
-  assign \$auto$opt_dff.cc:253:combine_resets$101  = | { rst, mean_begins_with_0 };
-  assign \$auto$opt_dff.cc:253:combine_resets$109  = | { \$56 , rst };
-  assign \$procmux$41_Y  = is_divide ? \$39  : 10'hxxx;
-  assign \$78  = is_widen ? \$44  : \$procmux$41_Y ;
-  assign \$procmux$49_Y  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
-  assign \$procmux$51_Y  = is_widen ? 36'h000000000 : \$procmux$49_Y ;
-  assign \$procmux$53_Y  = is_root ? { quotient[33:0], 2'h0 } : \$procmux$51_Y ;
-  assign \$procmux$55_Y  = divides ? { quotient[33:0], high_fits, low } : \$procmux$53_Y ;
-  assign \$procmux$59_Y  = is_scale ? 20'hxxxxx : 20'h00000;
-  assign \$procmux$61_Y  = is_widen ? 20'h3ffff : \$procmux$59_Y ;
-  assign \$procmux$63_Y  = is_root ? root_rest : \$procmux$61_Y ;
-  assign \$75  = divides ? \$37  : \$procmux$63_Y ;
-  assign \$procmux$71_Y  = \$34  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
-  assign \$procmux$73_Y  = \$33  ? { sum_0[43:0], 2'h0 } : \$procmux$71_Y ;
-  assign \$procmux$75_Y  = adds ? { next_sum_0_2[14:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$procmux$73_Y ;
-  assign \$procmux$79_Y  = is_keep ? { 12'h000, count } : 20'hxxxxx;
-  assign \$procmux$81_Y  = done ? 20'hxxxxx : \$procmux$79_Y ;
-  assign \$procmux$83_Y  = add ? { 12'h000, next_count } : \$procmux$81_Y ;
-  assign \$72  = is_widen ? \$43  : \$procmux$83_Y ;
-  assign \$procmux$87_Y  = done ? 8'h00 : 8'hxx;
-  assign \$procmux$89_Y  = add ? next_count : \$procmux$87_Y ;
+  assign \$power$differ  = { is_widen, is_divide } != 2'h0;
+  assign \$quotient$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$rest$differ  = { is_root, is_widen, is_scale, divides } != 4'h2;
+  assign \$sum_0$differ  = { \$sum_0$and_2 , \$sum_0$and , adds } != 3'h0;
+  assign \$divisor$differ  = { done, add, is_keep, is_widen } != 4'h0;
+  assign \$divisor$differ_2  = { done, add, is_widen } != 3'h4;
+  assign \$count$differ  = { done, add } != 2'h0;
+  assign \$divisor$all  = & { \$divisor$differ_2 , \$divisor$differ  };
+  assign \$mean_low_0$any  = | { rst, mean_begins_with_0 };
+  assign \$steps$any_3  = | { \$steps$or , rst };
+  assign \$power$mux_3  = is_divide ? \$power$sub  : 10'hxxx;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
+  assign \$quotient$mux  = is_scale ? 36'hxxxxxxxxx : 36'h000000000;
+  assign \$quotient$mux_2  = is_widen ? 36'h000000000 : \$quotient$mux ;
+  assign \$quotient$mux_3  = is_root ? { quotient[33:0], 2'h0 } : \$quotient$mux_2 ;
+  assign \$quotient$mux_4  = divides ? { quotient[33:0], high_fits, low } : \$quotient$mux_3 ;
+  assign \$rest$mux_3  = is_scale ? 20'hxxxxx : 20'h00000;
+  assign \$rest$mux_4  = is_widen ? 20'h3ffff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
+  assign \$rest$mux_2  = divides ? \$rest$mux  : \$rest$mux_5 ;
+  assign \$sum_0$mux  = \$sum_0$and_2  ? 46'h000000000000 : 46'hxxxxxxxxxxxx;
+  assign \$sum_0$mux_2  = \$sum_0$and  ? { sum_0[43:0], 2'h0 } : \$sum_0$mux ;
+  assign \$sum_0$mux_3  = adds ? { next_sum_0_2[14:1], next_sum_0_1[16:1], next_sum_0_0[15:0] } : \$sum_0$mux_2 ;
+  assign \$divisor$mux_3  = is_keep ? { 12'h000, count } : 20'hxxxxx;
+  assign \$divisor$mux_4  = done ? 20'hxxxxx : \$divisor$mux_3 ;
+  assign \$divisor$mux_5  = add ? { 12'h000, next_count } : \$divisor$mux_4 ;
+  assign \$divisor$mux_2  = is_widen ? \$divisor$mux  : \$divisor$mux_5 ;
+  assign \$count$mux  = done ? 8'h00 : 8'hxx;
+  assign \$count$mux_2  = add ? next_count : \$count$mux ;
   assign base = deviation_0[9:0];
   assign constant = deviation_0[10];
   assign epsilon_power[8] = epsilon_power[9];

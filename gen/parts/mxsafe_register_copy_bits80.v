@@ -5,7 +5,13 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_register_copy_bits80(clk, rst, en, value, copy);
+module mxsafe_register_copy_bits80(
+  clk,
+  rst,
+  en,
+  value,
+  copy
+);
   input clk;
   wire clk;
   output [79:0] copy;

@@ -6,9 +6,18 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_register_slice_bits130_halved(clk, rst, source_payload, source_valid, source_ready, sink_payload, sink_valid, sink_ready);
-  wire \$1 ;
-  wire \$2 ;
+module mxsafe_register_slice_bits130_halved(
+  clk,
+  rst,
+  source_payload,
+  source_valid,
+  source_ready,
+  sink_payload,
+  sink_valid,
+  sink_ready
+);
+  wire \$fills$not ;
+  wire \$source_ready$not ;
   wire arrives;
   input clk;
   wire clk;
@@ -27,15 +36,15 @@ module mxsafe_register_slice_bits130_halved(clk, rst, source_payload, source_val
   reg source_ready;
   input source_valid;
   wire source_valid;
-  assign \$2  = ~ fills;
+  assign \$source_ready$not  = ~ fills;
   assign arrives = source_valid & source_ready;
-  assign \$1  = ~ sink_ready;
-  assign fills = sink_valid ? \$1  : arrives;
+  assign \$fills$not  = ~ sink_ready;
+  assign fills = sink_valid ? \$fills$not  : arrives;
   always @(posedge clk)
     if (!sink_valid) sink_payload <= source_payload;
   always @(posedge clk)
     if (rst) source_ready <= 1'h0;
-    else source_ready <= \$2 ;
+    else source_ready <= \$source_ready$not ;
   always @(posedge clk)
     if (rst) sink_valid <= 1'h0;
     else sink_valid <= fills;

@@ -6,15 +6,24 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_register_slice_bits33(clk, rst, source_payload, source_valid, source_ready, sink_payload, sink_valid, sink_ready);
-  wire \$1 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [32:0] \$9 ;
+module mxsafe_register_slice_bits33(
+  clk,
+  rst,
+  source_payload,
+  source_valid,
+  source_ready,
+  sink_payload,
+  sink_valid,
+  sink_ready
+);
+  wire \$fills$not ;
+  wire \$fills$and ;
+  wire \$fills$or ;
+  wire \$source_ready$not ;
+  wire \$sink_payload$not ;
+  wire \$sink_payload$or ;
+  wire \$sink_valid$or ;
+  wire [32:0] \$sink_payload$mux ;
   wire arrives;
   reg [32:0] behind;
   input clk;
@@ -36,25 +45,25 @@ module mxsafe_register_slice_bits33(clk, rst, source_payload, source_valid, sour
   input source_valid;
   wire source_valid;
   assign arrives = source_valid & source_ready;
-  assign \$1  = ~ sink_ready;
-  assign \$2  = sink_valid & \$1 ;
-  assign \$3  = is_full | arrives;
-  assign fills = \$2  & \$3 ;
-  assign \$4  = ~ fills;
-  assign \$6  = ~ sink_valid;
-  assign \$7  = \$6  | sink_ready;
-  assign \$8  = is_full | arrives;
-  assign \$9  = is_full ? behind : source_payload;
+  assign \$fills$not  = ~ sink_ready;
+  assign \$fills$and  = sink_valid & \$fills$not ;
+  assign \$fills$or  = is_full | arrives;
+  assign fills = \$fills$and  & \$fills$or ;
+  assign \$source_ready$not  = ~ fills;
+  assign \$sink_payload$not  = ~ sink_valid;
+  assign \$sink_payload$or  = \$sink_payload$not  | sink_ready;
+  assign \$sink_valid$or  = is_full | arrives;
+  assign \$sink_payload$mux  = is_full ? behind : source_payload;
   always @(posedge clk)
-    if (\$7 ) sink_payload <= \$9 ;
+    if (\$sink_payload$or ) sink_payload <= \$sink_payload$mux ;
   always @(posedge clk)
     if (rst) sink_valid <= 1'h0;
-    else if (\$7 ) sink_valid <= \$8 ;
+    else if (\$sink_payload$or ) sink_valid <= \$sink_valid$or ;
   always @(posedge clk)
     if (!is_full) behind <= source_payload;
   always @(posedge clk)
     if (rst) source_ready <= 1'h0;
-    else source_ready <= \$4 ;
+    else source_ready <= \$source_ready$not ;
   always @(posedge clk)
     if (rst) is_full <= 1'h0;
     else is_full <= fills;

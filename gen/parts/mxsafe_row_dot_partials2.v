@@ -6,29 +6,43 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_row_dot_partials2(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_factor_tdata, s_axis_factor_tvalid, s_axis_factor_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire [1:0] \$12 ;
-  wire \$13 ;
-  wire \$14 ;
+module mxsafe_row_dot_partials2(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_factor_tdata,
+  s_axis_factor_tvalid,
+  s_axis_factor_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$add_partials_0_en$not ;
+  wire \$row_ends$and ;
+  wire \$accumulate_b$and ;
+  wire [1:0] \$places_taken$mux ;
+  wire \$fills_up$not ;
+  wire \$fills_up$and ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [1:0] \$15 ;
+  wire [1:0] \$final_left$mux ;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$73 ;
+  wire \$has_first_0$not ;
+  wire \$add_partials_0_x$not ;
+  wire \$add_partials_0_x$and ;
+  wire \$add_16_0_en$not ;
+  wire \$is_ready$not ;
+  wire \$is_between_rows$not ;
+  wire \$is_between_rows$any ;
+  wire \$is_between_rows$not_2 ;
+  wire \$takes_beats$not ;
+  wire \$pushes_out$and ;
+  wire \$is_of_row$and ;
+  wire \$final_left$any ;
   reg [31:0] accumulate_a;
   wire [31:0] accumulate_b;
   wire accumulate_clear_a;
@@ -126,46 +140,46 @@ module mxsafe_row_dot_partials2(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
   wire s_axis_tvalid;
   wire takes_beats;
   reg [10:0] valid;
-  assign \$1  = ~ m_axis_tvalid;
-  assign add_partials_0_en = \$1  | m_axis_tready;
-  assign \$2  = ~ valid[10];
-  assign add_16_0_en = \$2  | takes_beats;
-  assign \$3  = ~ rst;
-  assign is_ready = add_16_0_en & \$3 ;
+  assign \$add_partials_0_en$not  = ~ m_axis_tvalid;
+  assign add_partials_0_en = \$add_partials_0_en$not  | m_axis_tready;
+  assign \$add_16_0_en$not  = ~ valid[10];
+  assign add_16_0_en = \$add_16_0_en$not  | takes_beats;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = add_16_0_en & \$is_ready$not ;
   assign enters = s_axis_tvalid & s_axis_factor_tvalid;
   assign s_axis_factor_tready = is_ready & s_axis_tvalid;
   assign s_axis_tready = is_ready & s_axis_factor_tvalid;
   assign has_final = | final_left;
-  assign \$4  = ~ valid[10];
-  assign \$5  = | places_taken;
-  assign \$6  = ~ \$5 ;
-  assign is_between_rows = \$4  & \$6 ;
-  assign \$7  = ~ fills_up;
-  assign takes_beats = add_partials_0_en & \$7 ;
+  assign \$is_between_rows$not  = ~ valid[10];
+  assign \$is_between_rows$any  = | places_taken;
+  assign \$is_between_rows$not_2  = ~ \$is_between_rows$any ;
+  assign is_between_rows = \$is_between_rows$not  & \$is_between_rows$not_2 ;
+  assign \$takes_beats$not  = ~ fills_up;
+  assign takes_beats = add_partials_0_en & \$takes_beats$not ;
   assign beat_enters = valid[10] & takes_beats;
-  assign \$8  = add_partials_0_en & is_between_rows;
-  assign pushes_out = \$8  & has_final;
-  assign \$9  = fills_up & add_partials_0_en;
-  assign is_of_row = beat_enters | \$9 ;
+  assign \$pushes_out$and  = add_partials_0_en & is_between_rows;
+  assign pushes_out = \$pushes_out$and  & has_final;
+  assign \$is_of_row$and  = fills_up & add_partials_0_en;
+  assign is_of_row = beat_enters | \$is_of_row$and ;
   assign accumulate_en_last = is_of_row | pushes_out;
   assign accumulate_clear_a = ~ places_taken[1];
   assign next_taken = places_taken + { 1'h0, accumulate_clear_a };
   assign last_beat_in = fills_up | last_11;
-  assign \$10  = is_of_row & next_taken[1];
-  assign row_ends = \$10  & last_beat_in;
+  assign \$row_ends$and  = is_of_row & next_taken[1];
+  assign row_ends = \$row_ends$and  & last_beat_in;
   assign final_leaves = accumulate_en_last & has_final;
   assign final_less_1 = final_left - { 1'h0, final_leaves };
-  assign \$11  = valid[10] & takes_beats;
-  assign accumulate_b = \$11  ? add_2_0_result : 32'd0;
+  assign \$accumulate_b$and  = valid[10] & takes_beats;
+  assign accumulate_b = \$accumulate_b$and  ? add_2_0_result : 32'd0;
   assign arrives_0 = final_leaves & add_partials_0_en;
   assign has_pair_0 = final_leaves & has_first_0;
-  assign \$12  = row_ends ? 2'h0 : next_taken;
-  assign \$13  = ~ next_taken[1];
-  assign \$14  = last_beat_in & \$13 ;
-  assign \$15  = row_ends ? 2'h2 : final_less_1;
-  assign \$16  = ~ has_first_0;
-  assign \$17  = ~ has_first_0;
-  assign \$18  = arrives_0 & \$17 ;
+  assign \$places_taken$mux  = row_ends ? 2'h0 : next_taken;
+  assign \$fills_up$not  = ~ next_taken[1];
+  assign \$fills_up$and  = last_beat_in & \$fills_up$not ;
+  assign \$final_left$mux  = row_ends ? 2'h2 : final_less_1;
+  assign \$has_first_0$not  = ~ has_first_0;
+  assign \$add_partials_0_x$not  = ~ has_first_0;
+  assign \$add_partials_0_x$and  = arrives_0 & \$add_partials_0_x$not ;
   always @(posedge clk)
     if (add_16_0_en) last_9 <= last_8;
   always @(posedge clk)
@@ -194,29 +208,29 @@ module mxsafe_row_dot_partials2(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
     if (rst) has_sum_0_1 <= 1'h0;
     else if (add_partials_0_en) has_sum_0_1 <= has_pair_0;
   always @(posedge clk)
-    if (\$18 ) add_partials_0_x <= accumulate_a;
+    if (\$add_partials_0_x$and ) add_partials_0_x <= accumulate_a;
   always @(posedge clk)
     if (rst) has_first_0 <= 1'h0;
-    else if (arrives_0) has_first_0 <= \$16 ;
+    else if (arrives_0) has_first_0 <= \$has_first_0$not ;
   always @(posedge clk)
     if (accumulate_en_last) accumulate_a <= accumulate_sum;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$73 ) final_left[0] <= 1'h0;
+    if (\$final_left$any ) final_left[0] <= 1'h0;
     else final_left[0] <= final_less_1[0];
   always @(posedge clk)
     if (rst) final_left[1] <= 1'h0;
-    else final_left[1] <= \$15 [1];
+    else final_left[1] <= \$final_left$mux [1];
   always @(posedge clk)
     if (rst) fills_up <= 1'h0;
-    else if (is_of_row) fills_up <= \$14 ;
+    else if (is_of_row) fills_up <= \$fills_up$and ;
   always @(posedge clk)
     if (rst) places_taken <= 2'h0;
-    else if (is_of_row) places_taken <= \$12 ;
+    else if (is_of_row) places_taken <= \$places_taken$mux ;
   always @(posedge clk)
     if (add_16_0_en) last_11 <= last_10;
   always @(posedge clk)
     if (add_16_0_en) last_10 <= last_9;
-  assign \$auto$opt_dff.cc:253:combine_resets$73  = | { rst, row_ends };
+  assign \$final_left$any  = | { rst, row_ends };
   mxsafe_float32_adder_pipeline1_clearable accumulate (
     .a(accumulate_a),
     .b(accumulate_b),

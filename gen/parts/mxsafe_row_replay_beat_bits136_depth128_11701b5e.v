@@ -7,22 +7,35 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire [7:0] \$10 ;
-  wire [1:0] \$11 ;
-  wire [1:0] \$12 ;
-  wire [6:0] \$13 ;
-  wire [6:0] \$14 ;
-  wire [1:0] \$15 ;
-  wire [1:0] \$16 ;
-  wire [6:0] \$17 ;
-  wire \$18 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$7 ;
-  wire [7:0] \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$68 ;
+module mxsafe_row_replay_beat_bits136_depth128_11701b5e(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$s_axis_tready$differ ;
+  wire [7:0] \$beats_held$sub ;
+  wire [1:0] \$rows_complete$add ;
+  wire [1:0] \$rows_complete$sub ;
+  wire [6:0] \$memory_write_address$add ;
+  wire [6:0] \$beats_in_row$mux ;
+  wire [1:0] \$rows_known$add ;
+  wire [1:0] \$rows_known$sub ;
+  wire [6:0] \$memory_read_address$mux ;
+  wire \$pass$mux ;
+  wire \$s_axis_tready$differ_2 ;
+  wire \$row_is_overlong$not ;
+  wire \$output_moves$not ;
+  wire [7:0] \$beats_held$add ;
+  wire \$pass$all ;
   wire beat_freed;
   wire beat_taken;
   reg [7:0] beats_held;
@@ -83,16 +96,16 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, 
   input s_axis_tvalid;
   wire s_axis_tvalid;
   wire starts_again;
-  assign \$1  = beats_held != 8'h80;
-  assign \$2  = rows_complete != 2'h3;
-  assign s_axis_tready = \$1  & \$2 ;
+  assign \$s_axis_tready$differ  = beats_held != 8'h80;
+  assign \$s_axis_tready$differ_2  = rows_complete != 2'h3;
+  assign s_axis_tready = \$s_axis_tready$differ  & \$s_axis_tready$differ_2 ;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
   assign row_fills_memory = beats_in_row == 7'h7f;
   assign row_ends = s_axis_tlast | row_fills_memory;
   assign row_taken = beat_taken & row_ends;
   assign next_in_row = beats_in_row + 7'h01;
-  assign \$3  = ~ s_axis_tlast;
-  assign row_is_overlong = row_fills_memory & \$3 ;
+  assign \$row_is_overlong$not  = ~ s_axis_tlast;
+  assign row_is_overlong = row_fills_memory & \$row_is_overlong$not ;
   assign is_oldest[0] = rows_known == 2'h1;
   assign is_oldest[1] = rows_known == 2'h2;
   assign is_oldest[2] = rows_known == 2'h3;
@@ -102,8 +115,8 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, 
   assign oldest_row_to_1 = oldest_row_0 | oldest_row_1;
   assign oldest_row = oldest_row_to_1 | oldest_row_2;
   assign rows_wait = | rows_known;
-  assign \$7  = ~ m_axis_tvalid;
-  assign output_moves = \$7  | m_axis_tready;
+  assign \$output_moves$not  = ~ m_axis_tvalid;
+  assign output_moves = \$output_moves$not  | m_axis_tready;
   assign memory_read_en = rows_wait & output_moves;
   assign is_at_last = memory_read_address == oldest_row[6:0];
   assign is_first = memory_read_address == row_start;
@@ -113,16 +126,16 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, 
   assign next_pass = pass + 1'h1;
   assign beat_freed = memory_read_en & is_in_last_pass;
   assign row_done = beat_freed & is_at_last;
-  assign \$9  = beats_held + { 7'h00, beat_taken };
-  assign \$10  = \$9  - { 7'h00, beat_freed };
-  assign \$11  = rows_complete + { 1'h0, row_taken };
-  assign \$12  = \$11  - { 1'h0, row_done };
-  assign \$13  = memory_write_address + 7'h01;
-  assign \$14  = row_ends ? 7'h00 : next_in_row;
-  assign \$15  = rows_known + { 1'h0, row_comes };
-  assign \$16  = \$15  - { 1'h0, row_done };
-  assign \$17  = starts_again ? row_start : following;
-  assign \$18  = pass ? next_pass : 1'h0;
+  assign \$beats_held$add  = beats_held + { 7'h00, beat_taken };
+  assign \$beats_held$sub  = \$beats_held$add  - { 7'h00, beat_freed };
+  assign \$rows_complete$add  = rows_complete + { 1'h0, row_taken };
+  assign \$rows_complete$sub  = \$rows_complete$add  - { 1'h0, row_done };
+  assign \$memory_write_address$add  = memory_write_address + 7'h01;
+  assign \$beats_in_row$mux  = row_ends ? 7'h00 : next_in_row;
+  assign \$rows_known$add  = rows_known + { 1'h0, row_comes };
+  assign \$rows_known$sub  = \$rows_known$add  - { 1'h0, row_done };
+  assign \$memory_read_address$mux  = starts_again ? row_start : following;
+  assign \$pass$mux  = pass ? next_pass : 1'h0;
   always @(posedge clk)
     newest_row <= { s_axis_tuser, row_is_overlong, memory_write_address };
   always @(posedge clk)
@@ -130,7 +143,7 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, 
     else if (memory_read_en) m_axis_tlast <= is_at_last;
   always @(posedge clk)
     if (rst) memory_read_address <= 7'h00;
-    else if (memory_read_en) memory_read_address <= \$17 ;
+    else if (memory_read_en) memory_read_address <= \$memory_read_address$mux ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (output_moves) m_axis_tvalid <= rows_wait;
@@ -142,31 +155,31 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(clk, rst, s_axis_tdata, 
     if (row_comes) row_0 <= newest_row;
   always @(posedge clk)
     if (rst) rows_known <= 2'h0;
-    else rows_known <= \$16 ;
+    else rows_known <= \$rows_known$sub ;
   always @(posedge clk)
     if (rst) row_comes <= 1'h0;
     else row_comes <= row_taken;
   always @(posedge clk)
     if (rst) beats_in_row <= 7'h00;
-    else if (beat_taken) beats_in_row <= \$14 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   always @(posedge clk)
     if (rst) memory_write_address <= 7'h00;
-    else if (beat_taken) memory_write_address <= \$13 ;
+    else if (beat_taken) memory_write_address <= \$memory_write_address$add ;
   always @(posedge clk)
     if (rst) rows_complete <= 2'h0;
-    else rows_complete <= \$12 ;
+    else rows_complete <= \$rows_complete$sub ;
   always @(posedge clk)
     if (rst) beats_held <= 8'h00;
-    else beats_held <= \$10 ;
+    else beats_held <= \$beats_held$sub ;
   always @(posedge clk)
     if (rst) row_start <= 7'h00;
     else if (row_done) row_start <= following;
   always @(posedge clk)
     if (rst) pass <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$68 ) pass <= \$18 ;
+    else if (\$pass$all ) pass <= \$pass$mux ;
   always @(posedge clk)
     if (memory_read_en) m_axis_tuser <= { oldest_row[72:7], is_first, pass };
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$68  = & { is_at_last, memory_read_en };
+  assign \$pass$all  = & { is_at_last, memory_read_en };
   mxsafe_beat_memory_beat_bits136_depth128 memory (
     .clk(clk),
     .read_address(memory_read_address),

@@ -6,22 +6,34 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser);
-  wire \$1 ;
-  wire [7:0] \$10 ;
-  wire [1:0] \$11 ;
-  wire [1:0] \$12 ;
-  wire [6:0] \$13 ;
-  wire [6:0] \$14 ;
-  wire [6:0] \$15 ;
-  wire \$16 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire [7:0] \$9 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$45 ;
+module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser
+);
+  wire \$has_room$differ ;
+  wire [7:0] \$beats_held$sub ;
+  wire [1:0] \$rows_complete$add ;
+  wire [1:0] \$rows_complete$sub ;
+  wire [6:0] \$memory_write_address$add ;
+  wire [6:0] \$beats_in_row$mux ;
+  wire [6:0] \$memory_read_address$mux ;
+  wire \$is_in_last_pass$mux ;
+  wire \$has_room$differ_2 ;
+  wire \$s_axis_tready$not ;
+  wire \$row_is_overlong$not ;
+  wire \$output_moves$not ;
+  wire \$starts_again$not ;
+  wire [7:0] \$beats_held$add ;
+  wire \$is_in_last_pass$all ;
   wire beat_freed;
   wire beat_taken;
   reg [7:0] beats_held;
@@ -74,49 +86,49 @@ module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(clk, rst, s_axis_tdata, s
   input s_axis_tvalid;
   wire s_axis_tvalid;
   wire starts_again;
-  assign \$1  = beats_held != 8'h80;
-  assign \$2  = rows_complete != 2'h2;
-  assign has_room = \$1  & \$2 ;
+  assign \$has_room$differ  = beats_held != 8'h80;
+  assign \$has_room$differ_2  = rows_complete != 2'h2;
+  assign has_room = \$has_room$differ  & \$has_room$differ_2 ;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
   assign row_fills_memory = beats_in_row == 7'h7f;
   assign row_ends = s_axis_tlast | row_fills_memory;
   assign row_taken = beat_taken & row_ends;
-  assign \$3  = ~ rst;
-  assign s_axis_tready = has_room & \$3 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = has_room & \$s_axis_tready$not ;
   assign next_in_row = beats_in_row + 7'h01;
-  assign \$4  = ~ s_axis_tlast;
-  assign row_is_overlong = row_fills_memory & \$4 ;
+  assign \$row_is_overlong$not  = ~ s_axis_tlast;
+  assign row_is_overlong = row_fills_memory & \$row_is_overlong$not ;
   assign is_oldest[0] = rows_complete == 2'h1;
   assign is_oldest[1] = rows_complete == 2'h2;
   assign oldest_row_0 = is_oldest[0] ? row_0 : 8'h00;
   assign oldest_row_1 = is_oldest[1] ? row_1 : 8'h00;
   assign oldest_row = oldest_row_0 | oldest_row_1;
   assign rows_wait = | rows_complete;
-  assign \$7  = ~ m_axis_tvalid;
-  assign output_moves = \$7  | m_axis_tready;
+  assign \$output_moves$not  = ~ m_axis_tvalid;
+  assign output_moves = \$output_moves$not  | m_axis_tready;
   assign memory_read_en = rows_wait & output_moves;
   assign is_at_last = memory_read_address == oldest_row[6:0];
   assign is_first = memory_read_address == row_start;
   assign following = memory_read_address + 7'h01;
-  assign \$8  = ~ is_in_last_pass;
-  assign starts_again = is_at_last & \$8 ;
+  assign \$starts_again$not  = ~ is_in_last_pass;
+  assign starts_again = is_at_last & \$starts_again$not ;
   assign next_pass = is_in_last_pass + 1'h1;
   assign beat_freed = memory_read_en & is_in_last_pass;
   assign row_done = beat_freed & is_at_last;
-  assign \$9  = beats_held + { 7'h00, beat_taken };
-  assign \$10  = \$9  - { 7'h00, beat_freed };
-  assign \$11  = rows_complete + { 1'h0, row_taken };
-  assign \$12  = \$11  - { 1'h0, row_done };
-  assign \$13  = memory_write_address + 7'h01;
-  assign \$14  = row_ends ? 7'h00 : next_in_row;
-  assign \$15  = starts_again ? row_start : following;
-  assign \$16  = is_in_last_pass ? 1'h0 : next_pass;
+  assign \$beats_held$add  = beats_held + { 7'h00, beat_taken };
+  assign \$beats_held$sub  = \$beats_held$add  - { 7'h00, beat_freed };
+  assign \$rows_complete$add  = rows_complete + { 1'h0, row_taken };
+  assign \$rows_complete$sub  = \$rows_complete$add  - { 1'h0, row_done };
+  assign \$memory_write_address$add  = memory_write_address + 7'h01;
+  assign \$beats_in_row$mux  = row_ends ? 7'h00 : next_in_row;
+  assign \$memory_read_address$mux  = starts_again ? row_start : following;
+  assign \$is_in_last_pass$mux  = is_in_last_pass ? 1'h0 : next_pass;
   always @(posedge clk)
     if (rst) row_start <= 7'h00;
     else if (row_done) row_start <= following;
   always @(posedge clk)
     if (rst) is_in_last_pass <= 1'h0;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$45 ) is_in_last_pass <= \$16 ;
+    else if (\$is_in_last_pass$all ) is_in_last_pass <= \$is_in_last_pass$mux ;
   always @(posedge clk)
     if (memory_read_en) m_axis_tuser <= { oldest_row[7], is_first, is_in_last_pass };
   always @(posedge clk)
@@ -124,7 +136,7 @@ module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(clk, rst, s_axis_tdata, s
     else if (memory_read_en) m_axis_tlast <= is_at_last;
   always @(posedge clk)
     if (rst) memory_read_address <= 7'h00;
-    else if (memory_read_en) memory_read_address <= \$15 ;
+    else if (memory_read_en) memory_read_address <= \$memory_read_address$mux ;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
     else if (output_moves) m_axis_tvalid <= rows_wait;
@@ -134,17 +146,17 @@ module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(clk, rst, s_axis_tdata, s
     if (row_taken) row_0 <= { row_is_overlong, memory_write_address };
   always @(posedge clk)
     if (rst) beats_in_row <= 7'h00;
-    else if (beat_taken) beats_in_row <= \$14 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   always @(posedge clk)
     if (rst) memory_write_address <= 7'h00;
-    else if (beat_taken) memory_write_address <= \$13 ;
+    else if (beat_taken) memory_write_address <= \$memory_write_address$add ;
   always @(posedge clk)
     if (rst) rows_complete <= 2'h0;
-    else rows_complete <= \$12 ;
+    else rows_complete <= \$rows_complete$sub ;
   always @(posedge clk)
     if (rst) beats_held <= 8'h00;
-    else beats_held <= \$10 ;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$45  = & { is_at_last, memory_read_en };
+    else beats_held <= \$beats_held$sub ;
+  assign \$is_in_last_pass$all  = & { is_at_last, memory_read_en };
   mxsafe_beat_memory_beat_bits32_depth128 memory (
     .clk(clk),
     .read_address(memory_read_address),

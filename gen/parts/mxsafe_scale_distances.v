@@ -6,8 +6,19 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scale_distances(clk, rst, en, valid, first, ends, scales, anchors, distances, guarded);
-  wire [3:0] \$5 ;
+module mxsafe_scale_distances(
+  clk,
+  rst,
+  en,
+  valid,
+  first,
+  ends,
+  scales,
+  anchors,
+  distances,
+  guarded
+);
+  wire [3:0] \$above_so_far$mux ;
   reg [3:0] above_before;
   wire [3:0] above_so_far;
   input [31:0] anchors;
@@ -63,8 +74,8 @@ module mxsafe_scale_distances(clk, rst, en, valid, first, ends, scales, anchors,
   assign \distances[3]  = difference_3[4:0] | { is_far_3, is_far_3, is_far_3, is_far_3, is_far_3 };
   assign block_ends = valid & ends;
   assign is_above = { difference_3[8], difference_2[8], difference_1[8], difference_0[8] } & { block_ends, block_ends, block_ends, block_ends };
-  assign \$5  = first ? 4'h0 : above_before;
-  assign above_so_far = is_above | \$5 ;
+  assign \$above_so_far$mux  = first ? 4'h0 : above_before;
+  assign above_so_far = is_above | \$above_so_far$mux ;
   assign beat_taken = en & valid;
   assign \guarded[0]  = anchors[7:0] | { above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0] };
   assign \guarded[1]  = anchors[15:8] | { above_so_far[1], above_so_far[1], above_so_far[1], above_so_far[1], above_so_far[1], above_so_far[1], above_so_far[1], above_so_far[1] };

@@ -5,17 +5,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scaler(negative, magnitude, block_exponent, nan, product);
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$31 ;
-  wire \$35 ;
+module mxsafe_scaler(
+  negative,
+  magnitude,
+  block_exponent,
+  nan,
+  product
+);
+  wire \$has_small_top$any ;
+  wire \$is_near$more ;
+  wire \$is_normal$not ;
+  wire \$is_beyond$any ;
+  wire \$lost_8$and ;
+  wire \$lost_4$and ;
+  wire \$lost_2$and ;
+  wire \$lost_1$and ;
+  wire \$increment$or ;
+  wire \$product$not ;
   wire [7:0] base;
   input [8:0] block_exponent;
   wire [8:0] block_exponent;
@@ -110,8 +116,8 @@ module mxsafe_scaler(negative, magnitude, block_exponent, nan, product);
   assign is_infinite = is_normal & is_too_large;
   assign far = top[9:0] ^ { is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below };
   assign distance = is_subnormal ? far[4:0] : zeros;
-  assign \$24  = | far[9:5];
-  assign is_beyond = is_below & \$24 ;
+  assign \$is_beyond$any  = | far[9:5];
+  assign is_beyond = is_below & \$is_beyond$any ;
   assign base = is_normal ? exponent[7:0] : 8'h00;
   assign turned_from = is_below ? { 1'h0, magnitude, 3'h0 } : { 4'h0, magnitude[0], magnitude[1], magnitude[2], magnitude[3], magnitude[4], magnitude[5], magnitude[6], magnitude[7], magnitude[8], magnitude[9], magnitude[10], magnitude[11], magnitude[12], magnitude[13], magnitude[14], magnitude[15], magnitude[16], magnitude[17], magnitude[18], magnitude[19], magnitude[20], magnitude[21] };
   assign goes_right_16 = is_below & distance[4];
@@ -120,35 +126,35 @@ module mxsafe_scaler(negative, magnitude, block_exponent, nan, product);
   assign turned_16 = distance[4] ? { 16'h0000, turned_from[25:16] } : turned_from;
   assign goes_right_8 = is_below & distance[3];
   assign has_low_8 = | turned_16[7:0];
-  assign \$26  = goes_right_8 & has_low_8;
-  assign lost_8 = lost_16 | \$26 ;
+  assign \$lost_8$and  = goes_right_8 & has_low_8;
+  assign lost_8 = lost_16 | \$lost_8$and ;
   assign turned_8 = distance[3] ? { 8'h00, turned_16[25:8] } : turned_16;
   assign goes_right_4 = is_below & distance[2];
   assign has_low_4 = | turned_8[3:0];
-  assign \$27  = goes_right_4 & has_low_4;
-  assign lost_4 = lost_8 | \$27 ;
+  assign \$lost_4$and  = goes_right_4 & has_low_4;
+  assign lost_4 = lost_8 | \$lost_4$and ;
   assign turned_4 = distance[2] ? { 4'h0, turned_8[25:4] } : turned_8;
   assign goes_right_2 = is_below & distance[1];
   assign has_low_2 = | turned_4[1:0];
-  assign \$28  = goes_right_2 & has_low_2;
-  assign lost_2 = lost_4 | \$28 ;
+  assign \$lost_2$and  = goes_right_2 & has_low_2;
+  assign lost_2 = lost_4 | \$lost_2$and ;
   assign turned_2 = distance[1] ? { 2'h0, turned_4[25:2] } : turned_4;
   assign goes_right_1 = is_below & distance[0];
-  assign \$29  = goes_right_1 & turned_2[0];
-  assign lost_1 = lost_2 | \$29 ;
+  assign \$lost_1$and  = goes_right_1 & turned_2[0];
+  assign lost_1 = lost_2 | \$lost_1$and ;
   assign turned_1 = distance[0] ? { 1'h0, turned_2[25:1] } : turned_2;
   assign shifted = is_below ? turned_1 : { turned_1[0], turned_1[1], turned_1[2], turned_1[3], turned_1[4], turned_1[5], turned_1[6], turned_1[7], turned_1[8], turned_1[9], turned_1[10], turned_1[11], turned_1[12], turned_1[13], turned_1[14], turned_1[15], turned_1[16], turned_1[17], turned_1[18], turned_1[19], turned_1[20], turned_1[21], turned_1[22], turned_1[23], turned_1[24], turned_1[25] };
   assign kept = is_beyond ? 25'h0000000 : shifted[25:1];
   assign is_inexact = lost_1 | shifted[0];
-  assign \$31  = kept[1] | is_inexact;
-  assign increment = kept[0] & \$31 ;
+  assign \$increment$or  = kept[1] | is_inexact;
+  assign increment = kept[0] & \$increment$or ;
   assign \packed  = { base, kept[23:1] } + { 7'h00, kept[24], 22'h000000, increment };
   assign is_special = is_infinite | nan;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? nan : \packed [22];
   assign product[30:23] = \packed [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$35  = ~ nan;
-  assign product[31] = negative & \$35 ;
+  assign \$product$not  = ~ nan;
+  assign product[31] = negative & \$product$not ;
   assign top = { 2'h0, block_exponent } + 11'h783;
   assign is_below = $signed(top) < $signed(11'h000);
   assign zeros_low_low_any = magnitude[1] | magnitude[0];
@@ -203,14 +209,14 @@ module mxsafe_scaler(negative, magnitude, block_exponent, nan, product);
   assign zeros_any = zeros_high_any | zeros_low_any;
   assign zeros[3:0] = zeros_high_any ? zeros_high : { 1'h0, zeros_low };
   assign zeros[4] = ~ zeros_high_any;
-  assign \$21  = | top[10:5];
-  assign has_small_top = ~ \$21 ;
-  assign \$22  = zeros > top[4:0];
-  assign is_near = has_small_top & \$22 ;
+  assign \$has_small_top$any  = | top[10:5];
+  assign has_small_top = ~ \$has_small_top$any ;
+  assign \$is_near$more  = zeros > top[4:0];
+  assign is_near = has_small_top & \$is_near$more ;
   assign is_subnormal = is_below | is_near;
   assign exponent = top - { 6'h00, zeros };
   assign is_too_large = $signed(exponent) >= $signed(11'h0fe);
-  assign \$23  = ~ is_subnormal;
-  assign is_normal = \$23  & zeros_any;
+  assign \$is_normal$not  = ~ is_subnormal;
+  assign is_normal = \$is_normal$not  & zeros_any;
 endmodule
 `default_nettype wire

@@ -7,25 +7,33 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_scaler_width30_quantum_6bb0c66c(clk, rst, en, value, block_exponent, nan, product);
-  wire \$31 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$46 ;
-  wire [7:0] \$47 ;
-  wire \$48 ;
-  wire \$49 ;
+module mxsafe_scaler_width30_quantum_6bb0c66c(
+  clk,
+  rst,
+  en,
+  value,
+  block_exponent,
+  nan,
+  product
+);
+  wire \$has_small_top$any ;
+  wire \$is_near$more ;
+  wire \$is_normal$not ;
+  wire \$is_beyond$any ;
+  wire \$lost_16$and ;
+  wire \$lost_8$and ;
+  wire \$lost_4$and ;
+  wire \$lost_2$and ;
+  wire \$lost_1$and ;
+  wire \$is_inexact$any ;
+  wire \$increment_of_positive$or ;
+  wire \$increment$not ;
+  wire \$increment$and ;
+  wire \$increment$or ;
+  wire \$product$mux ;
+  wire [7:0] \$product$or ;
+  wire \$product$not ;
+  wire \$product$and ;
   reg any_set_compared;
   reg any_set_leading;
   reg [7:0] base_counted;
@@ -297,70 +305,70 @@ module mxsafe_scaler_width30_quantum_6bb0c66c(clk, rst, en, value, block_exponen
   assign zeros_any = zeros_high_any | zeros_low_any;
   assign zeros[3:0] = zeros_high_any ? zeros_high : zeros_low;
   assign zeros[4] = ~ zeros_high_any;
-  assign \$31  = | top_leading[10:5];
-  assign has_small_top = ~ \$31 ;
-  assign \$32  = zeros_leading > top_leading[4:0];
-  assign is_near = has_small_top & \$32 ;
+  assign \$has_small_top$any  = | top_leading[10:5];
+  assign has_small_top = ~ \$has_small_top$any ;
+  assign \$is_near$more  = zeros_leading > top_leading[4:0];
+  assign is_near = has_small_top & \$is_near$more ;
   assign is_subnormal = is_below_leading | is_near;
   assign exponent = top_leading - { 6'h00, zeros_leading };
   assign is_too_large = $signed(exponent_compared) >= $signed(11'h0fe);
-  assign \$33  = ~ is_subnormal_compared;
-  assign is_normal = \$33  & any_set_compared;
+  assign \$is_normal$not  = ~ is_subnormal_compared;
+  assign is_normal = \$is_normal$not  & any_set_compared;
   assign is_infinite = is_normal & is_too_large;
   assign far = top_compared ^ { is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared };
   assign distance = is_subnormal_compared ? far[4:0] : zeros_compared;
-  assign \$34  = | far[9:5];
-  assign is_beyond = is_below_compared & \$34 ;
+  assign \$is_beyond$any  = | far[9:5];
+  assign is_beyond = is_below_compared & \$is_beyond$any ;
   assign turned_from = below_counted ? { negative_counted, magnitude_counted[29:1] } : { magnitude_counted[0], magnitude_counted[1], magnitude_counted[2], magnitude_counted[3], magnitude_counted[4], magnitude_counted[5], magnitude_counted[6], magnitude_counted[7], magnitude_counted[8], magnitude_counted[9], magnitude_counted[10], magnitude_counted[11], magnitude_counted[12], magnitude_counted[13], magnitude_counted[14], magnitude_counted[15], magnitude_counted[16], magnitude_counted[17], magnitude_counted[18], magnitude_counted[19], magnitude_counted[20], magnitude_counted[21], magnitude_counted[22], magnitude_counted[23], magnitude_counted[24], magnitude_counted[25], magnitude_counted[26], magnitude_counted[27], magnitude_counted[28], magnitude_counted[29] };
   assign lost = below_counted & magnitude_counted[0];
   assign fill = negative_counted & below_counted;
   assign goes_right_16 = below_counted & distance_counted[4];
   assign has_low_16 = | turned_from[15:0];
-  assign \$35  = goes_right_16 & has_low_16;
-  assign lost_16 = lost | \$35 ;
+  assign \$lost_16$and  = goes_right_16 & has_low_16;
+  assign lost_16 = lost | \$lost_16$and ;
   assign turned_16 = distance_counted[4] ? { fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, fill, turned_from[29:16] } : turned_from;
   assign goes_right_8 = below_shifted_16 & distance_shifted_16[3];
   assign has_low_8 = | turned_shifted_16[7:0];
-  assign \$36  = goes_right_8 & has_low_8;
-  assign lost_8 = lost_shifted_16 | \$36 ;
+  assign \$lost_8$and  = goes_right_8 & has_low_8;
+  assign lost_8 = lost_shifted_16 | \$lost_8$and ;
   assign turned_8 = distance_shifted_16[3] ? { fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, turned_shifted_16[29:8] } : turned_shifted_16;
   assign goes_right_4 = below_shifted_16 & distance_shifted_16[2];
   assign has_low_4 = | turned_8[3:0];
-  assign \$37  = goes_right_4 & has_low_4;
-  assign lost_4 = lost_8 | \$37 ;
+  assign \$lost_4$and  = goes_right_4 & has_low_4;
+  assign lost_4 = lost_8 | \$lost_4$and ;
   assign turned_4 = distance_shifted_16[2] ? { fill_shifted_16, fill_shifted_16, fill_shifted_16, fill_shifted_16, turned_8[29:4] } : turned_8;
   assign goes_right_2 = below_shifted_4 & distance_shifted_4[1];
   assign has_low_2 = | turned_shifted_4[1:0];
-  assign \$38  = goes_right_2 & has_low_2;
-  assign lost_2 = lost_shifted_4 | \$38 ;
+  assign \$lost_2$and  = goes_right_2 & has_low_2;
+  assign lost_2 = lost_shifted_4 | \$lost_2$and ;
   assign turned_2 = distance_shifted_4[1] ? { fill_shifted_4, fill_shifted_4, turned_shifted_4[29:2] } : turned_shifted_4;
   assign goes_right_1 = below_shifted_4 & distance_shifted_4[0];
-  assign \$39  = goes_right_1 & turned_2[0];
-  assign lost_1 = lost_2 | \$39 ;
+  assign \$lost_1$and  = goes_right_1 & turned_2[0];
+  assign lost_1 = lost_2 | \$lost_1$and ;
   assign turned_1 = distance_shifted_4[0] ? { fill_shifted_4, turned_2[29:1] } : turned_2;
   assign shifted = below_shifted_4 ? turned_1 : { turned_1[0], turned_1[1], turned_1[2], turned_1[3], turned_1[4], turned_1[5], turned_1[6], turned_1[7], turned_1[8], turned_1[9], turned_1[10], turned_1[11], turned_1[12], turned_1[13], turned_1[14], turned_1[15], turned_1[16], turned_1[17], turned_1[18], turned_1[19], turned_1[20], turned_1[21], turned_1[22], turned_1[23], turned_1[24], turned_1[25], turned_1[26], turned_1[27], turned_1[28], turned_1[29] };
   assign upper_magnitude = shifted[29:5] ^ { negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4, negative_shifted_4 };
-  assign \$40  = | shifted[4:0];
-  assign is_inexact = lost_1 | \$40 ;
-  assign \$41  = kept_shifted[1] | inexact_shifted;
-  assign increment_of_positive = kept_shifted[0] & \$41 ;
-  assign \$42  = ~ inexact_shifted;
-  assign \$43  = kept_shifted[1] & \$42 ;
-  assign \$44  = kept_shifted[0] | \$43 ;
-  assign increment = negative_shifted ? \$44  : increment_of_positive;
+  assign \$is_inexact$any  = | shifted[4:0];
+  assign is_inexact = lost_1 | \$is_inexact$any ;
+  assign \$increment_of_positive$or  = kept_shifted[1] | inexact_shifted;
+  assign increment_of_positive = kept_shifted[0] & \$increment_of_positive$or ;
+  assign \$increment$not  = ~ inexact_shifted;
+  assign \$increment$and  = kept_shifted[1] & \$increment$not ;
+  assign \$increment$or  = kept_shifted[0] | \$increment$and ;
+  assign increment = negative_shifted ? \$increment$or  : increment_of_positive;
   assign \packed  = { base_incremented, mantissa_incremented } + { 7'h00, hidden_incremented, 22'h000000, increment_incremented };
   assign is_special = infinite_packed | nan_packed;
-  assign \$46  = is_special ? nan_packed : rounded_packed[22];
-  assign \$47  = rounded_packed[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$48  = ~ nan_packed;
-  assign \$49  = negative_packed & \$48 ;
+  assign \$product$mux  = is_special ? nan_packed : rounded_packed[22];
+  assign \$product$or  = rounded_packed[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$product$not  = ~ nan_packed;
+  assign \$product$and  = negative_packed & \$product$not ;
   always @(posedge clk)
     if (en) begin
       if (is_special) product[21:0] <= 22'h000000;
       else product[21:0] <= rounded_packed[21:0];
     end
   always @(posedge clk)
-    if (en) product[31:22] <= { \$49 , \$47 , \$46  };
+    if (en) product[31:22] <= { \$product$and , \$product$or , \$product$mux  };
   always @(posedge clk)
     if (en) nan_packed <= nan_incremented;
   always @(posedge clk)

@@ -5,43 +5,58 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire [3:0] \$38 ;
-  wire [3:0] \$39 ;
-  wire \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$44 ;
-  wire [25:0] \$45 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$143 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$148 ;
-  wire [3:0] \$procmux$83_Y ;
-  wire [3:0] \$procmux$85_Y ;
+module mxsafe_softmax_core(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  s_axis_summary_tdata,
+  s_axis_summary_tvalid,
+  s_axis_summary_tready
+);
+  wire \$lane_0_en$not ;
+  wire \$is_finished$equal ;
+  wire \$takes_term$not ;
+  wire \$loads_position_0$any ;
+  wire \$loads_position_0$not ;
+  wire \$loads_position_1$equal ;
+  wire \$loads_digits_0$any ;
+  wire \$loads_digits_0$not ;
+  wire \$loads_digits_1$equal ;
+  wire \$clears_sums$any ;
+  wire \$clears_sums$not ;
+  wire \$in_setup$not ;
+  wire \$in_setup$and ;
+  wire \$starts$equal ;
+  wire \$loads_start$any ;
+  wire \$loads_start$not ;
+  wire \$lowers_row_0$equal ;
+  wire \$is_between$or ;
+  wire \$is_second$not ;
+  wire [3:0] \$step$mux ;
+  wire [3:0] \$step$add ;
+  wire \$in_setup$and_2 ;
+  wire \$is_between$or_2 ;
+  wire \$is_between$not ;
+  wire \$row_0_total$or ;
+  wire \$lane_0_offset$or ;
+  wire [25:0] \$lane_0_offset$mux ;
+  wire \$in_finish$and ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$s_axis_summary_tready$equal ;
+  wire \$step$differ ;
+  wire \$is_between$any ;
+  wire [3:0] \$step$mux_2 ;
+  wire [3:0] \$step$mux_3 ;
   wire adds_groups;
   wire adds_term;
   wire adds_terms;
@@ -185,23 +200,23 @@ module mxsafe_softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   reg [17:0] terms_from_8_bits_from_16;
   wire [17:0] terms_from_8_bits_from_16_sum_to_2;
   wire [17:0] terms_from_8_bits_from_16_sum_to_3;
-  assign \$11  = ~ is_second;
-  assign takes_term = takes_beat & \$11 ;
+  assign \$takes_term$not  = ~ is_second;
+  assign takes_term = takes_beat & \$takes_term$not ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
-  assign \$12  = | step;
-  assign \$13  = ~ \$12 ;
-  assign loads_position_0 = in_setup & \$13 ;
-  assign \$14  = step == 4'h1;
-  assign loads_position_1 = in_setup & \$14 ;
-  assign \$15  = | step;
-  assign \$16  = ~ \$15 ;
-  assign loads_digits_0 = in_setup & \$16 ;
-  assign \$17  = step == 4'h1;
-  assign loads_digits_1 = in_setup & \$17 ;
-  assign \$18  = | step;
-  assign \$19  = ~ \$18 ;
-  assign clears_sums = in_setup & \$19 ;
+  assign \$loads_position_0$any  = | step;
+  assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
+  assign loads_position_0 = in_setup & \$loads_position_0$not ;
+  assign \$loads_position_1$equal  = step == 4'h1;
+  assign loads_position_1 = in_setup & \$loads_position_1$equal ;
+  assign \$loads_digits_0$any  = | step;
+  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
+  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
+  assign \$loads_digits_1$equal  = step == 4'h1;
+  assign loads_digits_1 = in_setup & \$loads_digits_1$equal ;
+  assign \$clears_sums$any  = | step;
+  assign \$clears_sums$not  = ~ \$clears_sums$any ;
+  assign clears_sums = in_setup & \$clears_sums$not ;
   assign terms_from_0_bits_from_0_sum_to_1[16:0] = { 1'h0, lane_0_term[15:0] } + { 1'h0, lane_1_term[15:0] };
   assign terms_from_0_bits_from_0_sum_to_2 = { 1'h0, terms_from_0_bits_from_0_sum_to_1[16:0] } + { 2'h0, lane_2_term[15:0] };
   assign terms_from_0_bits_from_0_sum_to_3 = terms_from_0_bits_from_0_sum_to_2 + { 2'h0, lane_3_term[15:0] };
@@ -236,47 +251,47 @@ module mxsafe_softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
   assign adds_groups = has_groups_1 & lane_0_en;
   assign row_0_sum_to_1 = row_0_total + { 24'h000000, groups_from_0_bits_from_0 };
   assign row_0_sum_to_2 = row_0_sum_to_1 + { 8'h00, groups_from_0_bits_from_16, 16'h0000 };
-  assign \$32  = step == 4'h1;
-  assign starts = in_setup & \$32 ;
-  assign \$33  = | step;
-  assign \$34  = ~ \$33 ;
-  assign loads_start = in_setup & \$34 ;
+  assign \$starts$equal  = step == 4'h1;
+  assign starts = in_setup & \$starts$equal ;
+  assign \$loads_start$any  = | step;
+  assign \$loads_start$not  = ~ \$loads_start$any ;
+  assign loads_start = in_setup & \$loads_start$not ;
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$35  = step == 4'h3;
-  assign lowers_row_0 = in_finish & \$35 ;
-  assign \$36  = in_setup | in_finish;
-  assign \$37  = ~ is_second;
-  assign \$38  = is_second ? 4'h0 : 4'ha;
-  assign \$39  = step + 4'h1;
-  assign \$40  = s_axis_summary_tready | is_finished;
-  assign \$41  = ~ \$40 ;
-  assign \$42  = adds_groups | clears_sums;
-  assign \$44  = starts | lowers_row_0;
-  assign \$45  = starts ? start : lowered;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lane_0_en = \$1  | m_axis_tready;
+  assign \$lowers_row_0$equal  = step == 4'h3;
+  assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
+  assign \$is_between$or  = in_setup | in_finish;
+  assign \$is_second$not  = ~ is_second;
+  assign \$step$mux  = is_second ? 4'h0 : 4'ha;
+  assign \$step$add  = step + 4'h1;
+  assign \$is_between$or_2  = s_axis_summary_tready | is_finished;
+  assign \$is_between$not  = ~ \$is_between$or_2 ;
+  assign \$row_0_total$or  = adds_groups | clears_sums;
+  assign \$lane_0_offset$or  = starts | lowers_row_0;
+  assign \$lane_0_offset$mux  = starts ? start : lowered;
+  assign \$lane_0_en$not  = ~ m_axis_tvalid;
+  assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
-  assign \$2  = ~ is_second;
-  assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & row_starts;
-  assign in_setup = \$4  & lane_0_en;
-  assign \$5  = is_between & is_second;
-  assign in_finish = \$5  & lane_0_en;
-  assign \$6  = ~ is_between;
-  assign \$7  = \$6  & lane_0_en;
-  assign \$8  = ~ rst;
-  assign s_axis_tready = \$7  & \$8 ;
+  assign \$in_setup$not  = ~ is_second;
+  assign \$in_setup$and  = is_between & \$in_setup$not ;
+  assign \$in_setup$and_2  = \$in_setup$and  & row_starts;
+  assign in_setup = \$in_setup$and_2  & lane_0_en;
+  assign \$in_finish$and  = is_between & is_second;
+  assign in_finish = \$in_finish$and  & lane_0_en;
+  assign \$s_axis_tready$not  = ~ is_between;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not  & lane_0_en;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
-  assign \$9  = step == 4'h3;
-  assign s_axis_summary_tready = in_setup & \$9 ;
-  assign \$10  = step == 4'h3;
-  assign is_finished = in_finish & \$10 ;
+  assign \$s_axis_summary_tready$equal  = step == 4'h3;
+  assign s_axis_summary_tready = in_setup & \$s_axis_summary_tready$equal ;
+  assign \$is_finished$equal  = step == 4'h3;
+  assign is_finished = in_finish & \$is_finished$equal ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$42 ) begin
+    if (\$row_0_total$or ) begin
       if (clears_sums) row_0_total <= 44'h00000000000;
       else row_0_total <= row_0_sum_to_2;
     end
@@ -348,19 +363,19 @@ module mxsafe_softmax_core(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready,
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$143 ) step <= \$procmux$85_Y ;
+    else if (\$step$differ ) step <= \$step$mux_3 ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$37 ;
+    else if (ends_pass) is_second <= \$is_second$not ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$148 ) is_between <= 1'h1;
-    else if (\$36 ) is_between <= \$41 ;
+    if (\$is_between$any ) is_between <= 1'h1;
+    else if (\$is_between$or ) is_between <= \$is_between$not ;
   always @(posedge clk)
-    if (\$44 ) lane_0_offset <= \$45 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$143  = { \$36 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$148  = | { rst, ends_pass };
-  assign \$procmux$83_Y  = \$36  ? \$39  : 4'hx;
-  assign \$procmux$85_Y  = ends_pass ? \$38  : \$procmux$83_Y ;
+    if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
+  assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
+  assign \$is_between$any  = | { rst, ends_pass };
+  assign \$step$mux_2  = \$is_between$or  ? \$step$add  : 4'hx;
+  assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),

@@ -5,119 +5,134 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
-  wire \$1 ;
-  wire \$10 ;
-  wire [25:0] \$100 ;
-  wire \$101 ;
-  wire [25:0] \$102 ;
-  wire \$103 ;
-  wire [25:0] \$104 ;
-  wire \$105 ;
-  wire [25:0] \$106 ;
-  wire \$107 ;
-  wire [25:0] \$108 ;
-  wire \$109 ;
-  wire \$11 ;
-  wire [25:0] \$110 ;
-  wire \$111 ;
-  wire [25:0] \$112 ;
-  wire \$113 ;
-  wire [25:0] \$114 ;
-  wire \$115 ;
-  wire [25:0] \$116 ;
-  wire \$117 ;
-  wire [25:0] \$118 ;
-  wire \$119 ;
-  wire \$12 ;
-  wire [25:0] \$120 ;
-  wire \$121 ;
-  wire [25:0] \$122 ;
-  wire \$123 ;
-  wire [25:0] \$124 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire \$4 ;
-  wire \$40 ;
-  wire \$41 ;
-  wire \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$46 ;
-  wire \$47 ;
-  wire \$48 ;
-  wire \$49 ;
-  wire \$5 ;
-  wire \$50 ;
-  wire \$51 ;
-  wire \$52 ;
-  wire \$53 ;
-  wire \$54 ;
-  wire \$55 ;
-  wire \$56 ;
-  wire [4:0] \$57 ;
-  wire [4:0] \$58 ;
-  wire \$59 ;
-  wire \$6 ;
-  wire \$60 ;
-  wire \$61 ;
-  wire \$63 ;
-  wire \$65 ;
-  wire \$67 ;
-  wire \$69 ;
-  wire \$7 ;
-  wire \$71 ;
-  wire \$73 ;
-  wire \$75 ;
-  wire \$77 ;
-  wire \$79 ;
-  wire \$8 ;
-  wire \$81 ;
-  wire \$83 ;
-  wire \$85 ;
-  wire \$87 ;
-  wire \$89 ;
-  wire \$9 ;
-  wire \$91 ;
-  wire \$93 ;
-  wire [25:0] \$94 ;
-  wire \$95 ;
-  wire [25:0] \$96 ;
-  wire \$97 ;
-  wire [25:0] \$98 ;
-  wire \$99 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$356 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$361 ;
-  wire [4:0] \$procmux$215_Y ;
-  wire [4:0] \$procmux$217_Y ;
+module mxsafe_softmax_core_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  s_axis_summary_tdata,
+  s_axis_summary_tvalid,
+  s_axis_summary_tready
+);
+  wire \$lane_0_en$not ;
+  wire \$is_finished$equal ;
+  wire [25:0] \$lane_3_offset$mux ;
+  wire \$lane_4_offset$or ;
+  wire [25:0] \$lane_4_offset$mux ;
+  wire \$lane_5_offset$or ;
+  wire [25:0] \$lane_5_offset$mux ;
+  wire \$lane_6_offset$or ;
+  wire [25:0] \$lane_6_offset$mux ;
+  wire \$lane_7_offset$or ;
+  wire [25:0] \$lane_7_offset$mux ;
+  wire \$lane_8_offset$or ;
+  wire \$takes_term$not ;
+  wire [25:0] \$lane_8_offset$mux ;
+  wire \$lane_9_offset$or ;
+  wire [25:0] \$lane_9_offset$mux ;
+  wire \$lane_10_offset$or ;
+  wire [25:0] \$lane_10_offset$mux ;
+  wire \$lane_11_offset$or ;
+  wire [25:0] \$lane_11_offset$mux ;
+  wire \$lane_12_offset$or ;
+  wire [25:0] \$lane_12_offset$mux ;
+  wire \$lane_13_offset$or ;
+  wire \$loads_row_0$equal ;
+  wire [25:0] \$lane_13_offset$mux ;
+  wire \$lane_14_offset$or ;
+  wire [25:0] \$lane_14_offset$mux ;
+  wire \$lane_15_offset$or ;
+  wire [25:0] \$lane_15_offset$mux ;
+  wire \$loads_row_1$equal ;
+  wire \$loads_row_2$equal ;
+  wire \$loads_row_3$equal ;
+  wire \$loads_row_4$equal ;
+  wire \$loads_row_5$equal ;
+  wire \$loads_row_6$equal ;
+  wire \$loads_row_7$equal ;
+  wire \$in_setup$not ;
+  wire \$loads_row_8$equal ;
+  wire \$loads_row_9$equal ;
+  wire \$loads_row_10$equal ;
+  wire \$loads_row_11$equal ;
+  wire \$loads_row_12$equal ;
+  wire \$loads_row_13$equal ;
+  wire \$loads_row_14$equal ;
+  wire \$loads_row_15$equal ;
+  wire \$loads_position_0$any ;
+  wire \$loads_position_0$not ;
+  wire \$in_setup$and ;
+  wire \$loads_position_1$equal ;
+  wire \$loads_digits_0$any ;
+  wire \$loads_digits_0$not ;
+  wire \$loads_digits_1$equal ;
+  wire \$clears_sums$any ;
+  wire \$clears_sums$not ;
+  wire \$starts$equal ;
+  wire \$loads_start$any ;
+  wire \$loads_start$not ;
+  wire \$lowers_row_0$equal ;
+  wire \$in_setup$and_2 ;
+  wire \$lowers_row_1$equal ;
+  wire \$lowers_row_2$equal ;
+  wire \$lowers_row_3$equal ;
+  wire \$lowers_row_4$equal ;
+  wire \$lowers_row_5$equal ;
+  wire \$lowers_row_6$equal ;
+  wire \$lowers_row_7$equal ;
+  wire \$lowers_row_8$equal ;
+  wire \$lowers_row_9$equal ;
+  wire \$lowers_row_10$equal ;
+  wire \$in_finish$and ;
+  wire \$lowers_row_11$equal ;
+  wire \$lowers_row_12$equal ;
+  wire \$lowers_row_13$equal ;
+  wire \$lowers_row_14$equal ;
+  wire \$lowers_row_15$equal ;
+  wire \$is_between$or ;
+  wire \$is_second$not ;
+  wire [4:0] \$step$mux ;
+  wire [4:0] \$step$add ;
+  wire \$is_between$or_2 ;
+  wire \$s_axis_tready$not ;
+  wire \$is_between$not ;
+  wire \$row_0_total$or ;
+  wire \$row_1_total$or ;
+  wire \$row_2_total$or ;
+  wire \$row_3_total$or ;
+  wire \$row_4_total$or ;
+  wire \$s_axis_tready$and ;
+  wire \$row_5_total$or ;
+  wire \$row_6_total$or ;
+  wire \$row_7_total$or ;
+  wire \$row_8_total$or ;
+  wire \$row_9_total$or ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$row_10_total$or ;
+  wire \$row_11_total$or ;
+  wire \$row_12_total$or ;
+  wire \$row_13_total$or ;
+  wire \$row_14_total$or ;
+  wire \$s_axis_summary_tready$equal ;
+  wire \$row_15_total$or ;
+  wire \$lane_0_offset$or ;
+  wire [25:0] \$lane_0_offset$mux ;
+  wire \$lane_1_offset$or ;
+  wire [25:0] \$lane_1_offset$mux ;
+  wire \$lane_2_offset$or ;
+  wire [25:0] \$lane_2_offset$mux ;
+  wire \$lane_3_offset$or ;
+  wire \$step$differ ;
+  wire \$is_between$any ;
+  wire [4:0] \$step$mux_2 ;
+  wire [4:0] \$step$mux_3 ;
   wire adds_term;
   wire clears_sums;
   input clk;
@@ -389,28 +404,28 @@ module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   wire [44:0] total_low_low;
   wire [44:0] total_low_low_high;
   wire [44:0] total_low_low_low;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lane_0_en = \$1  | m_axis_tready;
+  assign \$lane_0_en$not  = ~ m_axis_tvalid;
+  assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
-  assign \$2  = ~ is_second;
-  assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & row_starts;
-  assign in_setup = \$4  & lane_0_en;
-  assign \$5  = is_between & is_second;
-  assign in_finish = \$5  & lane_0_en;
-  assign \$6  = ~ is_between;
-  assign \$7  = \$6  & lane_0_en;
-  assign \$8  = ~ rst;
-  assign s_axis_tready = \$7  & \$8 ;
+  assign \$in_setup$not  = ~ is_second;
+  assign \$in_setup$and  = is_between & \$in_setup$not ;
+  assign \$in_setup$and_2  = \$in_setup$and  & row_starts;
+  assign in_setup = \$in_setup$and_2  & lane_0_en;
+  assign \$in_finish$and  = is_between & is_second;
+  assign in_finish = \$in_finish$and  & lane_0_en;
+  assign \$s_axis_tready$not  = ~ is_between;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not  & lane_0_en;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
-  assign \$9  = step == 5'h14;
-  assign s_axis_summary_tready = in_setup & \$9 ;
-  assign \$10  = step == 5'h13;
-  assign is_finished = in_finish & \$10 ;
-  assign \$11  = ~ is_second;
-  assign takes_term = takes_beat & \$11 ;
+  assign \$s_axis_summary_tready$equal  = step == 5'h14;
+  assign s_axis_summary_tready = in_setup & \$s_axis_summary_tready$equal ;
+  assign \$is_finished$equal  = step == 5'h13;
+  assign is_finished = in_finish & \$is_finished$equal ;
+  assign \$takes_term$not  = ~ is_second;
+  assign takes_term = takes_beat & \$takes_term$not ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
   assign maximum_low_low_low = step[0] ? s_axis_summary_tdata[95:64] : s_axis_summary_tdata[63:32];
@@ -428,51 +443,51 @@ module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign maximum_high_high = step[1] ? maximum_high_high_high : maximum_high_high_low;
   assign maximum_high = step[2] ? maximum_high_high : maximum_high_low;
   assign maximum = step[3] ? maximum_high : maximum_low;
-  assign \$12  = step == 5'h05;
-  assign loads_row_0 = in_setup & \$12 ;
-  assign \$13  = step == 5'h06;
-  assign loads_row_1 = in_setup & \$13 ;
-  assign \$14  = step == 5'h07;
-  assign loads_row_2 = in_setup & \$14 ;
-  assign \$15  = step == 5'h08;
-  assign loads_row_3 = in_setup & \$15 ;
-  assign \$16  = step == 5'h09;
-  assign loads_row_4 = in_setup & \$16 ;
-  assign \$17  = step == 5'h0a;
-  assign loads_row_5 = in_setup & \$17 ;
-  assign \$18  = step == 5'h0b;
-  assign loads_row_6 = in_setup & \$18 ;
-  assign \$19  = step == 5'h0c;
-  assign loads_row_7 = in_setup & \$19 ;
-  assign \$20  = step == 5'h0d;
-  assign loads_row_8 = in_setup & \$20 ;
-  assign \$21  = step == 5'h0e;
-  assign loads_row_9 = in_setup & \$21 ;
-  assign \$22  = step == 5'h0f;
-  assign loads_row_10 = in_setup & \$22 ;
-  assign \$23  = step == 5'h10;
-  assign loads_row_11 = in_setup & \$23 ;
-  assign \$24  = step == 5'h11;
-  assign loads_row_12 = in_setup & \$24 ;
-  assign \$25  = step == 5'h12;
-  assign loads_row_13 = in_setup & \$25 ;
-  assign \$26  = step == 5'h13;
-  assign loads_row_14 = in_setup & \$26 ;
-  assign \$27  = step == 5'h14;
-  assign loads_row_15 = in_setup & \$27 ;
-  assign \$28  = | step;
-  assign \$29  = ~ \$28 ;
-  assign loads_position_0 = in_setup & \$29 ;
-  assign \$30  = step == 5'h01;
-  assign loads_position_1 = in_setup & \$30 ;
-  assign \$31  = | step;
-  assign \$32  = ~ \$31 ;
-  assign loads_digits_0 = in_setup & \$32 ;
-  assign \$33  = step == 5'h01;
-  assign loads_digits_1 = in_setup & \$33 ;
-  assign \$34  = | step;
-  assign \$35  = ~ \$34 ;
-  assign clears_sums = in_setup & \$35 ;
+  assign \$loads_row_0$equal  = step == 5'h05;
+  assign loads_row_0 = in_setup & \$loads_row_0$equal ;
+  assign \$loads_row_1$equal  = step == 5'h06;
+  assign loads_row_1 = in_setup & \$loads_row_1$equal ;
+  assign \$loads_row_2$equal  = step == 5'h07;
+  assign loads_row_2 = in_setup & \$loads_row_2$equal ;
+  assign \$loads_row_3$equal  = step == 5'h08;
+  assign loads_row_3 = in_setup & \$loads_row_3$equal ;
+  assign \$loads_row_4$equal  = step == 5'h09;
+  assign loads_row_4 = in_setup & \$loads_row_4$equal ;
+  assign \$loads_row_5$equal  = step == 5'h0a;
+  assign loads_row_5 = in_setup & \$loads_row_5$equal ;
+  assign \$loads_row_6$equal  = step == 5'h0b;
+  assign loads_row_6 = in_setup & \$loads_row_6$equal ;
+  assign \$loads_row_7$equal  = step == 5'h0c;
+  assign loads_row_7 = in_setup & \$loads_row_7$equal ;
+  assign \$loads_row_8$equal  = step == 5'h0d;
+  assign loads_row_8 = in_setup & \$loads_row_8$equal ;
+  assign \$loads_row_9$equal  = step == 5'h0e;
+  assign loads_row_9 = in_setup & \$loads_row_9$equal ;
+  assign \$loads_row_10$equal  = step == 5'h0f;
+  assign loads_row_10 = in_setup & \$loads_row_10$equal ;
+  assign \$loads_row_11$equal  = step == 5'h10;
+  assign loads_row_11 = in_setup & \$loads_row_11$equal ;
+  assign \$loads_row_12$equal  = step == 5'h11;
+  assign loads_row_12 = in_setup & \$loads_row_12$equal ;
+  assign \$loads_row_13$equal  = step == 5'h12;
+  assign loads_row_13 = in_setup & \$loads_row_13$equal ;
+  assign \$loads_row_14$equal  = step == 5'h13;
+  assign loads_row_14 = in_setup & \$loads_row_14$equal ;
+  assign \$loads_row_15$equal  = step == 5'h14;
+  assign loads_row_15 = in_setup & \$loads_row_15$equal ;
+  assign \$loads_position_0$any  = | step;
+  assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
+  assign loads_position_0 = in_setup & \$loads_position_0$not ;
+  assign \$loads_position_1$equal  = step == 5'h01;
+  assign loads_position_1 = in_setup & \$loads_position_1$equal ;
+  assign \$loads_digits_0$any  = | step;
+  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
+  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
+  assign \$loads_digits_1$equal  = step == 5'h01;
+  assign loads_digits_1 = in_setup & \$loads_digits_1$equal ;
+  assign \$clears_sums$any  = | step;
+  assign \$clears_sums$not  = ~ \$clears_sums$any ;
+  assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
   assign row_0_high = { row_0_total[44:21], 1'h1 } + { 12'h000, lane_0_term[31:20], row_0_total[20] };
   assign row_1_low = { 1'h0, row_1_total[19:0] } + { 1'h0, lane_1_term[19:0] };
@@ -505,11 +520,11 @@ module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign row_14_high = { row_14_total[44:21], 1'h1 } + { 12'h000, lane_14_term[31:20], row_14_total[20] };
   assign row_15_low = { 1'h0, row_15_total[19:0] } + { 1'h0, lane_15_term[19:0] };
   assign row_15_high = { row_15_total[44:21], 1'h1 } + { 12'h000, lane_15_term[31:20], row_15_total[20] };
-  assign \$36  = step == 5'h01;
-  assign starts = in_setup & \$36 ;
-  assign \$37  = | step;
-  assign \$38  = ~ \$37 ;
-  assign loads_start = in_setup & \$38 ;
+  assign \$starts$equal  = step == 5'h01;
+  assign starts = in_setup & \$starts$equal ;
+  assign \$loads_start$any  = | step;
+  assign \$loads_start$not  = ~ \$loads_start$any ;
+  assign loads_start = in_setup & \$loads_start$not ;
   assign total_low_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low_low = step[1] ? total_low_low_high : total_low_low_low;
@@ -527,205 +542,205 @@ module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
   assign total = step[3] ? total_high : total_low;
   assign \total_high$368  = total[44:21] + { 23'h000000, total[20] };
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$39  = step == 5'h04;
-  assign lowers_row_0 = in_finish & \$39 ;
-  assign \$40  = step == 5'h05;
-  assign lowers_row_1 = in_finish & \$40 ;
-  assign \$41  = step == 5'h06;
-  assign lowers_row_2 = in_finish & \$41 ;
-  assign \$42  = step == 5'h07;
-  assign lowers_row_3 = in_finish & \$42 ;
-  assign \$43  = step == 5'h08;
-  assign lowers_row_4 = in_finish & \$43 ;
-  assign \$44  = step == 5'h09;
-  assign lowers_row_5 = in_finish & \$44 ;
-  assign \$45  = step == 5'h0a;
-  assign lowers_row_6 = in_finish & \$45 ;
-  assign \$46  = step == 5'h0b;
-  assign lowers_row_7 = in_finish & \$46 ;
-  assign \$47  = step == 5'h0c;
-  assign lowers_row_8 = in_finish & \$47 ;
-  assign \$48  = step == 5'h0d;
-  assign lowers_row_9 = in_finish & \$48 ;
-  assign \$49  = step == 5'h0e;
-  assign lowers_row_10 = in_finish & \$49 ;
-  assign \$50  = step == 5'h0f;
-  assign lowers_row_11 = in_finish & \$50 ;
-  assign \$51  = step == 5'h10;
-  assign lowers_row_12 = in_finish & \$51 ;
-  assign \$52  = step == 5'h11;
-  assign lowers_row_13 = in_finish & \$52 ;
-  assign \$53  = step == 5'h12;
-  assign lowers_row_14 = in_finish & \$53 ;
-  assign \$54  = step == 5'h13;
-  assign lowers_row_15 = in_finish & \$54 ;
-  assign \$55  = in_setup | in_finish;
-  assign \$56  = ~ is_second;
-  assign \$57  = is_second ? 5'h00 : 5'h1c;
-  assign \$58  = step + 5'h01;
-  assign \$59  = s_axis_summary_tready | is_finished;
-  assign \$60  = ~ \$59 ;
-  assign \$61  = adds_term | clears_sums;
-  assign \$63  = adds_term | clears_sums;
-  assign \$65  = adds_term | clears_sums;
-  assign \$67  = adds_term | clears_sums;
-  assign \$69  = adds_term | clears_sums;
-  assign \$71  = adds_term | clears_sums;
-  assign \$73  = adds_term | clears_sums;
-  assign \$75  = adds_term | clears_sums;
-  assign \$77  = adds_term | clears_sums;
-  assign \$79  = adds_term | clears_sums;
-  assign \$81  = adds_term | clears_sums;
-  assign \$83  = adds_term | clears_sums;
-  assign \$85  = adds_term | clears_sums;
-  assign \$87  = adds_term | clears_sums;
-  assign \$89  = adds_term | clears_sums;
-  assign \$91  = adds_term | clears_sums;
-  assign \$93  = starts | lowers_row_0;
-  assign \$94  = starts ? start : lowered;
-  assign \$95  = starts | lowers_row_1;
-  assign \$96  = starts ? start : lowered;
-  assign \$97  = starts | lowers_row_2;
-  assign \$98  = starts ? start : lowered;
-  assign \$99  = starts | lowers_row_3;
-  assign \$100  = starts ? start : lowered;
-  assign \$101  = starts | lowers_row_4;
-  assign \$102  = starts ? start : lowered;
-  assign \$103  = starts | lowers_row_5;
-  assign \$104  = starts ? start : lowered;
-  assign \$105  = starts | lowers_row_6;
-  assign \$106  = starts ? start : lowered;
-  assign \$107  = starts | lowers_row_7;
-  assign \$108  = starts ? start : lowered;
-  assign \$109  = starts | lowers_row_8;
-  assign \$110  = starts ? start : lowered;
-  assign \$111  = starts | lowers_row_9;
-  assign \$112  = starts ? start : lowered;
-  assign \$113  = starts | lowers_row_10;
-  assign \$114  = starts ? start : lowered;
-  assign \$115  = starts | lowers_row_11;
-  assign \$116  = starts ? start : lowered;
-  assign \$117  = starts | lowers_row_12;
-  assign \$118  = starts ? start : lowered;
-  assign \$119  = starts | lowers_row_13;
-  assign \$120  = starts ? start : lowered;
-  assign \$121  = starts | lowers_row_14;
-  assign \$122  = starts ? start : lowered;
-  assign \$123  = starts | lowers_row_15;
-  assign \$124  = starts ? start : lowered;
+  assign \$lowers_row_0$equal  = step == 5'h04;
+  assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
+  assign \$lowers_row_1$equal  = step == 5'h05;
+  assign lowers_row_1 = in_finish & \$lowers_row_1$equal ;
+  assign \$lowers_row_2$equal  = step == 5'h06;
+  assign lowers_row_2 = in_finish & \$lowers_row_2$equal ;
+  assign \$lowers_row_3$equal  = step == 5'h07;
+  assign lowers_row_3 = in_finish & \$lowers_row_3$equal ;
+  assign \$lowers_row_4$equal  = step == 5'h08;
+  assign lowers_row_4 = in_finish & \$lowers_row_4$equal ;
+  assign \$lowers_row_5$equal  = step == 5'h09;
+  assign lowers_row_5 = in_finish & \$lowers_row_5$equal ;
+  assign \$lowers_row_6$equal  = step == 5'h0a;
+  assign lowers_row_6 = in_finish & \$lowers_row_6$equal ;
+  assign \$lowers_row_7$equal  = step == 5'h0b;
+  assign lowers_row_7 = in_finish & \$lowers_row_7$equal ;
+  assign \$lowers_row_8$equal  = step == 5'h0c;
+  assign lowers_row_8 = in_finish & \$lowers_row_8$equal ;
+  assign \$lowers_row_9$equal  = step == 5'h0d;
+  assign lowers_row_9 = in_finish & \$lowers_row_9$equal ;
+  assign \$lowers_row_10$equal  = step == 5'h0e;
+  assign lowers_row_10 = in_finish & \$lowers_row_10$equal ;
+  assign \$lowers_row_11$equal  = step == 5'h0f;
+  assign lowers_row_11 = in_finish & \$lowers_row_11$equal ;
+  assign \$lowers_row_12$equal  = step == 5'h10;
+  assign lowers_row_12 = in_finish & \$lowers_row_12$equal ;
+  assign \$lowers_row_13$equal  = step == 5'h11;
+  assign lowers_row_13 = in_finish & \$lowers_row_13$equal ;
+  assign \$lowers_row_14$equal  = step == 5'h12;
+  assign lowers_row_14 = in_finish & \$lowers_row_14$equal ;
+  assign \$lowers_row_15$equal  = step == 5'h13;
+  assign lowers_row_15 = in_finish & \$lowers_row_15$equal ;
+  assign \$is_between$or  = in_setup | in_finish;
+  assign \$is_second$not  = ~ is_second;
+  assign \$step$mux  = is_second ? 5'h00 : 5'h1c;
+  assign \$step$add  = step + 5'h01;
+  assign \$is_between$or_2  = s_axis_summary_tready | is_finished;
+  assign \$is_between$not  = ~ \$is_between$or_2 ;
+  assign \$row_0_total$or  = adds_term | clears_sums;
+  assign \$row_1_total$or  = adds_term | clears_sums;
+  assign \$row_2_total$or  = adds_term | clears_sums;
+  assign \$row_3_total$or  = adds_term | clears_sums;
+  assign \$row_4_total$or  = adds_term | clears_sums;
+  assign \$row_5_total$or  = adds_term | clears_sums;
+  assign \$row_6_total$or  = adds_term | clears_sums;
+  assign \$row_7_total$or  = adds_term | clears_sums;
+  assign \$row_8_total$or  = adds_term | clears_sums;
+  assign \$row_9_total$or  = adds_term | clears_sums;
+  assign \$row_10_total$or  = adds_term | clears_sums;
+  assign \$row_11_total$or  = adds_term | clears_sums;
+  assign \$row_12_total$or  = adds_term | clears_sums;
+  assign \$row_13_total$or  = adds_term | clears_sums;
+  assign \$row_14_total$or  = adds_term | clears_sums;
+  assign \$row_15_total$or  = adds_term | clears_sums;
+  assign \$lane_0_offset$or  = starts | lowers_row_0;
+  assign \$lane_0_offset$mux  = starts ? start : lowered;
+  assign \$lane_1_offset$or  = starts | lowers_row_1;
+  assign \$lane_1_offset$mux  = starts ? start : lowered;
+  assign \$lane_2_offset$or  = starts | lowers_row_2;
+  assign \$lane_2_offset$mux  = starts ? start : lowered;
+  assign \$lane_3_offset$or  = starts | lowers_row_3;
+  assign \$lane_3_offset$mux  = starts ? start : lowered;
+  assign \$lane_4_offset$or  = starts | lowers_row_4;
+  assign \$lane_4_offset$mux  = starts ? start : lowered;
+  assign \$lane_5_offset$or  = starts | lowers_row_5;
+  assign \$lane_5_offset$mux  = starts ? start : lowered;
+  assign \$lane_6_offset$or  = starts | lowers_row_6;
+  assign \$lane_6_offset$mux  = starts ? start : lowered;
+  assign \$lane_7_offset$or  = starts | lowers_row_7;
+  assign \$lane_7_offset$mux  = starts ? start : lowered;
+  assign \$lane_8_offset$or  = starts | lowers_row_8;
+  assign \$lane_8_offset$mux  = starts ? start : lowered;
+  assign \$lane_9_offset$or  = starts | lowers_row_9;
+  assign \$lane_9_offset$mux  = starts ? start : lowered;
+  assign \$lane_10_offset$or  = starts | lowers_row_10;
+  assign \$lane_10_offset$mux  = starts ? start : lowered;
+  assign \$lane_11_offset$or  = starts | lowers_row_11;
+  assign \$lane_11_offset$mux  = starts ? start : lowered;
+  assign \$lane_12_offset$or  = starts | lowers_row_12;
+  assign \$lane_12_offset$mux  = starts ? start : lowered;
+  assign \$lane_13_offset$or  = starts | lowers_row_13;
+  assign \$lane_13_offset$mux  = starts ? start : lowered;
+  assign \$lane_14_offset$or  = starts | lowers_row_14;
+  assign \$lane_14_offset$mux  = starts ? start : lowered;
+  assign \$lane_15_offset$or  = starts | lowers_row_15;
+  assign \$lane_15_offset$mux  = starts ? start : lowered;
   always @(posedge clk)
-    if (\$123 ) lane_15_offset <= \$124 ;
+    if (\$lane_15_offset$or ) lane_15_offset <= \$lane_15_offset$mux ;
   always @(posedge clk)
-    if (\$121 ) lane_14_offset <= \$122 ;
+    if (\$lane_14_offset$or ) lane_14_offset <= \$lane_14_offset$mux ;
   always @(posedge clk)
-    if (\$119 ) lane_13_offset <= \$120 ;
+    if (\$lane_13_offset$or ) lane_13_offset <= \$lane_13_offset$mux ;
   always @(posedge clk)
-    if (\$117 ) lane_12_offset <= \$118 ;
+    if (\$lane_12_offset$or ) lane_12_offset <= \$lane_12_offset$mux ;
   always @(posedge clk)
-    if (\$115 ) lane_11_offset <= \$116 ;
+    if (\$lane_11_offset$or ) lane_11_offset <= \$lane_11_offset$mux ;
   always @(posedge clk)
-    if (\$113 ) lane_10_offset <= \$114 ;
+    if (\$lane_10_offset$or ) lane_10_offset <= \$lane_10_offset$mux ;
   always @(posedge clk)
-    if (\$111 ) lane_9_offset <= \$112 ;
+    if (\$lane_9_offset$or ) lane_9_offset <= \$lane_9_offset$mux ;
   always @(posedge clk)
-    if (\$109 ) lane_8_offset <= \$110 ;
+    if (\$lane_8_offset$or ) lane_8_offset <= \$lane_8_offset$mux ;
   always @(posedge clk)
-    if (\$107 ) lane_7_offset <= \$108 ;
+    if (\$lane_7_offset$or ) lane_7_offset <= \$lane_7_offset$mux ;
   always @(posedge clk)
-    if (\$105 ) lane_6_offset <= \$106 ;
+    if (\$lane_6_offset$or ) lane_6_offset <= \$lane_6_offset$mux ;
   always @(posedge clk)
-    if (\$103 ) lane_5_offset <= \$104 ;
+    if (\$lane_5_offset$or ) lane_5_offset <= \$lane_5_offset$mux ;
   always @(posedge clk)
-    if (\$101 ) lane_4_offset <= \$102 ;
+    if (\$lane_4_offset$or ) lane_4_offset <= \$lane_4_offset$mux ;
   always @(posedge clk)
-    if (\$99 ) lane_3_offset <= \$100 ;
+    if (\$lane_3_offset$or ) lane_3_offset <= \$lane_3_offset$mux ;
   always @(posedge clk)
-    if (\$97 ) lane_2_offset <= \$98 ;
+    if (\$lane_2_offset$or ) lane_2_offset <= \$lane_2_offset$mux ;
   always @(posedge clk)
-    if (\$95 ) lane_1_offset <= \$96 ;
+    if (\$lane_1_offset$or ) lane_1_offset <= \$lane_1_offset$mux ;
   always @(posedge clk)
-    if (\$93 ) lane_0_offset <= \$94 ;
+    if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
   always @(posedge clk)
     if (lane_0_en) sum_logarithm_total <= { \total_high$368 , total[19:0] };
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$91 ) begin
+    if (\$row_15_total$or ) begin
       if (clears_sums) row_15_total <= 45'h000000000000;
       else row_15_total <= { row_15_high[24:1], row_15_low };
     end
   always @(posedge clk)
-    if (\$89 ) begin
+    if (\$row_14_total$or ) begin
       if (clears_sums) row_14_total <= 45'h000000000000;
       else row_14_total <= { row_14_high[24:1], row_14_low };
     end
   always @(posedge clk)
-    if (\$87 ) begin
+    if (\$row_13_total$or ) begin
       if (clears_sums) row_13_total <= 45'h000000000000;
       else row_13_total <= { row_13_high[24:1], row_13_low };
     end
   always @(posedge clk)
-    if (\$85 ) begin
+    if (\$row_12_total$or ) begin
       if (clears_sums) row_12_total <= 45'h000000000000;
       else row_12_total <= { row_12_high[24:1], row_12_low };
     end
   always @(posedge clk)
-    if (\$83 ) begin
+    if (\$row_11_total$or ) begin
       if (clears_sums) row_11_total <= 45'h000000000000;
       else row_11_total <= { row_11_high[24:1], row_11_low };
     end
   always @(posedge clk)
-    if (\$81 ) begin
+    if (\$row_10_total$or ) begin
       if (clears_sums) row_10_total <= 45'h000000000000;
       else row_10_total <= { row_10_high[24:1], row_10_low };
     end
   always @(posedge clk)
-    if (\$79 ) begin
+    if (\$row_9_total$or ) begin
       if (clears_sums) row_9_total <= 45'h000000000000;
       else row_9_total <= { row_9_high[24:1], row_9_low };
     end
   always @(posedge clk)
-    if (\$77 ) begin
+    if (\$row_8_total$or ) begin
       if (clears_sums) row_8_total <= 45'h000000000000;
       else row_8_total <= { row_8_high[24:1], row_8_low };
     end
   always @(posedge clk)
-    if (\$75 ) begin
+    if (\$row_7_total$or ) begin
       if (clears_sums) row_7_total <= 45'h000000000000;
       else row_7_total <= { row_7_high[24:1], row_7_low };
     end
   always @(posedge clk)
-    if (\$73 ) begin
+    if (\$row_6_total$or ) begin
       if (clears_sums) row_6_total <= 45'h000000000000;
       else row_6_total <= { row_6_high[24:1], row_6_low };
     end
   always @(posedge clk)
-    if (\$71 ) begin
+    if (\$row_5_total$or ) begin
       if (clears_sums) row_5_total <= 45'h000000000000;
       else row_5_total <= { row_5_high[24:1], row_5_low };
     end
   always @(posedge clk)
-    if (\$69 ) begin
+    if (\$row_4_total$or ) begin
       if (clears_sums) row_4_total <= 45'h000000000000;
       else row_4_total <= { row_4_high[24:1], row_4_low };
     end
   always @(posedge clk)
-    if (\$67 ) begin
+    if (\$row_3_total$or ) begin
       if (clears_sums) row_3_total <= 45'h000000000000;
       else row_3_total <= { row_3_high[24:1], row_3_low };
     end
   always @(posedge clk)
-    if (\$65 ) begin
+    if (\$row_2_total$or ) begin
       if (clears_sums) row_2_total <= 45'h000000000000;
       else row_2_total <= { row_2_high[24:1], row_2_low };
     end
   always @(posedge clk)
-    if (\$63 ) begin
+    if (\$row_1_total$or ) begin
       if (clears_sums) row_1_total <= 45'h000000000000;
       else row_1_total <= { row_1_high[24:1], row_1_low };
     end
   always @(posedge clk)
-    if (\$61 ) begin
+    if (\$row_0_total$or ) begin
       if (clears_sums) row_0_total <= 45'h000000000000;
       else row_0_total <= { row_0_high[24:1], row_0_low };
     end
@@ -869,17 +884,17 @@ module mxsafe_softmax_core_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_t
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 5'h00;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$356 ) step <= \$procmux$217_Y ;
+    else if (\$step$differ ) step <= \$step$mux_3 ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$56 ;
+    else if (ends_pass) is_second <= \$is_second$not ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$361 ) is_between <= 1'h1;
-    else if (\$55 ) is_between <= \$60 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$356  = { \$55 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$361  = | { rst, ends_pass };
-  assign \$procmux$215_Y  = \$55  ? \$58  : 5'hxx;
-  assign \$procmux$217_Y  = ends_pass ? \$57  : \$procmux$215_Y ;
+    if (\$is_between$any ) is_between <= 1'h1;
+    else if (\$is_between$or ) is_between <= \$is_between$not ;
+  assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
+  assign \$is_between$any  = | { rst, ends_pass };
+  assign \$step$mux_2  = \$is_between$or  ? \$step$add  : 5'hxx;
+  assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),

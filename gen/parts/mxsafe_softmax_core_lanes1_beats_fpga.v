@@ -6,45 +6,60 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_core_lanes1_beats_fpga(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire [3:0] \$27 ;
-  wire [3:0] \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$34 ;
-  wire [25:0] \$35 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$146 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$151 ;
-  wire [3:0] \$procmux$85_Y ;
-  wire [3:0] \$procmux$87_Y ;
+module mxsafe_softmax_core_lanes1_beats_fpga(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  s_axis_summary_tdata,
+  s_axis_summary_tvalid,
+  s_axis_summary_tready
+);
+  wire \$lane_0_en$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_summary_tready$equal ;
+  wire \$is_finished$equal ;
+  wire \$takes_term$not ;
+  wire \$loads_position_0$any ;
+  wire \$loads_position_0$not ;
+  wire \$loads_digits_0$any ;
+  wire \$loads_digits_0$not ;
+  wire \$clears_sums$any ;
+  wire \$in_setup$not ;
+  wire \$clears_sums$not ;
+  wire \$starts$equal ;
+  wire \$loads_start$any ;
+  wire \$loads_start$not ;
+  wire \$lowers_row_0$equal ;
+  wire \$is_between$or ;
+  wire \$is_second$not ;
+  wire [3:0] \$step$mux ;
+  wire [3:0] \$step$add ;
+  wire \$is_between$or_2 ;
+  wire \$in_setup$and ;
+  wire \$is_between$not ;
+  wire \$rests$and ;
+  wire \$row_0_total$or ;
+  wire \$lane_0_offset$or ;
+  wire [25:0] \$lane_0_offset$mux ;
+  wire \$in_setup$any ;
+  wire \$in_setup$not_2 ;
+  wire \$in_setup$and_2 ;
+  wire \$in_setup$and_3 ;
+  wire \$in_finish$and ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$step$differ ;
+  wire \$is_between$any ;
+  wire [3:0] \$step$mux_2 ;
+  wire [3:0] \$step$mux_3 ;
   wire adds_term;
   wire clears_sums;
   input clk;
@@ -136,69 +151,69 @@ module mxsafe_softmax_core_lanes1_beats_fpga(clk, rst, s_axis_tdata, s_axis_tval
   reg term_6;
   reg term_7;
   wire [23:0] total_high;
-  assign \$20  = ~ \$19 ;
-  assign clears_sums = in_setup & \$20 ;
+  assign \$clears_sums$not  = ~ \$clears_sums$any ;
+  assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
   assign row_0_high = { row_0_total[44:21], 1'h1 } + { 12'h000, lane_0_term[31:20], row_0_total[20] };
-  assign \$21  = step == 4'h1;
-  assign starts = in_setup & \$21 ;
-  assign \$22  = | step;
-  assign \$23  = ~ \$22 ;
-  assign loads_start = in_setup & \$23 ;
+  assign \$starts$equal  = step == 4'h1;
+  assign starts = in_setup & \$starts$equal ;
+  assign \$loads_start$any  = | step;
+  assign \$loads_start$not  = ~ \$loads_start$any ;
+  assign loads_start = in_setup & \$loads_start$not ;
   assign total_high = row_0_total[44:21] + { 23'h000000, row_0_total[20] };
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$24  = step == 4'h4;
-  assign lowers_row_0 = in_finish & \$24 ;
-  assign \$25  = in_setup | in_finish;
-  assign \$26  = ~ is_second;
-  assign \$27  = is_second ? 4'h0 : 4'h9;
-  assign \$28  = step + 4'h1;
-  assign \$29  = s_axis_summary_tready | is_finished;
-  assign \$30  = ~ \$29 ;
-  assign \$31  = ends_pass & is_second;
-  assign \$32  = adds_term | clears_sums;
-  assign \$34  = starts | lowers_row_0;
-  assign \$35  = starts ? start : lowered;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lane_0_en = \$1  | m_axis_tready;
+  assign \$lowers_row_0$equal  = step == 4'h4;
+  assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
+  assign \$is_between$or  = in_setup | in_finish;
+  assign \$is_second$not  = ~ is_second;
+  assign \$step$mux  = is_second ? 4'h0 : 4'h9;
+  assign \$step$add  = step + 4'h1;
+  assign \$is_between$or_2  = s_axis_summary_tready | is_finished;
+  assign \$is_between$not  = ~ \$is_between$or_2 ;
+  assign \$rests$and  = ends_pass & is_second;
+  assign \$row_0_total$or  = adds_term | clears_sums;
+  assign \$lane_0_offset$or  = starts | lowers_row_0;
+  assign \$lane_0_offset$mux  = starts ? start : lowered;
+  assign \$lane_0_en$not  = ~ m_axis_tvalid;
+  assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
-  assign \$2  = ~ is_second;
-  assign \$3  = is_between & \$2 ;
-  assign \$4  = | rests;
-  assign \$5  = ~ \$4 ;
-  assign \$6  = row_starts & \$5 ;
-  assign \$7  = \$3  & \$6 ;
-  assign in_setup = \$7  & lane_0_en;
-  assign \$8  = is_between & is_second;
-  assign in_finish = \$8  & lane_0_en;
-  assign \$9  = ~ is_between;
-  assign \$10  = \$9  & lane_0_en;
-  assign \$11  = ~ rst;
-  assign s_axis_tready = \$10  & \$11 ;
+  assign \$in_setup$not  = ~ is_second;
+  assign \$in_setup$and  = is_between & \$in_setup$not ;
+  assign \$in_setup$any  = | rests;
+  assign \$in_setup$not_2  = ~ \$in_setup$any ;
+  assign \$in_setup$and_2  = row_starts & \$in_setup$not_2 ;
+  assign \$in_setup$and_3  = \$in_setup$and  & \$in_setup$and_2 ;
+  assign in_setup = \$in_setup$and_3  & lane_0_en;
+  assign \$in_finish$and  = is_between & is_second;
+  assign in_finish = \$in_finish$and  & lane_0_en;
+  assign \$s_axis_tready$not_2  = ~ is_between;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not_2  & lane_0_en;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
-  assign \$12  = step == 4'h6;
-  assign s_axis_summary_tready = in_setup & \$12 ;
-  assign \$13  = step == 4'h4;
-  assign is_finished = in_finish & \$13 ;
-  assign \$14  = ~ is_second;
-  assign takes_term = takes_beat & \$14 ;
+  assign \$s_axis_summary_tready$equal  = step == 4'h6;
+  assign s_axis_summary_tready = in_setup & \$s_axis_summary_tready$equal ;
+  assign \$is_finished$equal  = step == 4'h4;
+  assign is_finished = in_finish & \$is_finished$equal ;
+  assign \$takes_term$not  = ~ is_second;
+  assign takes_term = takes_beat & \$takes_term$not ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_7 & lane_0_en;
-  assign \$15  = | step;
-  assign \$16  = ~ \$15 ;
-  assign loads_position_0 = in_setup & \$16 ;
-  assign \$17  = | step;
-  assign \$18  = ~ \$17 ;
-  assign loads_digits_0 = in_setup & \$18 ;
-  assign \$19  = | step;
+  assign \$loads_position_0$any  = | step;
+  assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
+  assign loads_position_0 = in_setup & \$loads_position_0$not ;
+  assign \$loads_digits_0$any  = | step;
+  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
+  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
+  assign \$clears_sums$any  = | step;
   always @(posedge clk)
-    if (\$34 ) lane_0_offset <= \$35 ;
+    if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$32 ) begin
+    if (\$row_0_total$or ) begin
       if (clears_sums) row_0_total <= 45'h000000000000;
       else row_0_total <= { row_0_high[24:1], row_0_low };
     end
@@ -264,20 +279,20 @@ module mxsafe_softmax_core_lanes1_beats_fpga(clk, rst, s_axis_tdata, s_axis_tval
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) rests <= 3'h0;
-    else if (lane_0_en) rests <= { rests[1:0], \$31  };
+    else if (lane_0_en) rests <= { rests[1:0], \$rests$and  };
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$146 ) step <= \$procmux$87_Y ;
+    else if (\$step$differ ) step <= \$step$mux_3 ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$26 ;
+    else if (ends_pass) is_second <= \$is_second$not ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$151 ) is_between <= 1'h1;
-    else if (\$25 ) is_between <= \$30 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$146  = { \$25 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$151  = | { rst, ends_pass };
-  assign \$procmux$85_Y  = \$25  ? \$28  : 4'hx;
-  assign \$procmux$87_Y  = ends_pass ? \$27  : \$procmux$85_Y ;
+    if (\$is_between$any ) is_between <= 1'h1;
+    else if (\$is_between$or ) is_between <= \$is_between$not ;
+  assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
+  assign \$is_between$any  = | { rst, ends_pass };
+  assign \$step$mux_2  = \$is_between$or  ? \$step$add  : 4'hx;
+  assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_lane_fpga lane_0 (
     .clk(clk),
     .complement(lane_0_complement),

@@ -6,79 +6,94 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, s_axis_summary_tdata, s_axis_summary_tvalid, s_axis_summary_tready);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire \$14 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$26 ;
-  wire \$27 ;
-  wire \$28 ;
-  wire \$29 ;
-  wire \$3 ;
-  wire \$30 ;
-  wire \$31 ;
-  wire \$32 ;
-  wire \$33 ;
-  wire \$34 ;
-  wire \$35 ;
-  wire \$36 ;
-  wire \$37 ;
-  wire \$38 ;
-  wire \$39 ;
-  wire \$4 ;
-  wire \$40 ;
-  wire [3:0] \$41 ;
-  wire [3:0] \$42 ;
-  wire \$43 ;
-  wire \$44 ;
-  wire \$45 ;
-  wire \$47 ;
-  wire \$49 ;
-  wire \$5 ;
-  wire \$51 ;
-  wire \$53 ;
-  wire \$55 ;
-  wire \$57 ;
-  wire \$59 ;
-  wire \$6 ;
-  wire \$61 ;
-  wire [25:0] \$62 ;
-  wire \$63 ;
-  wire [25:0] \$64 ;
-  wire \$65 ;
-  wire [25:0] \$66 ;
-  wire \$67 ;
-  wire [25:0] \$68 ;
-  wire \$69 ;
-  wire \$7 ;
-  wire [25:0] \$70 ;
-  wire \$71 ;
-  wire [25:0] \$72 ;
-  wire \$73 ;
-  wire [25:0] \$74 ;
-  wire \$75 ;
-  wire [25:0] \$76 ;
-  wire \$8 ;
-  wire \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$228 ;
-  wire \$auto$opt_dff.cc:253:combine_resets$233 ;
-  wire [3:0] \$procmux$135_Y ;
-  wire [3:0] \$procmux$137_Y ;
+module mxsafe_softmax_core_lanes8_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  s_axis_summary_tdata,
+  s_axis_summary_tvalid,
+  s_axis_summary_tready
+);
+  wire \$lane_0_en$not ;
+  wire \$is_finished$equal ;
+  wire \$takes_term$not ;
+  wire \$loads_row_0$equal ;
+  wire \$loads_row_1$equal ;
+  wire \$loads_row_2$equal ;
+  wire \$loads_row_3$equal ;
+  wire \$loads_row_4$equal ;
+  wire \$loads_row_5$equal ;
+  wire \$loads_row_6$equal ;
+  wire \$loads_row_7$equal ;
+  wire \$in_setup$not ;
+  wire \$loads_position_0$any ;
+  wire \$loads_position_0$not ;
+  wire \$loads_position_1$equal ;
+  wire \$loads_digits_0$any ;
+  wire \$loads_digits_0$not ;
+  wire \$loads_digits_1$equal ;
+  wire \$clears_sums$any ;
+  wire \$clears_sums$not ;
+  wire \$starts$equal ;
+  wire \$loads_start$any ;
+  wire \$in_setup$and ;
+  wire \$loads_start$not ;
+  wire \$lowers_row_0$equal ;
+  wire \$lowers_row_1$equal ;
+  wire \$lowers_row_2$equal ;
+  wire \$lowers_row_3$equal ;
+  wire \$lowers_row_4$equal ;
+  wire \$lowers_row_5$equal ;
+  wire \$lowers_row_6$equal ;
+  wire \$lowers_row_7$equal ;
+  wire \$is_between$or ;
+  wire \$in_setup$and_2 ;
+  wire \$is_second$not ;
+  wire [3:0] \$step$mux ;
+  wire [3:0] \$step$add ;
+  wire \$is_between$or_2 ;
+  wire \$is_between$not ;
+  wire \$row_0_total$or ;
+  wire \$row_1_total$or ;
+  wire \$row_2_total$or ;
+  wire \$in_finish$and ;
+  wire \$row_3_total$or ;
+  wire \$row_4_total$or ;
+  wire \$row_5_total$or ;
+  wire \$row_6_total$or ;
+  wire \$row_7_total$or ;
+  wire \$s_axis_tready$not ;
+  wire \$lane_0_offset$or ;
+  wire [25:0] \$lane_0_offset$mux ;
+  wire \$lane_1_offset$or ;
+  wire [25:0] \$lane_1_offset$mux ;
+  wire \$lane_2_offset$or ;
+  wire [25:0] \$lane_2_offset$mux ;
+  wire \$lane_3_offset$or ;
+  wire [25:0] \$lane_3_offset$mux ;
+  wire \$lane_4_offset$or ;
+  wire \$s_axis_tready$and ;
+  wire [25:0] \$lane_4_offset$mux ;
+  wire \$lane_5_offset$or ;
+  wire [25:0] \$lane_5_offset$mux ;
+  wire \$lane_6_offset$or ;
+  wire [25:0] \$lane_6_offset$mux ;
+  wire \$lane_7_offset$or ;
+  wire [25:0] \$lane_7_offset$mux ;
+  wire \$s_axis_tready$not_2 ;
+  wire \$s_axis_summary_tready$equal ;
+  wire \$step$differ ;
+  wire \$is_between$any ;
+  wire [3:0] \$step$mux_2 ;
+  wire [3:0] \$step$mux_3 ;
   wire adds_term;
   wire clears_sums;
   input clk;
@@ -254,28 +269,28 @@ module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s
   wire [44:0] total_low;
   wire [44:0] total_low_high;
   wire [44:0] total_low_low;
-  assign \$1  = ~ m_axis_tvalid;
-  assign lane_0_en = \$1  | m_axis_tready;
+  assign \$lane_0_en$not  = ~ m_axis_tvalid;
+  assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
-  assign \$2  = ~ is_second;
-  assign \$3  = is_between & \$2 ;
-  assign \$4  = \$3  & row_starts;
-  assign in_setup = \$4  & lane_0_en;
-  assign \$5  = is_between & is_second;
-  assign in_finish = \$5  & lane_0_en;
-  assign \$6  = ~ is_between;
-  assign \$7  = \$6  & lane_0_en;
-  assign \$8  = ~ rst;
-  assign s_axis_tready = \$7  & \$8 ;
+  assign \$in_setup$not  = ~ is_second;
+  assign \$in_setup$and  = is_between & \$in_setup$not ;
+  assign \$in_setup$and_2  = \$in_setup$and  & row_starts;
+  assign in_setup = \$in_setup$and_2  & lane_0_en;
+  assign \$in_finish$and  = is_between & is_second;
+  assign in_finish = \$in_finish$and  & lane_0_en;
+  assign \$s_axis_tready$not  = ~ is_between;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not  & lane_0_en;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign ends_pass = takes_beat & s_axis_tlast;
-  assign \$9  = step == 4'hc;
-  assign s_axis_summary_tready = in_setup & \$9 ;
-  assign \$10  = step == 4'hb;
-  assign is_finished = in_finish & \$10 ;
-  assign \$11  = ~ is_second;
-  assign takes_term = takes_beat & \$11 ;
+  assign \$s_axis_summary_tready$equal  = step == 4'hc;
+  assign s_axis_summary_tready = in_setup & \$s_axis_summary_tready$equal ;
+  assign \$is_finished$equal  = step == 4'hb;
+  assign is_finished = in_finish & \$is_finished$equal ;
+  assign \$takes_term$not  = ~ is_second;
+  assign takes_term = takes_beat & \$takes_term$not ;
   assign takes_result = takes_beat & is_second;
   assign adds_term = term_4 & lane_0_en;
   assign maximum_low_low = step[0] ? s_axis_summary_tdata[95:64] : s_axis_summary_tdata[63:32];
@@ -285,35 +300,35 @@ module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s
   assign maximum_high_high = step[0] ? s_axis_summary_tdata[287:256] : s_axis_summary_tdata[255:224];
   assign maximum_high = step[1] ? maximum_high_high : maximum_high_low;
   assign maximum = step[2] ? maximum_high : maximum_low;
-  assign \$12  = step == 4'h5;
-  assign loads_row_0 = in_setup & \$12 ;
-  assign \$13  = step == 4'h6;
-  assign loads_row_1 = in_setup & \$13 ;
-  assign \$14  = step == 4'h7;
-  assign loads_row_2 = in_setup & \$14 ;
-  assign \$15  = step == 4'h8;
-  assign loads_row_3 = in_setup & \$15 ;
-  assign \$16  = step == 4'h9;
-  assign loads_row_4 = in_setup & \$16 ;
-  assign \$17  = step == 4'ha;
-  assign loads_row_5 = in_setup & \$17 ;
-  assign \$18  = step == 4'hb;
-  assign loads_row_6 = in_setup & \$18 ;
-  assign \$19  = step == 4'hc;
-  assign loads_row_7 = in_setup & \$19 ;
-  assign \$20  = | step;
-  assign \$21  = ~ \$20 ;
-  assign loads_position_0 = in_setup & \$21 ;
-  assign \$22  = step == 4'h1;
-  assign loads_position_1 = in_setup & \$22 ;
-  assign \$23  = | step;
-  assign \$24  = ~ \$23 ;
-  assign loads_digits_0 = in_setup & \$24 ;
-  assign \$25  = step == 4'h1;
-  assign loads_digits_1 = in_setup & \$25 ;
-  assign \$26  = | step;
-  assign \$27  = ~ \$26 ;
-  assign clears_sums = in_setup & \$27 ;
+  assign \$loads_row_0$equal  = step == 4'h5;
+  assign loads_row_0 = in_setup & \$loads_row_0$equal ;
+  assign \$loads_row_1$equal  = step == 4'h6;
+  assign loads_row_1 = in_setup & \$loads_row_1$equal ;
+  assign \$loads_row_2$equal  = step == 4'h7;
+  assign loads_row_2 = in_setup & \$loads_row_2$equal ;
+  assign \$loads_row_3$equal  = step == 4'h8;
+  assign loads_row_3 = in_setup & \$loads_row_3$equal ;
+  assign \$loads_row_4$equal  = step == 4'h9;
+  assign loads_row_4 = in_setup & \$loads_row_4$equal ;
+  assign \$loads_row_5$equal  = step == 4'ha;
+  assign loads_row_5 = in_setup & \$loads_row_5$equal ;
+  assign \$loads_row_6$equal  = step == 4'hb;
+  assign loads_row_6 = in_setup & \$loads_row_6$equal ;
+  assign \$loads_row_7$equal  = step == 4'hc;
+  assign loads_row_7 = in_setup & \$loads_row_7$equal ;
+  assign \$loads_position_0$any  = | step;
+  assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
+  assign loads_position_0 = in_setup & \$loads_position_0$not ;
+  assign \$loads_position_1$equal  = step == 4'h1;
+  assign loads_position_1 = in_setup & \$loads_position_1$equal ;
+  assign \$loads_digits_0$any  = | step;
+  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
+  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
+  assign \$loads_digits_1$equal  = step == 4'h1;
+  assign loads_digits_1 = in_setup & \$loads_digits_1$equal ;
+  assign \$clears_sums$any  = | step;
+  assign \$clears_sums$not  = ~ \$clears_sums$any ;
+  assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
   assign row_0_high = { row_0_total[44:21], 1'h1 } + { 12'h000, lane_0_term[31:20], row_0_total[20] };
   assign row_1_low = { 1'h0, row_1_total[19:0] } + { 1'h0, lane_1_term[19:0] };
@@ -330,11 +345,11 @@ module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s
   assign row_6_high = { row_6_total[44:21], 1'h1 } + { 12'h000, lane_6_term[31:20], row_6_total[20] };
   assign row_7_low = { 1'h0, row_7_total[19:0] } + { 1'h0, lane_7_term[19:0] };
   assign row_7_high = { row_7_total[44:21], 1'h1 } + { 12'h000, lane_7_term[31:20], row_7_total[20] };
-  assign \$28  = step == 4'h1;
-  assign starts = in_setup & \$28 ;
-  assign \$29  = | step;
-  assign \$30  = ~ \$29 ;
-  assign loads_start = in_setup & \$30 ;
+  assign \$starts$equal  = step == 4'h1;
+  assign starts = in_setup & \$starts$equal ;
+  assign \$loads_start$any  = | step;
+  assign \$loads_start$not  = ~ \$loads_start$any ;
+  assign loads_start = in_setup & \$loads_start$not ;
   assign total_low_low = step[0] ? row_1_total : row_0_total;
   assign total_low_high = step[0] ? row_3_total : row_2_total;
   assign total_low = step[1] ? total_low_high : total_low_low;
@@ -344,109 +359,109 @@ module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s
   assign total = step[2] ? total_high : total_low;
   assign \total_high$208  = total[44:21] + { 23'h000000, total[20] };
   assign lowered = start - sum_logarithm_logarithm;
-  assign \$31  = step == 4'h4;
-  assign lowers_row_0 = in_finish & \$31 ;
-  assign \$32  = step == 4'h5;
-  assign lowers_row_1 = in_finish & \$32 ;
-  assign \$33  = step == 4'h6;
-  assign lowers_row_2 = in_finish & \$33 ;
-  assign \$34  = step == 4'h7;
-  assign lowers_row_3 = in_finish & \$34 ;
-  assign \$35  = step == 4'h8;
-  assign lowers_row_4 = in_finish & \$35 ;
-  assign \$36  = step == 4'h9;
-  assign lowers_row_5 = in_finish & \$36 ;
-  assign \$37  = step == 4'ha;
-  assign lowers_row_6 = in_finish & \$37 ;
-  assign \$38  = step == 4'hb;
-  assign lowers_row_7 = in_finish & \$38 ;
-  assign \$39  = in_setup | in_finish;
-  assign \$40  = ~ is_second;
-  assign \$41  = is_second ? 4'h0 : 4'hc;
-  assign \$42  = step + 4'h1;
-  assign \$43  = s_axis_summary_tready | is_finished;
-  assign \$44  = ~ \$43 ;
-  assign \$45  = adds_term | clears_sums;
-  assign \$47  = adds_term | clears_sums;
-  assign \$49  = adds_term | clears_sums;
-  assign \$51  = adds_term | clears_sums;
-  assign \$53  = adds_term | clears_sums;
-  assign \$55  = adds_term | clears_sums;
-  assign \$57  = adds_term | clears_sums;
-  assign \$59  = adds_term | clears_sums;
-  assign \$61  = starts | lowers_row_0;
-  assign \$62  = starts ? start : lowered;
-  assign \$63  = starts | lowers_row_1;
-  assign \$64  = starts ? start : lowered;
-  assign \$65  = starts | lowers_row_2;
-  assign \$66  = starts ? start : lowered;
-  assign \$67  = starts | lowers_row_3;
-  assign \$68  = starts ? start : lowered;
-  assign \$69  = starts | lowers_row_4;
-  assign \$70  = starts ? start : lowered;
-  assign \$71  = starts | lowers_row_5;
-  assign \$72  = starts ? start : lowered;
-  assign \$73  = starts | lowers_row_6;
-  assign \$74  = starts ? start : lowered;
-  assign \$75  = starts | lowers_row_7;
-  assign \$76  = starts ? start : lowered;
+  assign \$lowers_row_0$equal  = step == 4'h4;
+  assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
+  assign \$lowers_row_1$equal  = step == 4'h5;
+  assign lowers_row_1 = in_finish & \$lowers_row_1$equal ;
+  assign \$lowers_row_2$equal  = step == 4'h6;
+  assign lowers_row_2 = in_finish & \$lowers_row_2$equal ;
+  assign \$lowers_row_3$equal  = step == 4'h7;
+  assign lowers_row_3 = in_finish & \$lowers_row_3$equal ;
+  assign \$lowers_row_4$equal  = step == 4'h8;
+  assign lowers_row_4 = in_finish & \$lowers_row_4$equal ;
+  assign \$lowers_row_5$equal  = step == 4'h9;
+  assign lowers_row_5 = in_finish & \$lowers_row_5$equal ;
+  assign \$lowers_row_6$equal  = step == 4'ha;
+  assign lowers_row_6 = in_finish & \$lowers_row_6$equal ;
+  assign \$lowers_row_7$equal  = step == 4'hb;
+  assign lowers_row_7 = in_finish & \$lowers_row_7$equal ;
+  assign \$is_between$or  = in_setup | in_finish;
+  assign \$is_second$not  = ~ is_second;
+  assign \$step$mux  = is_second ? 4'h0 : 4'hc;
+  assign \$step$add  = step + 4'h1;
+  assign \$is_between$or_2  = s_axis_summary_tready | is_finished;
+  assign \$is_between$not  = ~ \$is_between$or_2 ;
+  assign \$row_0_total$or  = adds_term | clears_sums;
+  assign \$row_1_total$or  = adds_term | clears_sums;
+  assign \$row_2_total$or  = adds_term | clears_sums;
+  assign \$row_3_total$or  = adds_term | clears_sums;
+  assign \$row_4_total$or  = adds_term | clears_sums;
+  assign \$row_5_total$or  = adds_term | clears_sums;
+  assign \$row_6_total$or  = adds_term | clears_sums;
+  assign \$row_7_total$or  = adds_term | clears_sums;
+  assign \$lane_0_offset$or  = starts | lowers_row_0;
+  assign \$lane_0_offset$mux  = starts ? start : lowered;
+  assign \$lane_1_offset$or  = starts | lowers_row_1;
+  assign \$lane_1_offset$mux  = starts ? start : lowered;
+  assign \$lane_2_offset$or  = starts | lowers_row_2;
+  assign \$lane_2_offset$mux  = starts ? start : lowered;
+  assign \$lane_3_offset$or  = starts | lowers_row_3;
+  assign \$lane_3_offset$mux  = starts ? start : lowered;
+  assign \$lane_4_offset$or  = starts | lowers_row_4;
+  assign \$lane_4_offset$mux  = starts ? start : lowered;
+  assign \$lane_5_offset$or  = starts | lowers_row_5;
+  assign \$lane_5_offset$mux  = starts ? start : lowered;
+  assign \$lane_6_offset$or  = starts | lowers_row_6;
+  assign \$lane_6_offset$mux  = starts ? start : lowered;
+  assign \$lane_7_offset$or  = starts | lowers_row_7;
+  assign \$lane_7_offset$mux  = starts ? start : lowered;
   always @(posedge clk)
-    if (\$75 ) lane_7_offset <= \$76 ;
+    if (\$lane_7_offset$or ) lane_7_offset <= \$lane_7_offset$mux ;
   always @(posedge clk)
-    if (\$73 ) lane_6_offset <= \$74 ;
+    if (\$lane_6_offset$or ) lane_6_offset <= \$lane_6_offset$mux ;
   always @(posedge clk)
-    if (\$71 ) lane_5_offset <= \$72 ;
+    if (\$lane_5_offset$or ) lane_5_offset <= \$lane_5_offset$mux ;
   always @(posedge clk)
-    if (\$69 ) lane_4_offset <= \$70 ;
+    if (\$lane_4_offset$or ) lane_4_offset <= \$lane_4_offset$mux ;
   always @(posedge clk)
-    if (\$67 ) lane_3_offset <= \$68 ;
+    if (\$lane_3_offset$or ) lane_3_offset <= \$lane_3_offset$mux ;
   always @(posedge clk)
-    if (\$65 ) lane_2_offset <= \$66 ;
+    if (\$lane_2_offset$or ) lane_2_offset <= \$lane_2_offset$mux ;
   always @(posedge clk)
-    if (\$63 ) lane_1_offset <= \$64 ;
+    if (\$lane_1_offset$or ) lane_1_offset <= \$lane_1_offset$mux ;
   always @(posedge clk)
-    if (\$61 ) lane_0_offset <= \$62 ;
+    if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
   always @(posedge clk)
     if (lane_0_en) sum_logarithm_total <= { \total_high$208 , total[19:0] };
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$59 ) begin
+    if (\$row_7_total$or ) begin
       if (clears_sums) row_7_total <= 45'h000000000000;
       else row_7_total <= { row_7_high[24:1], row_7_low };
     end
   always @(posedge clk)
-    if (\$57 ) begin
+    if (\$row_6_total$or ) begin
       if (clears_sums) row_6_total <= 45'h000000000000;
       else row_6_total <= { row_6_high[24:1], row_6_low };
     end
   always @(posedge clk)
-    if (\$55 ) begin
+    if (\$row_5_total$or ) begin
       if (clears_sums) row_5_total <= 45'h000000000000;
       else row_5_total <= { row_5_high[24:1], row_5_low };
     end
   always @(posedge clk)
-    if (\$53 ) begin
+    if (\$row_4_total$or ) begin
       if (clears_sums) row_4_total <= 45'h000000000000;
       else row_4_total <= { row_4_high[24:1], row_4_low };
     end
   always @(posedge clk)
-    if (\$51 ) begin
+    if (\$row_3_total$or ) begin
       if (clears_sums) row_3_total <= 45'h000000000000;
       else row_3_total <= { row_3_high[24:1], row_3_low };
     end
   always @(posedge clk)
-    if (\$49 ) begin
+    if (\$row_2_total$or ) begin
       if (clears_sums) row_2_total <= 45'h000000000000;
       else row_2_total <= { row_2_high[24:1], row_2_low };
     end
   always @(posedge clk)
-    if (\$47 ) begin
+    if (\$row_1_total$or ) begin
       if (clears_sums) row_1_total <= 45'h000000000000;
       else row_1_total <= { row_1_high[24:1], row_1_low };
     end
   always @(posedge clk)
-    if (\$45 ) begin
+    if (\$row_0_total$or ) begin
       if (clears_sums) row_0_total <= 45'h000000000000;
       else row_0_total <= { row_0_high[24:1], row_0_low };
     end
@@ -542,17 +557,17 @@ module mxsafe_softmax_core_lanes8_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s
     else if (lane_0_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$228 ) step <= \$procmux$137_Y ;
+    else if (\$step$differ ) step <= \$step$mux_3 ;
   always @(posedge clk)
     if (rst) is_second <= 1'h0;
-    else if (ends_pass) is_second <= \$40 ;
+    else if (ends_pass) is_second <= \$is_second$not ;
   always @(posedge clk)
-    if (\$auto$opt_dff.cc:253:combine_resets$233 ) is_between <= 1'h1;
-    else if (\$39 ) is_between <= \$44 ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$228  = { \$39 , ends_pass } != 2'h0;
-  assign \$auto$opt_dff.cc:253:combine_resets$233  = | { rst, ends_pass };
-  assign \$procmux$135_Y  = \$39  ? \$42  : 4'hx;
-  assign \$procmux$137_Y  = ends_pass ? \$41  : \$procmux$135_Y ;
+    if (\$is_between$any ) is_between <= 1'h1;
+    else if (\$is_between$or ) is_between <= \$is_between$not ;
+  assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
+  assign \$is_between$any  = | { rst, ends_pass };
+  assign \$step$mux_2  = \$is_between$or  ? \$step$add  : 4'hx;
+  assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_lane lane_0 (
     .clk(clk),
     .complement(lane_0_complement),

@@ -6,29 +6,45 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_softmax_entry_lanes1_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_summary_tdata, m_axis_summary_tvalid, m_axis_summary_tready, m_axis_summary_tlast);
-  wire \$1 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$13 ;
-  wire [12:0] \$14 ;
-  wire [12:0] \$15 ;
-  wire [12:0] \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire [30:0] \$8 ;
-  wire [30:0] \$9 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$22 ;
-  wire \$auto$opt_dff.cc:194:make_patterns_logic$31 ;
-  wire \$auto$opt_dff.cc:219:make_patterns_logic$24 ;
-  wire \$procmux$13_Y ;
-  wire \$procmux$15_Y ;
+module mxsafe_softmax_entry_lanes1_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_summary_tdata,
+  m_axis_summary_tvalid,
+  m_axis_summary_tready,
+  m_axis_summary_tlast
+);
+  wire \$is_free$not ;
+  wire \$m_axis_summary_tvalid$and ;
+  wire \$m_axis_summary_tvalid$and_2 ;
+  wire \$values_passed$equal ;
+  wire [12:0] \$values_passed$add ;
+  wire [12:0] \$values_passed$mux ;
+  wire [12:0] \$values_passed$mux_2 ;
+  wire \$m_axis_summary_tdata_maxima$or ;
+  wire \$m_axis_summary_tdata_maxima$and ;
+  wire \$is_free$not_2 ;
+  wire \$counts_0$less ;
+  wire \$counts_0$and ;
+  wire \$key_0_is_nan$all ;
+  wire \$key_0_is_nan$any ;
+  wire \$key_0_is_negative$not ;
+  wire [30:0] \$m_axis_tdata$xor ;
+  wire [30:0] \$is_larger_0$xor ;
+  wire \$values_passed$differ ;
+  wire \$m_axis_summary_tvalid$differ ;
+  wire \$values_passed$all ;
+  wire \$m_axis_summary_tvalid$mux ;
+  wire \$m_axis_summary_tvalid$mux_2 ;
   wire [13:0] beyond_length;
   input clk;
   wire clk;
@@ -72,40 +88,40 @@ module mxsafe_softmax_entry_lanes1_beats(clk, rst, s_axis_tdata, s_axis_tvalid, 
   wire s_axis_tvalid;
   wire takes_beat;
   reg [12:0] values_passed;
-  assign \$1  = ~ m_axis_summary_tvalid;
-  assign \$2  = ~ rst;
-  assign is_free = \$1  & \$2 ;
+  assign \$is_free$not  = ~ m_axis_summary_tvalid;
+  assign \$is_free$not_2  = ~ rst;
+  assign is_free = \$is_free$not  & \$is_free$not_2 ;
   assign s_axis_tready = is_free & m_axis_tready;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
   assign beyond_length = { 1'h0, values_passed } - { 1'h0, s_axis_tuser[44:32] };
   assign counts_without_mask = $signed(beyond_length) < $signed(14'h0000);
-  assign \$3  = $signed(beyond_length) < $signed(14'h0000);
-  assign \$4  = s_axis_tuser[45] & \$3 ;
-  assign counts_0 = counts_without_mask | \$4 ;
-  assign \$5  = & s_axis_tdata[30:23];
-  assign \$6  = | s_axis_tdata[22:0];
-  assign key_0_is_nan = \$5  & \$6 ;
-  assign \$7  = ~ key_0_is_nan;
-  assign key_0_is_negative = s_axis_tdata[31] & \$7 ;
-  assign \$8  = s_axis_tdata[30:0] ^ { key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative };
-  assign m_axis_tdata = counts_0 ? { key_0_is_negative, \$8  } : 32'd2155872255;
-  assign \$9  = s_axis_tdata[30:0] ^ { key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative };
-  assign is_larger_0 = $signed(\m_axis_summary_tdata.maxima ) < $signed({ key_0_is_negative, \$9  });
+  assign \$counts_0$less  = $signed(beyond_length) < $signed(14'h0000);
+  assign \$counts_0$and  = s_axis_tuser[45] & \$counts_0$less ;
+  assign counts_0 = counts_without_mask | \$counts_0$and ;
+  assign \$key_0_is_nan$all  = & s_axis_tdata[30:23];
+  assign \$key_0_is_nan$any  = | s_axis_tdata[22:0];
+  assign key_0_is_nan = \$key_0_is_nan$all  & \$key_0_is_nan$any ;
+  assign \$key_0_is_negative$not  = ~ key_0_is_nan;
+  assign key_0_is_negative = s_axis_tdata[31] & \$key_0_is_negative$not ;
+  assign \$m_axis_tdata$xor  = s_axis_tdata[30:0] ^ { key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative };
+  assign m_axis_tdata = counts_0 ? { key_0_is_negative, \$m_axis_tdata$xor  } : 32'd2155872255;
+  assign \$is_larger_0$xor  = s_axis_tdata[30:0] ^ { key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative, key_0_is_negative };
+  assign is_larger_0 = $signed(\m_axis_summary_tdata.maxima ) < $signed({ key_0_is_negative, \$is_larger_0$xor  });
   assign rises_0 = is_larger_0 & counts_0;
   assign m_axis_tvalid = is_free & s_axis_tvalid;
-  assign \$11  = takes_beat & s_axis_tlast;
-  assign \$12  = m_axis_summary_tready & m_axis_summary_tvalid;
-  assign \$13  = values_passed == 13'h1000;
-  assign \$14  = values_passed + 13'h0001;
-  assign \$15  = \$13  ? 13'hxxxx : \$14 ;
-  assign \$16  = s_axis_tlast ? 13'h0000 : \$15 ;
-  assign \$17  = row_begins | rises_0;
-  assign \$18  = takes_beat & \$17 ;
+  assign \$m_axis_summary_tvalid$and  = takes_beat & s_axis_tlast;
+  assign \$m_axis_summary_tvalid$and_2  = m_axis_summary_tready & m_axis_summary_tvalid;
+  assign \$values_passed$equal  = values_passed == 13'h1000;
+  assign \$values_passed$add  = values_passed + 13'h0001;
+  assign \$values_passed$mux  = \$values_passed$equal  ? 13'hxxxx : \$values_passed$add ;
+  assign \$values_passed$mux_2  = s_axis_tlast ? 13'h0000 : \$values_passed$mux ;
+  assign \$m_axis_summary_tdata_maxima$or  = row_begins | rises_0;
+  assign \$m_axis_summary_tdata_maxima$and  = takes_beat & \$m_axis_summary_tdata_maxima$or ;
   always @(posedge clk)
-    if (\$18 ) \m_axis_summary_tdata.maxima  <= m_axis_tdata;
+    if (\$m_axis_summary_tdata_maxima$and ) \m_axis_summary_tdata.maxima  <= m_axis_tdata;
   always @(posedge clk)
     if (rst) values_passed <= 13'h0000;
-    else if (\$auto$opt_dff.cc:219:make_patterns_logic$24 ) values_passed <= \$16 ;
+    else if (\$values_passed$all ) values_passed <= \$values_passed$mux_2 ;
   always @(posedge clk)
     if (takes_beat) factor <= s_axis_tuser[31:0];
   always @(posedge clk)
@@ -113,12 +129,12 @@ module mxsafe_softmax_entry_lanes1_beats(clk, rst, s_axis_tdata, s_axis_tvalid, 
     else if (takes_beat) row_begins <= s_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_summary_tvalid <= 1'h0;
-    else if (\$auto$opt_dff.cc:194:make_patterns_logic$31 ) m_axis_summary_tvalid <= \$procmux$15_Y ;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$22  = { \$13 , s_axis_tlast } != 2'h2;
-  assign \$auto$opt_dff.cc:194:make_patterns_logic$31  = { \$12 , \$11  } != 2'h0;
-  assign \$auto$opt_dff.cc:219:make_patterns_logic$24  = & { takes_beat, \$auto$opt_dff.cc:194:make_patterns_logic$22  };
-  assign \$procmux$13_Y  = \$12  ? 1'h0 : 1'hx;
-  assign \$procmux$15_Y  = \$11  ? 1'h1 : \$procmux$13_Y ;
+    else if (\$m_axis_summary_tvalid$differ ) m_axis_summary_tvalid <= \$m_axis_summary_tvalid$mux_2 ;
+  assign \$values_passed$differ  = { \$values_passed$equal , s_axis_tlast } != 2'h2;
+  assign \$m_axis_summary_tvalid$differ  = { \$m_axis_summary_tvalid$and_2 , \$m_axis_summary_tvalid$and  } != 2'h0;
+  assign \$values_passed$all  = & { takes_beat, \$values_passed$differ  };
+  assign \$m_axis_summary_tvalid$mux  = \$m_axis_summary_tvalid$and_2  ? 1'h0 : 1'hx;
+  assign \$m_axis_summary_tvalid$mux_2  = \$m_axis_summary_tvalid$and  ? 1'h1 : \$m_axis_summary_tvalid$mux ;
   assign m_axis_summary_tdata = { \m_axis_summary_tdata.maxima , factor };
   assign m_axis_summary_tlast = 1'h1;
   assign m_axis_tlast = s_axis_tlast;

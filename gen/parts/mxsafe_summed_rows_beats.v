@@ -6,7 +6,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
+module mxsafe_summed_rows_beats(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser,
+  m_axis_sums_tdata,
+  m_axis_sums_tvalid,
+  m_axis_sums_tready,
+  m_axis_sums_tlast
+);
   wire unused_3;
   wire unused_2;
   wire unused_33;
@@ -47,7 +63,7 @@ module mxsafe_summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
   wire unused_6;
   wire unused_13;
   wire unused_12;
-  wire [8:0] \$5 ;
+  wire [8:0] \$beats_in_row$mux ;
   wire unused_11;
   wire unused_10;
   wire unused_17;
@@ -116,10 +132,10 @@ module mxsafe_summed_rows_beats(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tr
   assign pair_is_offered = s_axis_tvalid & is_stored;
   assign s_axis_tready = products_0_s_axis_tready & is_stored;
   assign replay_s_axis_tvalid = s_axis_tvalid & products_0_s_axis_tready;
-  assign \$5  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
+  assign \$beats_in_row$mux  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
-    else if (beat_taken) beats_in_row <= \$5 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   mxsafe_row_dot_lanes1_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),

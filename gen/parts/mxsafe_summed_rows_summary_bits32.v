@@ -6,10 +6,27 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire [8:0] \$10 ;
-  wire [2:0] \$11 ;
-  wire [2:0] \$12 ;
+module mxsafe_summed_rows_summary_bits32(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser,
+  m_axis_sums_tdata,
+  m_axis_sums_tvalid,
+  m_axis_sums_tready,
+  m_axis_sums_tlast
+);
+  wire [8:0] \$beats_in_row$mux ;
+  wire [2:0] \$rows_without_sums$add ;
+  wire [2:0] \$rows_without_sums$sub ;
   wire unused_1;
   wire unused_0;
   wire beat_taken;
@@ -94,9 +111,9 @@ module mxsafe_summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
   assign oldest_summary_to_2 = oldest_summary_to_1 | oldest_summary_2;
   assign oldest_summary_to_3 = oldest_summary_to_2 | oldest_summary_3;
   assign \m_axis_sums_tdata.summary  = oldest_summary_to_3 | oldest_summary_4;
-  assign \$10  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
-  assign \$11  = rows_without_sums + { 2'h0, row_taken };
-  assign \$12  = \$11  - { 2'h0, sums_taken };
+  assign \$beats_in_row$mux  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
+  assign \$rows_without_sums$add  = rows_without_sums + { 2'h0, row_taken };
+  assign \$rows_without_sums$sub  = \$rows_without_sums$add  - { 2'h0, sums_taken };
   always @(posedge clk)
     if (row_taken) summary_4 <= summary_3;
   always @(posedge clk)
@@ -109,10 +126,10 @@ module mxsafe_summed_rows_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, 
     if (row_taken) summary_0 <= s_axis_tuser;
   always @(posedge clk)
     if (rst) rows_without_sums <= 3'h0;
-    else rows_without_sums <= \$12 ;
+    else rows_without_sums <= \$rows_without_sums$sub ;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
-    else if (beat_taken) beats_in_row <= \$10 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   mxsafe_row_dot_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),

@@ -6,16 +6,33 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast, m_axis_tuser, m_axis_sums_tdata, m_axis_sums_tvalid, m_axis_sums_tready, m_axis_sums_tlast);
-  wire [8:0] \$12 ;
-  wire [2:0] \$13 ;
-  wire [2:0] \$14 ;
+module mxsafe_summed_rows_totals_summary_bits32(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast,
+  m_axis_tuser,
+  m_axis_sums_tdata,
+  m_axis_sums_tvalid,
+  m_axis_sums_tready,
+  m_axis_sums_tlast
+);
+  wire [8:0] \$beats_in_row$mux ;
+  wire [2:0] \$rows_without_sums$add ;
+  wire [2:0] \$rows_without_sums$sub ;
   wire unused_1;
   wire unused_0;
   wire unused_2;
-  wire \$2 ;
-  wire \$3 ;
-  wire \$4 ;
+  wire \$pair_is_offered$and ;
+  wire \$totals_0_m_axis_tready$not ;
+  wire \$left_is_offered$and ;
   wire beat_taken;
   reg [8:0] beats_in_row;
   input clk;
@@ -91,15 +108,15 @@ module mxsafe_summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_t
   assign row_taken = beat_taken & products_0_s_axis_tlast;
   assign next_in_row = beats_in_row + 9'h001;
   assign sums_taken = m_axis_sums_tvalid & m_axis_sums_tready;
-  assign \$2  = s_axis_tvalid & is_stored;
-  assign pair_is_offered = \$2  & totals_0_s_axis_tready;
+  assign \$pair_is_offered$and  = s_axis_tvalid & is_stored;
+  assign pair_is_offered = \$pair_is_offered$and  & totals_0_s_axis_tready;
   assign sums_take_beat = products_0_s_axis_tready & totals_0_s_axis_tready;
   assign m_axis_sums_tvalid = products_0_m_axis_tvalid & has_totals;
   assign products_0_m_axis_tready = m_axis_sums_tready & m_axis_sums_tvalid;
-  assign \$3  = ~ has_totals;
-  assign totals_0_m_axis_tready = \$3  | products_0_m_axis_tready;
-  assign \$4  = s_axis_tvalid & is_stored;
-  assign left_is_offered = \$4  & products_0_s_axis_tready;
+  assign \$totals_0_m_axis_tready$not  = ~ has_totals;
+  assign totals_0_m_axis_tready = \$totals_0_m_axis_tready$not  | products_0_m_axis_tready;
+  assign \$left_is_offered$and  = s_axis_tvalid & is_stored;
+  assign left_is_offered = \$left_is_offered$and  & products_0_s_axis_tready;
   assign s_axis_tready = sums_take_beat & is_stored;
   assign replay_s_axis_tvalid = s_axis_tvalid & sums_take_beat;
   assign is_oldest[0] = rows_without_sums == 3'h1;
@@ -116,9 +133,9 @@ module mxsafe_summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_t
   assign oldest_summary_to_2 = oldest_summary_to_1 | oldest_summary_2;
   assign oldest_summary_to_3 = oldest_summary_to_2 | oldest_summary_3;
   assign \m_axis_sums_tdata.summary  = oldest_summary_to_3 | oldest_summary_4;
-  assign \$12  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
-  assign \$13  = rows_without_sums + { 2'h0, row_taken };
-  assign \$14  = \$13  - { 2'h0, sums_taken };
+  assign \$beats_in_row$mux  = products_0_s_axis_tlast ? 9'h000 : next_in_row;
+  assign \$rows_without_sums$add  = rows_without_sums + { 2'h0, row_taken };
+  assign \$rows_without_sums$sub  = \$rows_without_sums$add  - { 2'h0, sums_taken };
   always @(posedge clk)
     if (row_taken) summary_4 <= summary_3;
   always @(posedge clk)
@@ -136,10 +153,10 @@ module mxsafe_summed_rows_totals_summary_bits32(clk, rst, s_axis_tdata, s_axis_t
     else if (totals_0_m_axis_tready) has_totals <= totals_0_m_axis_tvalid;
   always @(posedge clk)
     if (rst) rows_without_sums <= 3'h0;
-    else rows_without_sums <= \$14 ;
+    else rows_without_sums <= \$rows_without_sums$sub ;
   always @(posedge clk)
     if (rst) beats_in_row <= 9'h000;
-    else if (beat_taken) beats_in_row <= \$12 ;
+    else if (beat_taken) beats_in_row <= \$beats_in_row$mux ;
   mxsafe_row_dot_partials2 products_0 (
     .clk(clk),
     .m_axis_tdata(m_axis_sums_tdata[31:0]),

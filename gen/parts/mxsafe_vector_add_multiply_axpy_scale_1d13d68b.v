@@ -7,29 +7,44 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(clk, rst, s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast, s_axis_tuser, s_axis_operand_tdata, s_axis_operand_tvalid, s_axis_operand_tready, m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast);
-  wire \$1 ;
-  wire \$10 ;
-  wire \$11 ;
-  wire \$12 ;
-  wire \$15 ;
-  wire \$16 ;
-  wire \$17 ;
-  wire \$18 ;
-  wire \$19 ;
-  wire \$2 ;
-  wire \$20 ;
-  wire \$21 ;
-  wire \$22 ;
-  wire \$23 ;
-  wire \$24 ;
-  wire \$25 ;
-  wire \$3 ;
-  wire \$4 ;
-  wire \$5 ;
-  wire \$6 ;
-  wire \$7 ;
-  wire \$9 ;
+module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(
+  clk,
+  rst,
+  s_axis_tdata,
+  s_axis_tvalid,
+  s_axis_tready,
+  s_axis_tlast,
+  s_axis_tuser,
+  s_axis_operand_tdata,
+  s_axis_operand_tvalid,
+  s_axis_operand_tready,
+  m_axis_tdata,
+  m_axis_tvalid,
+  m_axis_tready,
+  m_axis_tlast
+);
+  wire \$output_is_free$not ;
+  wire \$has_operand$and ;
+  wire \$needs_operand$any ;
+  wire \$uses_operand$and ;
+  wire \$uses_operand$not ;
+  wire \$uses_operand$and_2 ;
+  wire \$s_axis_operand_tready$and ;
+  wire \$s_axis_operand_tready$not ;
+  wire \$is_ready$not ;
+  wire \$lane_0_en$not ;
+  wire \$waits_for_addend$equal ;
+  wire \$waits_for_addend$equal_2 ;
+  wire \$waits_for_addend$any ;
+  wire \$waits_for_addend$not ;
+  wire \$waits_for_addend$and ;
+  wire \$m_axis_tvalid$and ;
+  wire \$lane_0_en$or ;
+  wire \$needs_operand$any_2 ;
+  wire \$needs_operand$not ;
+  wire \$needs_operand$equal ;
+  wire \$needs_operand$equal_2 ;
+  wire \$has_operand$not ;
   input clk;
   wire clk;
   wire enters;
@@ -108,36 +123,36 @@ module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(clk, rst, s_axis_tdata, s_
   wire uses_operand;
   reg [4:0] valid;
   reg [2:0] waits_for_addend;
-  assign \$21  = s_axis_tuser[1:0] == 2'h3;
-  assign \$22  = | { \$21 , \$20  };
-  assign \$23  = ~ \$22 ;
-  assign \$24  = enters & \$23 ;
-  assign \$25  = valid[4] & lane_0_en;
-  assign \$1  = ~ m_axis_tvalid;
-  assign output_is_free = \$1  | m_axis_tready;
-  assign \$2  = ~ waits_for_addend[2];
-  assign \$3  = s_axis_operand_tvalid | \$2 ;
-  assign lane_0_en = output_is_free & \$3 ;
+  assign \$waits_for_addend$equal_2  = s_axis_tuser[1:0] == 2'h3;
+  assign \$waits_for_addend$any  = | { \$waits_for_addend$equal_2 , \$waits_for_addend$equal  };
+  assign \$waits_for_addend$not  = ~ \$waits_for_addend$any ;
+  assign \$waits_for_addend$and  = enters & \$waits_for_addend$not ;
+  assign \$m_axis_tvalid$and  = valid[4] & lane_0_en;
+  assign \$output_is_free$not  = ~ m_axis_tvalid;
+  assign output_is_free = \$output_is_free$not  | m_axis_tready;
+  assign \$lane_0_en$not  = ~ waits_for_addend[2];
+  assign \$lane_0_en$or  = s_axis_operand_tvalid | \$lane_0_en$not ;
+  assign lane_0_en = output_is_free & \$lane_0_en$or ;
   assign operand_is_single = waits_for_addend[2] ? single_3 : s_axis_tuser[2];
   assign some_wait_for_addend = | waits_for_addend;
-  assign \$4  = | s_axis_tuser[1:0];
-  assign \$5  = ~ \$4 ;
-  assign \$6  = s_axis_tuser[1:0] == 2'h2;
-  assign \$7  = s_axis_tuser[1:0] == 2'h3;
-  assign \$11  = | { \$7 , \$6 , \$5  };
-  assign needs_operand = ~ \$11 ;
-  assign \$9  = ~ some_wait_for_addend;
-  assign \$10  = s_axis_operand_tvalid & \$9 ;
-  assign has_operand = \$10  | \$11 ;
-  assign \$12  = s_axis_tvalid & needs_operand;
-  assign \$15  = ~ some_wait_for_addend;
-  assign \$16  = \$12  & \$15 ;
-  assign uses_operand = \$16  | waits_for_addend[2];
-  assign \$17  = output_is_free & uses_operand;
-  assign \$18  = ~ rst;
-  assign s_axis_operand_tready = \$17  & \$18 ;
-  assign \$19  = ~ rst;
-  assign is_ready = lane_0_en & \$19 ;
+  assign \$needs_operand$any_2  = | s_axis_tuser[1:0];
+  assign \$needs_operand$not  = ~ \$needs_operand$any_2 ;
+  assign \$needs_operand$equal  = s_axis_tuser[1:0] == 2'h2;
+  assign \$needs_operand$equal_2  = s_axis_tuser[1:0] == 2'h3;
+  assign \$needs_operand$any  = | { \$needs_operand$equal_2 , \$needs_operand$equal , \$needs_operand$not  };
+  assign needs_operand = ~ \$needs_operand$any ;
+  assign \$has_operand$not  = ~ some_wait_for_addend;
+  assign \$has_operand$and  = s_axis_operand_tvalid & \$has_operand$not ;
+  assign has_operand = \$has_operand$and  | \$needs_operand$any ;
+  assign \$uses_operand$and  = s_axis_tvalid & needs_operand;
+  assign \$uses_operand$not  = ~ some_wait_for_addend;
+  assign \$uses_operand$and_2  = \$uses_operand$and  & \$uses_operand$not ;
+  assign uses_operand = \$uses_operand$and_2  | waits_for_addend[2];
+  assign \$s_axis_operand_tready$and  = output_is_free & uses_operand;
+  assign \$s_axis_operand_tready$not  = ~ rst;
+  assign s_axis_operand_tready = \$s_axis_operand_tready$and  & \$s_axis_operand_tready$not ;
+  assign \$is_ready$not  = ~ rst;
+  assign is_ready = lane_0_en & \$is_ready$not ;
   assign s_axis_tready = is_ready & has_operand;
   assign enters = s_axis_tvalid & has_operand;
   assign factor_0_low = s_axis_tuser[0] ? s_axis_operand_tdata[31:0] : 32'd1065353216;
@@ -171,7 +186,7 @@ module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(clk, rst, s_axis_tdata, s_
   assign factor_7_low = s_axis_tuser[0] ? operand_7 : 32'd1065353216;
   assign factor_7 = s_axis_tuser[1] ? s_axis_tuser[34:3] : factor_7_low;
   assign lane_7_addend = waits_for_addend[2] ? operand_7 : 32'd2147483648;
-  assign \$20  = s_axis_tuser[1:0] == 2'h1;
+  assign \$waits_for_addend$equal  = s_axis_tuser[1:0] == 2'h1;
   always @(posedge clk)
     if (lane_0_en) m_axis_tlast <= last_5;
   always @(posedge clk)
@@ -186,7 +201,7 @@ module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(clk, rst, s_axis_tdata, s_
     if (lane_0_en) last_1 <= s_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
-    else if (output_is_free) m_axis_tvalid <= \$25 ;
+    else if (output_is_free) m_axis_tvalid <= \$m_axis_tvalid$and ;
   always @(posedge clk)
     if (rst) valid <= 5'h00;
     else if (lane_0_en) valid <= { valid[3:0], enters };
@@ -198,7 +213,7 @@ module mxsafe_vector_add_multiply_axpy_scale_1d13d68b(clk, rst, s_axis_tdata, s_
     if (lane_0_en) single_1 <= s_axis_tuser[2];
   always @(posedge clk)
     if (rst) waits_for_addend <= 3'h0;
-    else if (lane_0_en) waits_for_addend <= { waits_for_addend[1:0], \$24  };
+    else if (lane_0_en) waits_for_addend <= { waits_for_addend[1:0], \$waits_for_addend$and  };
   mxsafe_multiply_add_multiply_stages3_late_addend lane_0 (
     .addend(lane_0_addend),
     .clk(clk),

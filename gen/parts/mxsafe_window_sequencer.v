@@ -5,11 +5,23 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_window_sequencer(clk, rst, en, token, index, valid, starts, aligns, first, turn, done);
-  wire \$1 ;
-  wire [3:0] \$3 ;
-  wire \$4 ;
-  wire \$5 ;
+module mxsafe_window_sequencer(
+  clk,
+  rst,
+  en,
+  token,
+  index,
+  valid,
+  starts,
+  aligns,
+  first,
+  turn,
+  done
+);
+  wire \$is_stepping$any ;
+  wire [3:0] \$index$mux ;
+  wire \$tile_starts$not ;
+  wire \$tile_starts$and ;
   output aligns;
   reg aligns;
   wire beat_taken;
@@ -73,8 +85,8 @@ module mxsafe_window_sequencer(clk, rst, en, token, index, valid, starts, aligns
   assign ends_block = token[2] | token[3];
   assign block_ends = token[0] & ends_block;
   assign tile_ends = token[0] & token[3];
-  assign \$1  = | index;
-  assign is_stepping = tile_ends | \$1 ;
+  assign \$is_stepping$any  = | index;
+  assign is_stepping = tile_ends | \$is_stepping$any ;
   assign next_index = index + 4'h1;
   assign is_at_last = index == 4'hf;
   assign counts = en & is_stepping;
@@ -84,9 +96,9 @@ module mxsafe_window_sequencer(clk, rst, en, token, index, valid, starts, aligns
   assign completes = | { turn_15_1, turn_11_1, turn_7_1, turn_3_1 };
   assign goes_on = ~ starts_now;
   assign starts[1] = ~ goes_on_after_1;
-  assign \$3  = is_at_last ? 4'h0 : next_index;
-  assign \$4  = ~ ends_block;
-  assign \$5  = is_first & \$4 ;
+  assign \$index$mux  = is_at_last ? 4'h0 : next_index;
+  assign \$tile_starts$not  = ~ ends_block;
+  assign \$tile_starts$and  = is_first & \$tile_starts$not ;
   always @(posedge clk)
     if (en) goes_on_after_1 <= goes_on;
   always @(posedge clk)
@@ -145,13 +157,13 @@ module mxsafe_window_sequencer(clk, rst, en, token, index, valid, starts, aligns
     else if (en) ends_after_1 <= tile_ends;
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
-    else if (beat_taken) tile_starts <= \$5 ;
+    else if (beat_taken) tile_starts <= \$tile_starts$and ;
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= ends_block;
   always @(posedge clk)
     if (rst) index <= 4'h0;
-    else if (counts) index <= \$3 ;
+    else if (counts) index <= \$index$mux ;
   always @(posedge clk)
     if (rst) done <= 1'h0;
     else if (en) done <= completes_after_2;

@@ -3,18 +3,19 @@
 Times `mxsafe` against NumPy with ml_dtypes, torchao and JAX, those of them that are installed, on
 one 4096 x 4096 float32 tensor. The contenders take turns, round after round, in one process:
 compare rows with each other rather than with another machine. Rows that should give the same bits
-are first checked to do so. ``--write`` puts the table into ``docs/codec_speed.md``.
+are first checked to do so. ``--write`` writes
+``docs/codec_speed.json`` and the page that is made of it.
 """
 
 import argparse
 import importlib.metadata
+import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,9 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.atomic import write_atomically
-from studies.prose import wrapped
+from studies import pages
 
 SIZE, BLOCK = 4096, 32
-PAGE = Path(__file__).parents[2] / "docs" / "codec_speed.md"
 
 Array = NDArray[Any]
 
@@ -178,32 +178,13 @@ def run(rows: list[Contender], rounds: int) -> None:
     print(file=sys.stderr)
 
 
-def table(rows: list[Contender]) -> str:
-    """Markdown: GB of float32 a second, the best and the median round."""
-    lines = ["| | quantise, GB/s | | dequantise, GB/s | |", "|---|--:|--:|--:|--:|"]
-    lines.append("| | best | median | best | median |")
-    for row in rows:
-        rates = [
-            row.rate(call, statistic)
-            for call in ("quantize", "dequantize")
-            for statistic in (min, lambda times: float(np.median(times)))
-        ]
-        lines.append(f"| {row.name} | " + " | ".join(f"{rate:.2f}" for rate in rates) + " |")
-    return "\n".join(lines)
-
-
-PAGE_TEXT = """\
-# Speed of the codec
-
-Several libraries quantise a {size} x {size} float32 tensor ({megabytes:.0f} MB), and dequantise it
-to float32. They take turns in one process, in changing order. All rows of E4M3 with blocks of 1x32
-give the same bits. `python -m studies.benchmarks.codec --write` wrote this page on {cores} cores of
-{machine}, with {versions}.
-
-{table}
-
-Rates are GB of float32 a second. Every call allocates its results anew, as it does for a user.
-"""
+def rates(row: Contender) -> list[float]:
+    """GB of float32 a second: the best and the median round of each call."""
+    return [
+        round(row.rate(call, statistic), 4)
+        for call in ("quantize", "dequantize")
+        for statistic in (min, lambda times: float(np.median(times)))
+    ]
 
 
 def versions() -> str:
@@ -221,22 +202,26 @@ def main() -> None:
     """Print the table, or write the page."""
     parser = argparse.ArgumentParser(description="Time the codec beside other libraries.")
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="(default: 15)")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    parser.add_argument("--write", action="store_true", help="write codec_speed.md")
     args = parser.parse_args()
     x = np.random.default_rng(0).standard_normal((SIZE, SIZE), np.float32)
     rows = contenders(x)
     run(rows, args.rounds)
-    print(table(rows))
+    found = {row.name: rates(row) for row in rows}
+    print("GB/s: quantise, best and median; dequantise, best and median")
+    for name, row in found.items():
+        print(f"{name:<40}", *(f"{rate:6.2f}" for rate in row))
     if args.write:
-        text = PAGE_TEXT.format(
-            size=SIZE,
-            megabytes=x.nbytes / 1e6,
-            cores=len(os.sched_getaffinity(0)),
-            machine=platform.machine(),
-            versions=versions(),
-            table=table(rows),
-        )
-        write_atomically(PAGE, lambda file: file.write(wrapped(text).encode()))
+        numbers = {
+            "size": SIZE,
+            "cores": len(os.sched_getaffinity(0)),
+            "machine": platform.machine(),
+            "versions": versions(),
+            "rates": found,
+        }
+        data = (json.dumps(numbers, indent=1) + "\n").encode()
+        write_atomically(pages.DOCS / "codec_speed.json", lambda file: file.write(data))
+        pages.write("codec_speed")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,10 +22,10 @@ import torch
 import mxsafe
 import mxsafe.torch as mxt
 from mxsafe.atomic import write_atomically
-from studies.prose import wrapped
+from studies.pages import DOCS, rendered
 
 SIZE, BLOCK, FORMAT = 4096, 32, "mxfp8_e4m3"
-PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
+PAGE = DOCS / "pytorch.md"
 Row = tuple[str, Callable[[], Any]]
 
 
@@ -172,43 +171,12 @@ def table(rows: list[Row], rounds: int, baseline: str) -> str:
     return "\n".join(lines)
 
 
-KINDS = """\
-## Formats and dtypes
-
-CPU seconds of `python -m studies.benchmarks.pytorch --kinds`: a {size} x {size} tensor is quantised
-and dequantised by the compiled engine, in the usual blocks of each format.
-
-{tensor}
-
-"""
-
-SPEED = """\
-## Speed
-
-CPU seconds of `python -m studies.benchmarks.pytorch`, one thread of PyTorch's own, PyTorch
-{version}. A {size} x {size} float32 tensor (67 MB) is quantised to E4M3 in blocks of {block} and
-dequantised:
-
-{tensor}
-
-A training step, forward and backward, of ResNet-18 for {batch} images of 32 x 32, all products
-in E4M3:
-
-{network}
-"""
-
-
 def section(tables: tuple[str, str], batch: int) -> str:
     """The end of the page."""
-    return wrapped(
-        SPEED.format(
-            version=torch.__version__.partition("+")[0],
-            size=SIZE,
-            block=BLOCK,
-            batch=batch,
-            tensor=tables[0],
-            network=tables[1],
-        )
+    values = {"size": SIZE, "block": BLOCK, "batch": batch, "tensor": tables[0]}
+    version = torch.__version__.partition("+")[0]
+    return rendered(
+        '{% include "pytorch_speed.j2" %}', {**values, "network": tables[1], "version": version}
     )
 
 
@@ -221,7 +189,7 @@ def write_kinds(rounds: int, write: bool) -> None:
         page = PAGE.read_text()
         end = page.index("## Speed")
         start = page.find("## Formats and dtypes")
-        text = wrapped(KINDS.format(size=SIZE, tensor=rows)) + "\n"
+        text = rendered('{% include "pytorch_kinds.j2" %}', {"size": SIZE, "tensor": rows}) + "\n"
         text = page[: start if start >= 0 else end] + text + page[end:]
         write_atomically(PAGE, lambda file: file.write(text.encode()))
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
+from studies.drawing import draw_band, plain
 from studies.evidence.formats import NAMES
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHITECTURES",
-    "COLOURS",
     "FORMATS",
     "PAPER",
     "Difference",
@@ -58,14 +58,6 @@ PAIRS = (
 _QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Of Student's t at 97.5 %, for one degree of freedom and more."""
 
-# Okabe and Ito's colours, those of the formats in the other pictures.
-COLOURS = {
-    "float32": "#000000",
-    "mxsf": "#0072b2",
-    "mxfp8_e2m5": "#e69f00",
-    "mxfp8_e4m3": "#009e73",
-    "mxint8": "#d55e00",
-}
 _NAMED_LAYER = "layer2.1.conv2"
 """Of ResNet-18: the layer of the paper's Fig. 2b."""
 
@@ -238,28 +230,8 @@ def _panels(runs: Trainings, rows: int, height: float) -> tuple[Figure, Any]:
     for axes, name in zip(panels[0], runs.architectures, strict=True):
         axes.set_title(ARCHITECTURES[name], loc="left", fontsize=10, fontweight="bold")
     for axes in panels.flat:
-        axes.grid(alpha=0.3)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes)
     return figure, panels
-
-
-def _draw_band(axes: Any, places: Sequence[float], rows: Sequence[Any], fmt: str) -> None:
-    """A line through the means of the seeds, within a band from the least to the most."""
-    values = np.array(rows, dtype=np.float64)
-    axes.fill_between(
-        places, values.min(axis=0), values.max(axis=0), color=COLOURS[fmt], alpha=0.13
-    )
-    axes.plot(
-        places,
-        values.mean(axis=0),
-        color=COLOURS[fmt],
-        linewidth=1.6,
-        linestyle=(0, (2, 1.5)) if fmt == "float32" else "-",
-        label=NAMES[fmt],
-        zorder=4 if fmt == "float32" else 3,
-    )
 
 
 def _legend(figure: Figure, axes: Any) -> None:
@@ -278,7 +250,7 @@ def draw_curves(results: Results) -> Figure:
                 if curves:
                     values = sign * np.array(curves) + (100 if sign < 0 else 0)
                     epochs = range(1, values.shape[1] + 1)
-                    _draw_band(panels[row, column], list(epochs), values, fmt)
+                    draw_band(panels[row, column], list(epochs), values, fmt, NAMES[fmt])
         panels[1, column].set_xlabel("epoch")
         for axes in panels[:, column]:
             axes.locator_params(axis="x", integer=True)
@@ -299,8 +271,9 @@ def draw_underflow(results: Results) -> Figure:
             if measure == "layers":  # in the order of the backward pass
                 layers.reverse()
             for fmt in FORMATS[1:] if found else ():
-                rows = [[100 * run[fmt][layer][0] for layer in layers] for run in found]
-                _draw_band(panels[row, column], list(range(1, len(layers) + 1)), rows, fmt)
+                rows = np.array([[100 * run[fmt][layer][0] for layer in layers] for run in found])
+                places = range(1, len(layers) + 1)
+                draw_band(panels[row, column], places, rows, fmt, NAMES[fmt])
             panels[row, column].set_ylim(0, None)
         panels[1, column].set_xlabel("layer")
     panels[0, 0].set_ylabel("gradients by results\nthat become 0, %")

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
+from studies.drawing import COLOURS, plain
 from studies.evidence.formats import NAMES
-from studies.evidence.trainings import COLOURS, FORMATS, Difference, own_results, spread
+from studies.evidence.trainings import FORMATS, Difference, own_results, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,9 +104,7 @@ def draw_losses(results: Results) -> Figure:
     axes.axhline(0, color="#000000", linewidth=0.8)
     axes.set_xlabel("step")
     axes.set_ylabel("loss above that of float32")
-    axes.grid(alpha=0.3)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    plain(axes, below="line")
     axes.legend(frameon=False, fontsize=9)
     return figure
 

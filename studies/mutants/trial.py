@@ -17,8 +17,8 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.reasons import reason
 from studies.mutants.replay import build, replay
+from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
-from verif.support.pipelines import PIPELINES
 
 __all__ = [
     "ALIVE",

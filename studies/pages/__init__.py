@@ -65,8 +65,17 @@ def _printed(program: str) -> str:
     return out.getvalue().rstrip()
 
 
+class _Undefined(jinja2.StrictUndefined):
+    """A name without a value, which is an error in every filter, too."""
+
+    __slots__ = ()
+
+    def __format__(self, specification: str) -> str:
+        return str(self)
+
+
 _ENVIRONMENT = jinja2.Environment(
-    undefined=jinja2.StrictUndefined,
+    undefined=_Undefined,
     loader=jinja2.FileSystemLoader(_TEMPLATES),
     trim_blocks=True,
     lstrip_blocks=True,

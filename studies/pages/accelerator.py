@@ -11,9 +11,9 @@ from typing import Any
 
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, MOST_TOKENS, REGISTERS
-from mxsafe.rtl.accelerator.accelerator_core import AcceleratorCoreConfiguration
-from mxsafe.rtl.accelerator.axi import burst_constants
-from mxsafe.rtl.accelerator.registers import RegistersConfiguration
+from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
+from mxsafe.rtl.machine.axi import burst_constants
+from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.synthesis.machine import PARTS
 from studies import machine_figures
 from studies.synthesised import find, load

@@ -4,7 +4,7 @@ From ``docs/synthesis.json``, ``docs/fpga.json`` and ``docs/experiments.json``, 
 of a real layer, which it computes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from mxsafe import model
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
+from studies.drawing import plain
 from studies.fan_out_of_four import FO4_PS
 from studies.pages import experiments
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "GOALS",
-    "Goal",
     "LayerError",
     "Measured",
     "Point",
+    "area_at_500",
+    "clock",
     "draw",
-    "goals",
     "layer_error",
     "margins",
     "pareto",
     "pictures",
     "points",
     "values",
+    "verdict",
 ]
 
 
@@ -60,42 +61,7 @@ class Measured:
     path: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Goal:
-    """A row of the table of targets.
-
-    Attributes
-    ----------
-    what : str
-        What is measured.
-    published, required, aim : float or str
-        What others have published, what is required, and what would be good; text if there is no
-        number.
-    measure : callable
-        The value, from what synthesis found.
-    more : bool
-        More is better; else less.
-    limit : str
-        What keeps the value from the aim, as far as is known; shown where the aim is missed.
-    """
-
-    what: str
-    published: float | str
-    required: float | str
-    aim: float | str
-    measure: Callable[[Synthesis], Measured]
-    more: bool = False
-    limit: str = ""
-
-
-def _meets(value: float | None, wanted: float | str, *, more: bool) -> bool | None:
-    """Whether a value is as good as a wanted one; None if the wanted one is text."""
-    if isinstance(wanted, str):
-        return None
-    return value is not None and (value >= wanted if more else value <= wanted)
-
-
-def _area_at_500(result: Result) -> Measured:
+def area_at_500(result: Result) -> Measured:
     """Gate equivalents for each MAC of the smallest netlist that runs at 500 MHz."""
     numbers = result["numbers"]
     best = numbers[usual_netlist(numbers)]
@@ -107,155 +73,57 @@ def _area_at_500(result: Result) -> Measured:
     return Measured(value=share, text=f"{share:,.0f}" + (f"; {slower}" if best != smallest else ""))
 
 
-def _clock(result: Result) -> Measured:
+def clock(result: Result) -> Measured:
     """The fastest netlist's clock, with the area it takes."""
     numbers = min(result["numbers"].values(), key=lambda numbers: float(numbers["delay_ns"]))
-    clock = 1000 / numbers["delay_ns"]
+    rate = 1000 / numbers["delay_ns"]
     share = numbers["ge"] / result["macs"]
     path = f"the longest path runs from `{numbers['start']}` to `{numbers['end']}`"
-    return Measured(value=clock, text=f"{clock:,.0f} with {share:,.0f} GE", path=path)
+    return Measured(value=rate, text=f"{rate:,.0f} with {share:,.0f} GE", path=path)
 
 
-def _luts(unit: str) -> Callable[[Synthesis], Measured]:
+def _luts(unit: str) -> Measured:
     """The LUTs of a MAC with one stage, on Xilinx without DSPs, built for FPGAs."""
-
-    def measure(synthesis: Synthesis) -> Measured:
-        cells = find(synthesis, f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
-        found = find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
-        luts = found["numbers"]["luts"]["luts"]
-        return Measured(value=luts, text=f"{luts:,}; {cells:,} built for standard cells")
-
-    return measure
+    cells = find(load(), f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
+    found = find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
+    luts = found["numbers"]["luts"]["luts"]
+    return Measured(value=luts, text=f"{luts:,}; {cells:,} built for standard cells")
 
 
-def _ecp5_clock(unit: str) -> Callable[[Synthesis], Measured]:
+def _ecp5_clock(unit: str) -> Measured:
     """The clock of the fastest configuration of a MAC on ECP5."""
+    found = [
+        result["numbers"]["luts"]
+        for result in load()["results"]
+        if (result["unit"], result["technology"], result["format"]) == (unit, "ecp5", "mxsf")
+    ]
+    best = max(found, key=lambda numbers: float(numbers["fmax_mhz"]))
+    text = f"{best['fmax_mhz']:.0f} with {best['dsps']} DSPs, {best['luts']:,} LUT4s"
+    return Measured(value=best["fmax_mhz"], text=text)
 
-    def measure(synthesis: Synthesis) -> Measured:
-        found = [
-            result
-            for result in synthesis["results"]
-            if (result["unit"], result["technology"], result["format"]) == (unit, "ecp5", "mxsf")
-        ]
-        if not found:
-            raise LookupError(f"synthesis must have {unit} on ecp5")
-        best = max(found, key=lambda result: float(result["numbers"]["luts"]["fmax_mhz"]))
-        numbers = best["numbers"]["luts"]
-        return Measured(
-            value=numbers["fmax_mhz"],
-            text=f"{numbers['fmax_mhz']:.0f} with {numbers['dsps']} DSPs, "
-            f"{numbers['luts']:,} LUT4s",
-        )
 
-    return measure
+def verdict(goal: Mapping[str, Any]) -> str:
+    """How good a measured value is.
+
+    Parameters
+    ----------
+    goal : Mapping
+        `measured` with what is `required` and what is the `aim`, numbers or text, and whether
+        `more` is better.
+    """
+    value = goal["measured"].value
+
+    def meets(wanted: float | str) -> bool | None:
+        if isinstance(wanted, str):
+            return None
+        return value is not None and (value >= wanted if goal["more"] else value <= wanted)
+
+    if meets(goal["aim"]):
+        return "aim met"
+    return {True: "required met", False: "not met", None: "aim not met"}[meets(goal["required"])]
 
 
 _ARRAY = "sta_exact 4x4x4x4"
-
-GOALS: tuple[Goal, ...] = (
-    Goal(
-        what="GE per MAC, `exact`, full rate for 1x64",
-        published=round(PAPER_GE),
-        required=3600,
-        aim=2420,
-        measure=lambda s: _area_at_500(find(s, _ARRAY)),
-        limit="each MAC has four multipliers of 6x6 bits, their shifters and a sum; the shared "
-        "accumulators are small beside them",
-    ),
-    Goal(
-        what="GE per MAC, `exact`, full rate for 1x64 and 8x8",
-        published=round(PAPER_GE),
-        required=4840,
-        aim=3600,
-        measure=lambda s: _area_at_500(find(s, f"{_ARRAY}, 8 accumulators")),
-        limit="a tile of 8x8 ends every two clocks, so 16 MACs need eight scalers and eight "
-        "binary32 adders",
-    ),
-    Goal(
-        what="MHz, `exact`, 1x64",
-        published=500,
-        required=800,
-        aim=1200,
-        more=True,
-        measure=lambda s: _clock(find(s, f"{_ARRAY}, most registers")),
-        limit="the sums of blocks: a chain of carries through 31 bits in each clock",
-    ),
-    Goal(
-        what="MHz, `exact`, 1x64 and 8x8",
-        published=500,
-        required="none",
-        aim=500,
-        more=True,
-        measure=lambda s: _clock(find(s, f"{_ARRAY}, 8 accumulators")),
-        limit="the binary32 addition must end before the next block of two clocks ends",
-    ),
-    Goal(
-        what="MHz, `fp12`, a sub-matrix unit",
-        published=500,
-        required="none",
-        aim=500,
-        more=True,
-        measure=lambda s: _clock(find(s, "pu")),
-        limit="every accumulator adds in binary32 in each clock, in a loop",
-    ),
-    Goal(
-        what="LUTs of `safe_mac_exact`, Xilinx without DSPs",
-        published=504,
-        required=504,
-        aim=400,
-        measure=_luts("safe_mac_exact"),
-        limit="MXSF has two kinds of codes, and its products have twice the range of E2M5's",
-    ),
-    Goal(
-        what="LUTs of `safe_mac`, Xilinx without DSPs",
-        published=1307,
-        required=900,
-        aim=650,
-        measure=_luts("safe_mac"),
-        limit="three roundings follow each other, each with a shift that aligns and one that "
-        "normalises",
-    ),
-    Goal(
-        what="MHz of `safe_mac_exact`, ECP5 with DSPs",
-        published="none",
-        required="none",
-        aim=150,
-        more=True,
-        measure=_ecp5_clock("safe_mac_exact"),
-        limit="a DSP block without its own registers, a shifter and a sum are in one stage; "
-        "built for FPGAs the MAC is [above the aim](fpga_figures.md#beside-others)",
-    ),
-    Goal(
-        what="MHz of `safe_mac`, ECP5 with DSPs",
-        published="none",
-        required="none",
-        aim=150,
-        more=True,
-        measure=_ecp5_clock("safe_mac"),
-        limit="an FP12 sum aligns, adds, normalises and rounds in one stage; "
-        "built for FPGAs the MAC is [above the aim](fpga_figures.md#beside-others)",
-    ),
-)
-"""The targets. Published values: MX-SAFE's Table IV (65 nm), MX-for-FPGA, HardFloat."""
-
-
-def verdict(goal: Goal, measured: Measured) -> str:
-    """How good a measured value is."""
-    if _meets(measured.value, goal.aim, more=goal.more):
-        return "aim met"
-    met = _meets(measured.value, goal.required, more=goal.more)
-    return {True: "required met", False: "not met", None: "aim not met"}[met]
-
-
-def goals(synthesis: Synthesis) -> list[dict[str, Any]]:
-    """The targets with what was measured and the verdict."""
-    found = []
-    for goal in GOALS:
-        measured = goal.measure(synthesis)
-        found.append({**vars(goal), **vars(measured), "verdict": verdict(goal, measured)})
-    return found
-
-
 _SLOWER = 1.3
 """How many times slower the cells of the second table of margins are."""
 _RATES: Mapping[str, tuple[str, ...]] = {
@@ -497,10 +365,7 @@ def draw(found: Sequence[Point]) -> "Figure":
     axes.set_xlim(0.0, 1.15 * largest)
     axes.set_xlabel("gate equivalents for each MAC, in a sub-matrix unit of 4x4 MACs")
     axes.set_ylabel("relative error of a layer's product")
-    axes.grid(alpha=0.3, which="both")
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    plain(axes, which="both")
     axes.legend(frameon=False, loc="upper right")
     return figure
 
@@ -512,7 +377,12 @@ def values() -> dict[str, Any]:
     exact = {point.format: point for point in found if point.arithmetic == "exact"}
     return {
         "tools": synthesis_report.tools_line(synthesis),
-        "goals": goals(synthesis),
+        "paper_ge": round(PAPER_GE),
+        "area": lambda name: area_at_500(find(synthesis, name)),
+        "clock": lambda name: clock(find(synthesis, name)),
+        "luts": _luts,
+        "ecp5_clock": _ecp5_clock,
+        "verdict": verdict,
         "margins": margins(synthesis),
         "fo4": FO4_PS / 1000,
         "slower": _SLOWER,

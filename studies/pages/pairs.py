@@ -13,6 +13,7 @@ import mxsafe as mx
 from mxsafe.analysis import figures
 from mxsafe.formats import E8M0, FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.synthesis.cases import PAIR_UNIT, SET_UNIT
+from studies.drawing import plain
 from studies.synthesised import find, load, usual_numbers
 from studies.training_pass import training_layer
 
@@ -209,10 +210,7 @@ def draw(found: Sequence[Pair]) -> "Figure":
         axes.set_xlabel(label)
         low, high = (extreme(getattr(pair, cost) for pair in shown) for extreme in (min, max))
         axes.set_xlim(low - 0.12 * (high - low), high + 0.16 * (high - low))
-        axes.grid(alpha=0.3, which="both")
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes, which="both")
         axes.set_ylim(0.8 * min(pair.layer for pair in found), 0.2)
         _label_points(axes, shown if cost == "ge" else best, cost)
     panels[0].set_ylabel("relative error of a layer's product")

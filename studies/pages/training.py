@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
 from mxsafe.analysis.errors import block_name
+from studies.drawing import COLOURS, draw_band, plain
 from studies.pages import DOCS
 from studies.training.comparison import EIGHT_BITS
 
@@ -36,14 +37,6 @@ Kind = tuple[str, str]
 """Format and arithmetic."""
 
 _FLOAT32: Kind = ("float32", "float32")
-# Okabe and Ito's colours, those of the formats in the other pictures.
-_COLOURS = {
-    "float32": "#000000",
-    "mxsf": "#0072b2",
-    "mxfp8_e2m5": "#e69f00",
-    "mxfp8_e4m3": "#009e73",
-    "mxint8": "#d55e00",
-}
 
 
 def runs_of(experiment: Record) -> dict[Kind, list[Record]]:
@@ -121,30 +114,8 @@ def _new_panels(rows: int, columns: int, width: float, height: float) -> tuple["
     figure = figures.new_figure(width, height)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey="row")
     for axes in panels.flat:
-        axes.grid(alpha=0.3)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes)
     return figure, panels
-
-
-def _draw_band(
-    axes: Any, places: Sequence[float], values: NDArray[np.float64], name: str, marker: str = ""
-) -> None:
-    """A line through the means of the columns, within a band from the least to the most."""
-    colour = _COLOURS[name]
-    axes.fill_between(places, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.13)
-    axes.plot(
-        places,
-        values.mean(axis=0),
-        color=colour,
-        linewidth=1.6,
-        linestyle=(0, (2, 1.5)) if name == "float32" else "-",
-        marker=marker,
-        markersize=4,
-        label=name,
-        zorder=4 if name == "float32" else 3,
-    )
 
 
 _CURVES: tuple[tuple[str, str, Callable[[NDArray[np.float64]], NDArray[np.float64]]], ...] = (
@@ -176,11 +147,11 @@ def draw_curves(experiments: Sequence[Record]) -> "Figure":
     for column, (experiment, arithmetic) in enumerate(columns):
         epochs = list(range(1, experiment["setting"]["epochs"] + 1))
         for (name, own), runs in runs_of(experiment).items():
-            if own not in (arithmetic, "float32") or name not in _COLOURS:
+            if own not in (arithmetic, "float32") or name not in COLOURS:
                 continue
             for axes, (measure, _, seen) in zip(panels[:, column], _CURVES, strict=True):
                 if (name, measure) != ("float32", "underflow"):
-                    _draw_band(axes, epochs, seen(np.array([run[measure] for run in runs])), name)
+                    draw_band(axes, epochs, seen(np.array([run[measure] for run in runs])), name)
         panels[0, column].set_title(
             f"{experiment['title']}, {arithmetic}", loc="left", fontsize=10, fontweight="bold"
         )
@@ -218,9 +189,9 @@ def draw_weights(experiments: Sequence[Record]) -> "Figure":
             measure: np.array([last(runs_of(e)[kind], measure) for e in experiments]).T
             for measure in ("accuracy", "underflow")
         }
-        _draw_band(left, places, values["accuracy"], kind[0], marker="o")
+        draw_band(left, places, values["accuracy"], kind[0], marker="o", markersize=4)
         if kind != _FLOAT32:
-            _draw_band(right, places, values["underflow"], kind[0], marker="o")
+            draw_band(right, places, values["underflow"], kind[0], marker="o", markersize=4)
     for axes, label, top in (
         (left, "second digit: test accuracy", 1.0),
         (right, "underflow of gradients, last epoch", 0.5),
@@ -230,10 +201,7 @@ def draw_weights(experiments: Sequence[Record]) -> "Figure":
         axes.set_ylabel(label)
         axes.set_ylim(0.0, top)
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        axes.grid(alpha=0.3)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes)
     left.legend(frameon=False, loc="lower left", fontsize=9)
     return figure
 

@@ -11,6 +11,7 @@ from mxsafe import model
 from mxsafe.analysis import figures
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.model.training import PassTraffic
+from studies.drawing import plain
 from studies.pages import DOCS
 from studies.training_pass import IMAGES, SIZES, STEP_NUMBERS, TILE, training_layer
 from verif.support.data import minilm
@@ -145,10 +146,7 @@ def draw() -> "Figure":
                 fontsize=8,
             )
         axes.set_xlim(0, 1.18 * max(values))
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes, axis="x")
     counts.set_xticks(range(0, 7, 2))
     counts.invert_yaxis()
     counts.set_xlabel("quantisations")

@@ -7,7 +7,7 @@ from typing import Any
 from studies.coverage import record as coverage
 from studies.mutants import record as mutants
 from studies.pages import DOCS
-from verif.support.stream_claims import LEFT_OUT
+from verif.rtl.stream_claims import LEFT_OUT
 
 __all__ = ["COMMAND_LINES", "DATA", "answers", "kinds", "values"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.formats import MXFormat
 from mxsafe.model.training import TrainingPass, require_pass, require_square_tiles
-from verif.support.array_job import Job, Product, run_products
+from verif.rtl.array.array_job import Job, Product, run_products
 from verif.support.manifest import Module
 from verif.support.stream_job import run_stream
 

@@ -24,8 +24,8 @@ from mxsafe.analysis.errors import (
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, MXFormat, ScaleFormat
+from verif.codec.exact_blocks import exact_scale, wide_values
 from verif.support import exact
-from verif.support.exact_blocks import exact_scale, wide_values
 from verif.support.tests import some
 
 every_format = pytest.mark.parametrize("name", MX_FORMATS)

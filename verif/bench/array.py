@@ -64,7 +64,7 @@ class Array:
     job : dict
         Beats of both operands and their flags.
     options : dict
-        See `verif.support.array_job`.
+        See `verif.rtl.array.array_job`.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.analysis.errors import draw_tensor, tensor_error
 from mxsafe.analysis.report import aligned, tensor_rows
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 def test_analyse_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from mxsafe import cli
 from mxsafe.cli.arguments import UsageError, UserError
 from mxsafe.cli.command import Command
 from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 def test_decode(capsys: pytest.CaptureFixture[str]) -> None:

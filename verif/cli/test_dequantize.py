@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 def test_safetensors_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
-from verif.support.command import run_in
+from verif.cli.command import run_in
 
 
 def test_disassemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

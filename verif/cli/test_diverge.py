@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mxsafe.codec.profiles import PROFILES, divergence
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from mxsafe.analysis import inspection
-from verif.support.command import run
+from verif.cli.command import run
 
 
 def test_formats(capsys: pytest.CaptureFixture[str]) -> None:

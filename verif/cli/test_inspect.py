@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.analysis import inspection
 from mxsafe.formats import MX_FORMATS, SCALAR_FORMATS
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 @pytest.mark.parametrize(

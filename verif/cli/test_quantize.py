@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 
 @pytest.mark.parametrize("block", [None, "16", "8x8"])

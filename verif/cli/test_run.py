@@ -10,8 +10,8 @@ from mxsafe.host import serial, simulated
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
-from verif.support.command import run, run_in
-from verif.support.fake_board import FakeBoard
+from verif.cli.command import run, run_in
+from verif.host.fake_board import FakeBoard
 
 
 def written(folder: Path, configuration: MachineConfiguration) -> np.ndarray:

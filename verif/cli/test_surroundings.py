@@ -13,7 +13,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.atomic import write_atomically, write_together
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 
 COMMAND = (sys.executable, "-m", "mxsafe")
 

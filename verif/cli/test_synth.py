@@ -9,7 +9,7 @@ import pytest
 
 from mxsafe.synthesis import TECHNOLOGY_NAMES, technologies
 from mxsafe.synthesis import run as synthesis
-from verif.support.command import run_in
+from verif.cli.command import run_in
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe import vectors
-from verif.support.command import run
+from verif.cli.command import run
 from verif.support.messages import INTEGERS
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.machine.header import HEADER_FILE, c_header
 from mxsafe.verilog.manifest import SCHEMA
-from verif.support.command import run, run_in
+from verif.cli.command import run, run_in
 from verif.support.manifest import GEN, load
 from verif.support.tests import typical
 

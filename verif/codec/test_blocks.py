@@ -13,8 +13,8 @@ import mxsafe as mx
 from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat, ScaleFormat
+from verif.codec.exact_blocks import exact_scale, wide_values
 from verif.support import exact
-from verif.support.exact_blocks import exact_scale, wide_values
 from verif.support.tests import some
 
 RNG_SEED = 11

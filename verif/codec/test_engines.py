@@ -12,7 +12,7 @@ import mxsafe as mx
 from mxsafe.codec import _engines, _parts
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat, ScaleFormat
-from verif.support.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
+from verif.codec.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
 from verif.support.tests import Tally, Volume, some
 
 BOTH_ORDERS = [np.dtype(dtype).newbyteorder(order) for dtype in DTYPES for order in "<>"]

@@ -20,7 +20,7 @@ from mxsafe.codec.blocks import ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES
 from mxsafe.codec.profiles import PROFILES, LibraryResult, divergence, quantize_like
-from verif.support.corner_blocks import BLOCK, mixed_blocks, random_blocks
+from verif.codec.corner_blocks import BLOCK, mixed_blocks, random_blocks
 from verif.support.tests import Tally
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

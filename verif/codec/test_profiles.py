@@ -14,7 +14,7 @@ import mxsafe as mx
 from mxsafe.codec import profiles
 from mxsafe.codec.profiles import PROFILES, Profile, divergence, quantize_like
 from mxsafe.formats import MX_FORMATS
-from verif.support.corner_blocks import BLOCK, corner_blocks, mixed_blocks
+from verif.codec.corner_blocks import BLOCK, corner_blocks, mixed_blocks
 
 FLT_MAX = float(np.finfo(np.float32).max)
 NAN, INF = np.nan, np.inf

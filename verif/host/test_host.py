@@ -15,8 +15,8 @@ from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 from mxsafe.machine.program import Program
-from verif.support.encoder_reference import encoder_memory, random_encoder
-from verif.support.host_programs import SMALL, product
+from verif.codec.encoder_reference import encoder_memory, random_encoder
+from verif.host.host_programs import SMALL, product
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available
 

@@ -6,7 +6,7 @@ import pytest
 from mxsafe.host.host import Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.description import DESCRIPTOR_BYTES, REGISTERS, constant_registers
-from verif.support.host_programs import SMALL, product
+from verif.host.host_programs import SMALL, product
 
 ADDRESSES = {register.name: register.address for register in REGISTERS}
 

@@ -14,10 +14,10 @@ from mxsafe.host.serial import Serial, SerialError, open_port
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS, IDENTITY, REGISTERS
 from mxsafe.machine.program import Program
 from mxsafe.rtl.board.ulx3s import Ulx3sConfiguration
-from verif.support.copying_machine import COPIED_BEATS, copying_machines
-from verif.support.fake_board import FakeBoard
-from verif.support.host_programs import SMALL, product
-from verif.support.simulated_board import SimulatedBoard
+from verif.host.copying_machine import COPIED_BEATS, copying_machines
+from verif.host.fake_board import FakeBoard
+from verif.host.host_programs import SMALL, product
+from verif.host.simulated_board import SimulatedBoard
 from verif.support.tests import Tally, available
 
 _ADDRESSES = {register.name: register.address for register in REGISTERS}

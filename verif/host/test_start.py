@@ -13,7 +13,7 @@ from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.description import COUNTERS, ERRORS, FLAGS
 from mxsafe.machine.program import Program
-from verif.support.host_programs import SMALL, product
+from verif.host.host_programs import SMALL, product
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available, typical
 

@@ -15,7 +15,7 @@ from mxsafe.machine.assembler import (
 )
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, QUEUES, Descriptor
-from verif.support.machine_sizes import machine_of
+from verif.machine.machine_sizes import machine_of
 
 USUAL = MachineConfiguration()
 SMALL = MachineConfiguration(rows=8, functions=("relu",), reductions=(), conversions=("tiles",))

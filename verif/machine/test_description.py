@@ -15,7 +15,7 @@ from mxsafe.machine.description import (
     configuration_of,
     constant_registers,
 )
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_sizes import ROWS, machine_of
 
 USUAL = MachineConfiguration()
 

@@ -10,7 +10,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.machine.reach import address_fault
 from mxsafe.model.machine import Machine
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_sizes import ROWS, machine_of
 
 SIZES = [
     machine_of(rows, a_beats=32, w_beats=48, out_beats=16, vector_banks=2, bank_beats=64)

@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.machine.description import ERRORS, MOST_TOKENS, QUEUES
 from mxsafe.machine.tokens import Deadlock, Header, TokenQueues, deadlock_of
-from verif.support.queue_checks import Program, expected
+from verif.rtl.machine.control.queue_checks import Program, expected
 
 LOAD, GEMM, VECTOR, STORE = range(len(QUEUES))
 DEPTH = 8

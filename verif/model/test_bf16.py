@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.model import bf16_mac, bf16_matmul
 from mxsafe.model.bf16 import bf16_values
-from verif.support import corner_cases
+from verif.rtl.mac import corner_cases
 from verif.support.exact import nearest_float
 
 ONE, INF, NAN = 0x3F80, 0x7F80, 0x7FC1

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mxsafe.model import functions
 from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors.errors import BOUNDS, check
-from verif.support.function_checks import bfloat16_arguments
+from verif.rtl.vector.function_checks import bfloat16_arguments
 
 Words = NDArray[np.uint32]
 INF, NAN = np.float32(np.inf), np.float32(np.nan)

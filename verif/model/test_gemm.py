@@ -407,7 +407,7 @@ def test_empty_inner_dimension() -> None:
                 operands=OperandFormats.same(FORMAT_SETS["multi"]),
             ),
             "format must be one of mxsf, mxfp8_e2m5, mxfp6_e3m2, mxfp6_e2m3, mxfp4_e2m1, "
-            "not mxfp8_e4m3",
+            "not 'mxfp8_e4m3'",
         ),
         (
             lambda a, w: mx.matmul(mx.quantize(np.ones(16), block=8), w),

@@ -9,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.layer import bias_beats, residual_beats
-from verif.support.array_checks import operands
+from verif.rtl.array.array_checks import operands
 from verif.support.manifest import GEN
 
 BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]

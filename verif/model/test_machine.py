@@ -11,7 +11,7 @@ from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS, QUEUES
 from mxsafe.model.machine import STEPS, Machine
-from verif.support.machine_image import Image, product_program
+from verif.machine.machine_image import Image, product_program
 
 USUAL = MachineConfiguration()
 ASSEMBLER = Assembler(USUAL)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.machine_buffers import Buffers, MachineStop, require_within
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_sizes import ROWS, machine_of
 
 
 @pytest.mark.parametrize("rows", ROWS)

@@ -11,7 +11,7 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_sizes import ROWS, machine_of
 
 NOTHING = np.zeros(0, np.uint8)
 

@@ -13,7 +13,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import NumberLayout, OperandLayout
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
-from verif.support.machine_image import Image
+from verif.machine.machine_image import Image
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 

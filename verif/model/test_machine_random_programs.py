@@ -9,17 +9,17 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
 from mxsafe.model.machine import Machine
-from verif.support.accelerator_checks import Program
-from verif.support.machine_schedules import run_in_any_order
-from verif.support.machine_sizes import ROWS, machine_of
-from verif.support.program_faults import (
+from verif.machine.machine_schedules import run_in_any_order
+from verif.machine.machine_sizes import ROWS, machine_of
+from verif.rtl.machine.accelerator_checks import Program
+from verif.rtl.machine.program_faults import (
     address_faults,
     deadlocks,
     malformed,
     places_of,
     without_tokens,
 )
-from verif.support.random_programs import all_modes, modes, random_program, run_in_sequence
+from verif.rtl.machine.random_programs import all_modes, modes, random_program, run_in_sequence
 
 MACHINES = [
     machine_of(

@@ -11,8 +11,8 @@ from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
-from verif.support.machine_image import Image
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_image import Image
+from verif.machine.machine_sizes import ROWS, machine_of
 
 SIZES = {
     rows: machine_of(rows, a_beats=64, w_beats=128, out_beats=64, bank_beats=32) for rows in ROWS

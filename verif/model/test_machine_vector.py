@@ -14,7 +14,7 @@ from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
 from mxsafe.machine.layout import OperandLayout
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
-from verif.support.machine_sizes import ROWS, machine_of
+from verif.machine.machine_sizes import ROWS, machine_of
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 NOTHING = np.zeros(0, np.uint8)

@@ -13,7 +13,7 @@ from mxsafe.model.normalisation import (
     rms_norm,
     rms_norm_backward,
 )
-from verif.support.normalise_checks import SPECIAL, kinds_of_rows
+from verif.rtl.vector.normalise_checks import SPECIAL, kinds_of_rows
 
 Reals = NDArray[np.longdouble]
 BOUND = 2.0**-14.1

@@ -12,7 +12,7 @@ from mxsafe.codec import elements
 from mxsafe.formats import FP12_E4M7, MX_FORMATS
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.products import OperandFormats
-from verif.support import corner_cases
+from verif.rtl.mac import corner_cases
 from verif.support.exact import element_value, floor_log2, mx_table, nearest_float
 from verif.support.messages import INTEGERS
 from verif.support.tests import some

@@ -12,10 +12,10 @@ import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
 from mxsafe.rtl.board.serial_bridge import SerialBridge
+from verif.rtl.port_paths import Design
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
-from verif.support.port_paths import Design
 from verif.support.tests import Tally
 
 pytestmark = pytest.mark.yosys

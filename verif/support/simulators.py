@@ -43,9 +43,9 @@ from mxsafe.host.verilator import (
 )
 from verif.support import coverage, recording
 from verif.support.fresh import require_fresh
-from verif.support.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 from verif.support.manifest import Module, Words
 from verif.support.rows import read_arrays, write_arrays
+from verif.verilog.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 
 __all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "runtime_library", "simulate"]
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from verif.support.linters import DISTRIBUTED
 from verif.support.simulators import SIMULATORS, missing_tools
+from verif.verilog.linters import DISTRIBUTED
 
 _PACKAGES = {
     "iverilog": "iverilog",

@@ -23,9 +23,9 @@ from mxsafe.synthesis.bitstream import (
     read_report,
 )
 from mxsafe.synthesis.technologies import SynthesisError
-from verif.support.command import run_in
-from verif.support.copying_machine import copying_machines
-from verif.support.host_programs import SMALL
+from verif.cli.command import run_in
+from verif.host.copying_machine import copying_machines
+from verif.host.host_programs import SMALL
 from verif.support.manifest import GEN, Module
 
 # No other test generates a machine of this configuration.

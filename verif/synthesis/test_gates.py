@@ -9,7 +9,7 @@ import pytest
 
 from mxsafe.synthesis import gates
 from mxsafe.synthesis.liberty import Cell, LibertyError, Pin, read_cells
-from verif.support.cells import LIBRARY, NETLIST
+from verif.synthesis.cells import LIBRARY, NETLIST
 
 # As OpenSTA 2.0.17 writes it.
 SDF = """\

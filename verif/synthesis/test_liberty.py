@@ -3,7 +3,7 @@
 import pytest
 
 from mxsafe.synthesis.liberty import LibertyError, Table, read_cells
-from verif.support.cells import LIBRARY
+from verif.synthesis.cells import LIBRARY
 
 
 def test_cells_are_read() -> None:

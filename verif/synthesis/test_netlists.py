@@ -9,14 +9,14 @@ import pytest
 from mxsafe import model
 from mxsafe.synthesis.technologies import ECP5, NETLIST, Design
 from mxsafe.verilog.names import part_name
-from verif.support import corner_cases
-from verif.support.array_checks import check_products, random_products, small_array
+from verif.rtl.array.array_checks import check_products, random_products, small_array
+from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.mutation import mutated
-from verif.support.netlists import NETLISTS, netlist_of, prove_netlist
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, some
+from verif.synthesis.netlists import NETLISTS, netlist_of, prove_netlist
 
 pytestmark = pytest.mark.yosys
 

@@ -19,7 +19,7 @@ from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
 from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, Nangate45, Recipe, SynthesisError
 from studies.activity import stimulus
-from verif.support.cells import LIBRARY, NETLIST
+from verif.synthesis.cells import LIBRARY, NETLIST
 
 ONE_LANE = Case(
     name="one lane",

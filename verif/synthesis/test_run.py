@@ -48,7 +48,7 @@ from mxsafe.synthesis.technologies import (
 from studies.pages import DOCS
 from studies.pages.synthesis import LIMITS, limits
 from studies.synthesised import load
-from verif.support.command import run
+from verif.cli.command import run
 
 DESIGN = Design(
     top="unit", sources={"unit.v": ""}, clocked=True, inputs={"a": 8, "en": 1}, outputs={"y": 3}

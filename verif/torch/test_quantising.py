@@ -13,7 +13,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import BLOCK_FORMATS, MXFormat
-from verif.support.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
+from verif.codec.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
 from verif.support.tests import Tally, some
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -9,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.cli.arguments import UserError
 from studies import pages
-from verif.support.fashion_mnist import write_images
+from verif.studies.fashion_mnist import write_images
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")

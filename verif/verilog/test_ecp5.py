@@ -16,7 +16,7 @@ from verif.support.proof import run_yosys
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available, some
 
-BLOCKS = Path(__file__).parents[1] / "support" / "ecp5_blocks.v"
+BLOCKS = Path(__file__).parents[1] / "synthesis" / "ecp5_blocks.v"
 
 
 @pytest.mark.parametrize("unit", some(reversed(dsp_units()), every=2))

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from mxsafe.verilog.unread import without_unread
-from verif.support.linters import (
-    DISTRIBUTED,
-    LINTERS,
-    distributed_verilator,
-    said_by_verilator,
-)
 from verif.support.manifest import GEN, Module
 from verif.support.mutation import mutated
 from verif.support.proof import run_yosys
 from verif.support.simulators import lint
 from verif.support.tests import available
+from verif.verilog.linters import (
+    DISTRIBUTED,
+    LINTERS,
+    distributed_verilator,
+    said_by_verilator,
+)
 
 TOPS = ["safe_mac", "mxsf_pu_exact", "mxsf_operand_writer_width8_64x256x512_32x128x256"]
 """Some with a net that older Verilators take for a loop, with many instances, and with neither."""

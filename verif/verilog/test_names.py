@@ -13,11 +13,11 @@ from mxsafe.rtl.mac.multiplier import RoundingMultiplier
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.names import LONGEST, PARTS, PREFIX, part_name, renamed
-from verif.support.command import run
-from verif.support.linters import said_by_verilator
+from verif.cli.command import run
 from verif.support.manifest import GEN, generated, load
 from verif.support.proof import run_yosys
 from verif.support.tests import available
+from verif.verilog.linters import said_by_verilator
 
 MXSF = MX_FORMATS["mxsf"]
 TOPS = sorted(path.stem for path in GEN.glob("*.f"))

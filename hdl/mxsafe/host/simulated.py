@@ -249,7 +249,7 @@ def _generate(configuration: MachineConfiguration, folder: Path) -> None:
     Verilator cannot find a top module by a name as long as that of a machine may be.
     """
     # Amaranth is imported only here: machines that are built start without it.
-    from mxsafe.rtl.accelerator.accelerator import Accelerator
+    from mxsafe.rtl.machine.accelerator import Accelerator
     from mxsafe.verilog.generate import generate
 
     name = Accelerator(machine=configuration).module_name

@@ -1,4 +1,4 @@
-"""Model of a layer: from operands to operands of the next layer (`mxsafe.rtl.accelerator.layer`).
+"""Model of a layer: from operands to operands of the next layer (`mxsafe.rtl.machine.layer`).
 
 A layer is computed transposed: weights of shape (features, k) times samples of shape (k, samples).
 Its quantised result, of shape (features, samples), is what the next layer has as samples.

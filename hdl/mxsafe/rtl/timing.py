@@ -37,7 +37,8 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         # In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are
         # a memory, that is written behind the adder and read in front of it.
         "turn around": (1, 2),
-        # Behind the scaler; in an FPGA a sum is chosen in two clocks.
+        # In an FPGA a sum is chosen in two clocks.
+        "head": (0, 2),
         "step": (1, 2),
     },
     # For an FPGA those of 100 MHz in an ECP5.
@@ -47,6 +48,8 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
     "Normalise": {"rows": (0, 1)},
     "NormaliseCore": {"squares": (0, 1)},
+    # Behind a difference and its zeros, and within a product, behind sums of its rows.
+    "NormaliseLane": {"difference": (0, 2), "product rows": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
     "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},

@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from mxsafe.formats import OPERAND_FORMATS
-from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.safe_mac import SafeMac
 from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
+from mxsafe.rtl.machine.layer import Layer
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets

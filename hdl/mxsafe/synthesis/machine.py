@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from mxsafe.rtl.accelerator.accelerator import Accelerator
-from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
-from mxsafe.rtl.accelerator.vector_engine import VectorEngine
 from mxsafe.rtl.array.systolic_array import SystolicArray
+from mxsafe.rtl.machine.accelerator import Accelerator
+from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.block_converter import BlockConverter
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise import Normalise

@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import (
 )
 from mxsafe.validation import checked
 
-__all__ = ["DEFINE", "FLATTEN", "dsp_source", "dsp_sources", "dsp_units", "either"]
+__all__ = ["DEFINE", "FLATTEN", "dsp_sources", "dsp_units", "either"]
 
 DEFINE = "MXSAFE_ECP5"
 """What generated multipliers look for."""
@@ -37,14 +37,14 @@ def dsp_sources(names: Iterable[str]) -> dict[str, str]:
     """By file the Verilog of those files that hold such a multiplier, under its own name."""
     known = {f"{unit.module_name}.v": unit for unit in dsp_units()}
     return {
-        name: dsp_source(known[file])
+        name: _source(known[file])
         for name in names
         if (file := str(name).rpartition("/")[2]) in known
     }
 
 
 @checked
-def dsp_source(unit: DspMultiplier) -> str:
+def _source(unit: DspMultiplier) -> str:
     """Verilog of a multiplier made of one MULT18X18D."""
     number = "signed " if unit.config.signed else ""
     last = DSP_BITS - 1

@@ -29,6 +29,7 @@ from mxsafe.verilog.manifest import (
     summary,
 )
 from mxsafe.verilog.names import PARTS, PREFIX, part_name, renamed, require_prefix
+from mxsafe.verilog.nets import with_names
 from mxsafe.verilog.readme import README, readme
 from mxsafe.verilog.unread import without_unread
 
@@ -42,6 +43,7 @@ _ECP5 = (
 )
 _FILE = re.compile(rf"(?:{PARTS}/)?\w+\.[fv]")
 """What is removed: whatever a manifest may say, nothing else."""
+_HEAD = re.compile(r"^(module \w+\()([^)]*)(\);)$", re.MULTILINE)
 _WIDTH = 96
 """Most characters of a line of a header's text."""
 
@@ -172,11 +174,13 @@ def generate(
     outputs = {unit: _outputs(entries[name]) for unit, name in names.items()}
     files = {}
     for unit, module in modules.items():
-        text = without_unread(texts[unit], {part: outputs[part] for part in module.inside})
+        needed = {part: outputs[part] for part in module.inside}
+        text = with_names(without_unread(texts[unit], needed))
         if isinstance(module.unit, DspMultiplier):
             text = either(module.unit, text)
         head = _header(module.unit, names[unit], module.inside)
-        files[paths[unit]] = (head + renamed(text, names) + _END).encode()
+        text = _HEAD.sub(_ports_in_lines, renamed(text, names))
+        files[paths[unit]] = (head + text + _END).encode()
         progress(paths[unit])
     for name in sorted(wanted):
         listed = "".join(f"{source}\n" for source in entries[name]["sources"])
@@ -218,6 +222,12 @@ def _written(manifest: Mapping[str, Any]) -> set[str]:
     files = {str(entry.get("file")) for entry in manifest.get("modules", {}).values()}
     files |= {f"{top}.f" for top in manifest.get("tops", [])}
     return {file for file in files if _FILE.fullmatch(file)}
+
+
+def _ports_in_lines(head: re.Match[str]) -> str:
+    """The beginning of a module with a line for each port."""
+    ports = ",\n".join(f"  {port.strip()}" for port in head[2].split(","))
+    return f"{head[1]}\n{ports}\n{head[3]}"
 
 
 def _outputs(entry: Mapping[str, Any]) -> set[str]:

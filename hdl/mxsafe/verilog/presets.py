@@ -8,8 +8,6 @@ from typing import Any
 from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration, resized
 from mxsafe.products import OperandFormats, require_scale
-from mxsafe.rtl.accelerator.accelerator import Accelerator
-from mxsafe.rtl.accelerator.layer import Layer
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.arithmetic.fp_adder import FPAdder
@@ -26,6 +24,8 @@ from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
 from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
+from mxsafe.rtl.machine.accelerator import Accelerator
+from mxsafe.rtl.machine.layer import Layer
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.row_replay import RowReplay

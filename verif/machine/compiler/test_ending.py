@@ -17,7 +17,7 @@ from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import MOST_TOKENS
 from mxsafe.model.machine import Machine
-from verif.support.queue_checks import Program, expected
+from verif.rtl.machine.control.queue_checks import Program, expected
 from verif.support.tests import some
 
 USUAL = MachineConfiguration()

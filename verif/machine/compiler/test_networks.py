@@ -9,9 +9,9 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
-from verif.support.encoder_reference import encoder_memory, encoder_output, random_encoder
-from verif.support.machine_schedules import run_in_any_order
-from verif.support.power_up import powered_up
+from verif.codec.encoder_reference import encoder_memory, encoder_output, random_encoder
+from verif.machine.machine_schedules import run_in_any_order
+from verif.rtl.machine.power_up import powered_up
 from verif.support.tests import by_turns, some
 
 SMALL = EncoderShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)

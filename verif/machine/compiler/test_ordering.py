@@ -5,7 +5,7 @@ import pytest
 
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import CompileError, Memory, Room
-from verif.support.queue_checks import Program, expected
+from verif.rtl.machine.control.queue_checks import Program, expected
 
 _QUEUES = 4
 

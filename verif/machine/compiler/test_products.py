@@ -13,8 +13,8 @@ from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import narrowed
-from verif.support.machine_schedules import run_in_any_order
-from verif.support.power_up import powered_up
+from verif.machine.machine_schedules import run_in_any_order
+from verif.rtl.machine.power_up import powered_up
 from verif.support.tests import Volume, some
 
 TILES = (8, 8)

@@ -16,8 +16,8 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model.functions import FUNCTIONS
-from verif.support.machine_schedules import run_in_any_order
-from verif.support.power_up import powered_up
+from verif.machine.machine_schedules import run_in_any_order
+from verif.rtl.machine.power_up import powered_up
 
 Floats = NDArray[np.float32]
 MACHINE = MachineConfiguration(a_beats=256, w_beats=256, vector_banks=2, bank_beats=128)

@@ -13,16 +13,16 @@ from mxsafe.machine.compiler.transformer_shape import TransformerShape, rotary_t
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
-from verif.support.machine_schedules import run_in_any_order
-from verif.support.power_up import powered_up
-from verif.support.tests import by_turns, some
-from verif.support.transformer_reference import (
+from verif.machine.compiler.transformer_reference import (
     random_transformer,
     transformer_float64,
     transformer_keys,
     transformer_memory,
     transformer_output,
 )
+from verif.machine.machine_schedules import run_in_any_order
+from verif.rtl.machine.power_up import powered_up
+from verif.support.tests import by_turns, some
 
 DEIT_TINY = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
 VISION = TransformerShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)

@@ -7,10 +7,7 @@ import pytest
 
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.timing import STAGES
-from verif.support.checkers import assert_equal
-from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
-from verif.support.multiplier_checks import (
+from verif.rtl.arithmetic.multiplier_checks import (
     CLASSES,
     INFINITY,
     NAN,
@@ -19,6 +16,9 @@ from verif.support.multiplier_checks import (
     expected_products,
     random_pairs,
 )
+from verif.support.checkers import assert_equal
+from verif.support.farm import farm_of, run_farm
+from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available
 from verif.support.wrappers import in_parallel

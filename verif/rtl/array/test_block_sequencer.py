@@ -3,8 +3,8 @@
 import pytest
 
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
+from verif.rtl.array.sequencer_checks import Ends, check_sequencer
 from verif.support.published import published
-from verif.support.sequencer_checks import Ends, check_sequencer
 from verif.support.tests import Tally, available
 
 

@@ -13,8 +13,7 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.model.schedule import stream_beats
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker
 from mxsafe.verilog.generate import generate
-from verif.support import manifest
-from verif.support.array_checks import (
+from verif.rtl.array.array_checks import (
     Block,
     check_formats_at_run_time,
     check_products,
@@ -23,7 +22,8 @@ from verif.support.array_checks import (
     random_products,
     small_array,
 )
-from verif.support.array_job import Job, array_schedule, run_jobs, run_products
+from verif.rtl.array.array_job import Job, array_schedule, run_jobs, run_products
+from verif.support import manifest
 from verif.support.checkers import assert_equal
 from verif.support.data import minilm
 from verif.support.generated import generated

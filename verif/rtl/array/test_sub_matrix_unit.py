@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.verilog.names import PREFIX, part_name, renamed
-from verif.support.array_checks import (
+from verif.rtl.array.array_checks import (
     check_distances,
     check_products,
     large_products,
@@ -15,11 +15,11 @@ from verif.support.array_checks import (
     random_products,
     small_array,
 )
+from verif.rtl.array.stall_checks import check_stalls
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
-from verif.support.stall_checks import check_stalls
 from verif.support.tests import Tally, Volume, available, typical
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")

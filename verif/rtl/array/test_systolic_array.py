@@ -11,8 +11,7 @@ from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FloatFormat
 from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.verilog.generate import generate
-from verif.support import manifest
-from verif.support.array_checks import (
+from verif.rtl.array.array_checks import (
     Block,
     bf16_products,
     check_continued_tiles,
@@ -33,7 +32,8 @@ from verif.support.array_checks import (
     random_products,
     small_array,
 )
-from verif.support.array_job import run_jobs
+from verif.rtl.array.array_job import run_jobs
+from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.published import published

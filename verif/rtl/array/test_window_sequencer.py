@@ -1,8 +1,8 @@
 """Flags for accumulators of windows: those of all published sequencers, in every clock."""
 
 from mxsafe.rtl.array.window_sequencer import WindowSequencer
+from verif.rtl.array.sequencer_checks import Ends, check_sequencer
 from verif.support.published import published
-from verif.support.sequencer_checks import Ends, check_sequencer
 from verif.support.tests import Tally, available
 
 

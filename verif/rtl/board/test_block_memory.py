@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
-from verif.support.block_memory_checks import check_block_memory
+from verif.rtl.board.block_memory_checks import check_block_memory
 from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, some

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.rtl.board.serial_bridge import SerialBridge
-from verif.support.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
+from verif.rtl.board.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint

@@ -6,8 +6,8 @@ import pytest
 
 from mxsafe.rtl.board.uart_receiver import UartReceiver
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter
+from verif.rtl.board.line_checks import check_receiver, check_transmitter
 from verif.support.generated import generated
-from verif.support.line_checks import check_receiver, check_transmitter
 from verif.support.tests import Tally, Volume, some
 
 DIVISORS = [50, 4, 5, 217]

@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe.rtl.board.serial_machine import LIGHTS
 from mxsafe.rtl.board.ulx3s import PINS, Ulx3s, Ulx3sConfiguration, pll_divisors
-from verif.support.host_programs import SMALL
+from verif.host.host_programs import SMALL
 
 BALLS = {
     "clk_25mhz": "G2",

@@ -15,7 +15,7 @@ from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.presets import build
-from verif.support import corner_cases
+from verif.rtl.mac import corner_cases
 from verif.support.checkers import assert_equal, check_mac
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module, Words

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mxsafe import model
 from mxsafe.formats import MX_FORMATS
 from mxsafe.verilog.presets import build
-from verif.support import corner_cases
+from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
 from verif.support.generated import generated

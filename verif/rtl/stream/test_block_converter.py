@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.block_converter import BlockConverter
-from verif.support.block_converter_checks import (
+from verif.rtl.stream.block_converter_checks import (
     SHAPES,
     block_converter,
     check_blocks,

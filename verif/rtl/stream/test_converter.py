@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.rtl.stream.converter import Converter
-from verif.support.converter_checks import (
+from verif.rtl.stream.converter_checks import (
     Beats,
     Block,
     against_block_exponents,
@@ -234,7 +234,10 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
             {"block": (8, 8, 8)},
             "block must be an integer or a tuple (an integer, an integer) or None, not (8, 8, 8)",
         ),
-        ({"source": "float16"}, "source must be one of float32, bfloat16, not 'float16'"),
+        (
+            {"source": "float16"},
+            "source must be one of float32, bfloat16, not 'float16'; did you mean 'bfloat16'?",
+        ),
         (
             {"format": MX_FORMATS["mxfp4_e2m1"], "width": 1, "block": 1},
             "m_axis_tdata must be whole bytes, not 12 bits",

@@ -7,8 +7,8 @@ import pytest
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.operand_packer import OperandPacker
+from verif.rtl.stream.packer_checks import check_packing, packer, random_blocks
 from verif.support.manifest import Module
-from verif.support.packer_checks import check_packing, packer, random_blocks
 from verif.support.tests import Tally, available, some
 
 committed = pytest.mark.parametrize("name", ["mxsf_operand_packer", "mxsf_operand_packer_groups2"])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.stream.row_replay import RowReplay
+from verif.rtl.stream.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
 from verif.support.published import published
-from verif.support.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
 from verif.support.tests import Tally, available
 
 

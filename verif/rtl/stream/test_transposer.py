@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.stream.transposer import Transposer
+from verif.rtl.stream.transposer_checks import (
+    check_rows,
+    numbered_tiles,
+    random_packets,
+    transposer,
+)
 from verif.support.manifest import Module
 from verif.support.tests import Tally, available
-from verif.support.transposer_checks import check_rows, numbered_tiles, random_packets, transposer
 
 
 def test_tiles_back_to_back(simulator: str, modules: dict[str, Module], tally: Tally) -> None:

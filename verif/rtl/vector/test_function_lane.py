@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, FunctionLane, most_stages
-from verif.support.function_checks import check_lane, check_stages, lanes_are_clean
+from verif.rtl.vector.function_checks import check_lane, check_stages, lanes_are_clean
 from verif.support.tests import Tally, Volume, available
 
 EVERY = "+".join(FUNCTIONS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.vector.normalise import Normalise
-from verif.support.normalise_checks import (
+from verif.rtl.vector.normalise_checks import (
     check_rows,
     edge_rows,
     kinds_of_rows,

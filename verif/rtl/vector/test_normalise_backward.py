@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.vector.normalise_backward import NormaliseBackward
-from verif.support.backward_checks import (
+from verif.rtl.vector.backward_checks import (
     RESETS,
     check_normalise_backward,
     normalised_rows,

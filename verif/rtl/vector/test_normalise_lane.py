@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
+from verif.rtl.array.stall_checks import check_stalls
+from verif.rtl.vector.normalise_checks import any_factors, kinds_of_rows
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
 from verif.support.generated import generated
-from verif.support.normalise_checks import any_factors, kinds_of_rows
 from verif.support.published import published_farm, random_words
 from verif.support.simulators import lint, run_lockstep
-from verif.support.stall_checks import check_stalls
 from verif.support.tests import Tally, available
 
 UNIT = 2.0**-24

@@ -8,9 +8,9 @@ import pytest
 from mxsafe import tables
 from mxsafe.model.polynomial import evaluate
 from mxsafe.rtl.vector.polynomial import POLYNOMIAL_BOUNDARIES, Polynomial
+from verif.rtl.vector.function_checks import source_rows
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
-from verif.support.function_checks import source_rows
 from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.vector.row_dot import RowDot
+from verif.rtl.vector.row_dot_checks import RESETS, check_row_sums, random_lengths, small_row_dot
 from verif.support.generated import generated
 from verif.support.published import published
-from verif.support.row_dot_checks import RESETS, check_row_sums, random_lengths, small_row_dot
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
 

@@ -8,10 +8,7 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.tables.softmax import LONGEST_ROW
-from verif.support.generated import generated
-from verif.support.published import published
-from verif.support.simulators import lint
-from verif.support.softmax_checks import (
+from verif.rtl.vector.softmax_checks import (
     RESETS,
     Rows,
     check_overlong_row,
@@ -22,6 +19,9 @@ from verif.support.softmax_checks import (
     shape_of,
     small_softmax,
 )
+from verif.support.generated import generated
+from verif.support.published import published
+from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available
 
 ALONG = ("lanes", "beats")

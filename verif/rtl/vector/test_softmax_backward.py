@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
-from verif.support.backward_checks import (
+from verif.rtl.vector.backward_checks import (
     RESETS,
     check_softmax_backward,
     paired_rows,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mxsafe.rtl.vector.summed_rows import SummedRows
-from verif.support.backward_checks import paired_rows
+from verif.rtl.vector.backward_checks import paired_rows
+from verif.rtl.vector.summed_rows_checks import check_summed_rows
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.summed_rows_checks import check_summed_rows
 from verif.support.tests import Tally, available
 
 STALLS = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": range(1, 80, 13)}

@@ -7,14 +7,14 @@ import pytest
 
 from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
 from mxsafe.rtl.vector.vector_function import VectorFunction
-from verif.support.checkers import assert_equal
-from verif.support.function_checks import (
+from verif.rtl.vector.function_checks import (
     arguments,
     bfloat16_arguments,
     check_stream,
     expected_words,
     random_arguments,
 )
+from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.published import published

@@ -103,16 +103,16 @@ def test_what_another_configuration_reaches(tmp_path: Path) -> None:
             **dict.fromkeys(points(small, "beats"), 1),
             **dict.fromkeys(points(large, "beats"), 0),
             # The same is assigned to both.
-            **dict.fromkeys(points(small, r"\$5 "), 0),
-            **dict.fromkeys(points(large, r"\$5 "), 1),
-            **dict.fromkeys(points(small, r"\$2 "), 0),
-            **dict.fromkeys(points(large, r"\$1 "), 1),
+            **dict.fromkeys(points(small, r"\$operands_left$mux "), 0),
+            **dict.fromkeys(points(large, r"\$operands_left$mux "), 1),
+            **dict.fromkeys(points(small, r"\$ends_beat$all "), 0),
+            **dict.fromkeys(points(large, r"\$number_is_free$not "), 1),
         },
     )
     found = measured.verilog(tmp_path, {}, _nothing)["modules"]
     assert (found[large]["elsewhere"], found[large]["left"]) == (2, {})
     assert found[small]["elsewhere"] == 2
-    assert [name.split()[1] for name in found[small]["left"]] == ["$2"]
+    assert [name.split()[1] for name in found[small]["left"]] == ["$ends_beat$all"]
 
 
 def test_a_constant_that_changes_is_told(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from studies.evidence import fashion_mnist
-from verif.support.fashion_mnist import write_idx, write_images
+from verif.studies.fashion_mnist import write_idx, write_images
 
 
 def test_images_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

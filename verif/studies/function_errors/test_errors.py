@@ -16,7 +16,7 @@ from studies.function_errors.errors import (
     ranges,
 )
 from studies.function_errors.reference import reference
-from verif.support.function_references import exact_value, unit
+from verif.studies.function_references import exact_value, unit
 from verif.support.tests import some
 
 _BLOCKS = 16

@@ -6,7 +6,7 @@ import pytest
 
 from studies.function_errors.errors import BOUNDS, numbers
 from studies.function_errors.reference import REFERENCE_ERROR, reference
-from verif.support.function_references import exact_value, unit
+from verif.studies.function_references import exact_value, unit
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -8,7 +8,7 @@ import pytest
 
 from studies.mutants.equivalence import is_equivalent, unread
 from studies.mutants.mutation import Mutants, mutate
-from verif.support.counting_stream import counting_stream
+from verif.studies.counting_stream import counting_stream
 from verif.support.manifest import Module
 
 pytestmark = pytest.mark.yosys

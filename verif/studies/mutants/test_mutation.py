@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from studies.mutants.mutation import mutate
-from verif.support.counting_stream import counting_stream
+from verif.studies.counting_stream import counting_stream
 
 pytestmark = pytest.mark.yosys
 

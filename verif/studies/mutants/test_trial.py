@@ -15,8 +15,8 @@ from studies.mutants import designs, record, trial
 from studies.mutants.designs import Design, Pins, Run
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.replay import Replayed, _by_turns, build, replay
+from verif.studies.counting_stream import counting_stream
 from verif.support import recording, simulators
-from verif.support.counting_stream import counting_stream
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available
@@ -360,7 +360,7 @@ SAMPLE = {
     "multiplier_18x18": "arithmetic/test_dsp_multiplier.py",
     "mxsf_decoder": "mac/test_decoder.py",
     "mxsf_operand_packer": "stream/test_operand_packer.py",
-    "tile_transposer": "accelerator/test_tile_transposer.py",
+    "tile_transposer": "machine/dma/test_tile_transposer.py",
     "transposer": "stream/test_transposer.py",
 }
 """Modules of some rooms, and tests that kill their mutants."""

@@ -19,7 +19,7 @@ from mxsafe.synthesis.cases import MACHINE
 from mxsafe.synthesis.machine import PARTS
 from studies.pages import DOCS
 from studies.pages.accelerator import draw, gates
-from verif.support.host_programs import SMALL, product
+from verif.host.host_programs import SMALL, product
 from verif.support.manifest import GEN
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available

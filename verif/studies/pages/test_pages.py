@@ -22,9 +22,10 @@ def test_the_committed_page_is_fresh(name: str) -> None:
         assert (DOCS / link).exists(), link
 
 
-def test_a_name_without_a_value_is_an_error() -> None:
+@pytest.mark.parametrize("shown", ["nothing", "nothing | fixed(1)", "nothing | thousands"])
+def test_a_name_without_a_value_is_an_error(shown: str) -> None:
     with pytest.raises(jinja2.UndefinedError) as error:
-        rendered("{{ nothing }}", {})
+        rendered("{{ " + shown + " }}", {})
     assert str(error.value) == "'nothing' is undefined"
 
 

@@ -9,9 +9,9 @@ import pytest
 from studies import proofs
 from studies.pages import DOCS
 from studies.pages.trust import DATA
+from verif.rtl.pipelines import PIPELINES
+from verif.rtl.stream_claims import ALSO
 from verif.support.manifest import Module
-from verif.support.pipelines import PIPELINES
-from verif.support.stream_claims import ALSO
 
 RTL = Path(__file__).parents[2] / "rtl"
 """Tests of the hardware."""

@@ -16,14 +16,14 @@ from mxsafe.model.gemm import Arithmetic
 from studies.training import array
 from studies.training.array import Hardware, StoredTensor, Transposed, run_passes, store, transpose
 from studies.training.checks import check_passes, random_layer, stored
-from verif.support.array_checks import small_array
-from verif.support.array_job import Job, Product, Result
+from verif.rtl.array.array_checks import small_array
+from verif.rtl.array.array_job import Job, Product, Result
+from verif.rtl.stream.transposer_checks import transposer
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, Volume, available, some, typical
-from verif.support.transposer_checks import transposer
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
 SHAPES = {"x": (10, 20, 13), "w": (3, 1, 9), "dy": (18, 9, 5), "": (11, 17, 10)}

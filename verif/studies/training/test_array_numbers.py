@@ -16,7 +16,7 @@ from studies.training.array_numbers import ArrayNumbers
 from studies.training.checks import check_step
 from studies.training.data import load_digits
 from studies.training.network import Optimiser, State, initial_state, training_step
-from verif.support.array_checks import small_array
+from verif.rtl.array.array_checks import small_array
 from verif.support.manifest import Module
 from verif.support.tests import Tally, available
 

@@ -23,8 +23,8 @@ import numpy as np
 import mxsafe as mx
 import mxsafe.cli
 from mxsafe.cli.command import Command
+from verif.cli.command import run
 from verif.support.bad_input.trial import Answer, bounded
-from verif.support.command import run
 
 __all__ = ["WORDS", "arguments", "commands", "line", "put", "unharmed", "words_for"]
 

@@ -36,13 +36,13 @@ from mxsafe.model.layer import OperandBeats, operand_beats
 from mxsafe.model.machine import Machine
 from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.accelerator.descriptor_check import DescriptorCheckConfiguration
-from mxsafe.rtl.accelerator.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.shape import ArrayShape, UnitShape
 from mxsafe.rtl.array.systolic_array import SystolicArrayConfiguration
 from mxsafe.rtl.mac.decoder import Decoder
+from mxsafe.rtl.machine.control.descriptor_check import DescriptorCheckConfiguration
+from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.tables import Table, load

@@ -19,7 +19,7 @@ __all__ = ["Prediction", "Run", "Times", "predict"]
 class Times:
     """Clocks that a machine takes beside those of its work, in its usual configuration.
 
-    `mxsafe.rtl.accelerator.times.times_of` has those of any machine, from its units.
+    `mxsafe.rtl.machine.times.times_of` has those of any machine, from its units.
 
     Attributes
     ----------

@@ -203,7 +203,7 @@ class Scaler(Unit[ScalerConfiguration]):
             m,
             "zeros",
             named(m, "edges", len(leading), leading),
-            journey if self.config.target == "fpga" else None,
+            journey,
             "grouped",
         )
         top, below = journey.cross("grouped", top=top, is_below=below)

@@ -279,10 +279,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def _scale(self, m: Module, platform: object, head: Value) -> Signal:
         """The product of the head and its block scales."""
-        exponent, nan = self.block_exponent, self.nan
-        if self.config.target == "fpga":
-            exponent = delayed(m, self.en, "head_exponent", exponent, 2)
-            nan = delayed(m, self.en, "head_nan", nan, 2)
+        clocks = at(self.config, "head")
+        exponent = delayed(m, self.en, "head_exponent", self.block_exponent, clocks)
+        nan = delayed(m, self.en, "head_nan", self.nan, clocks)
         scale = Scaler(self.config.scaler)
         place(m, platform, "scale", scale, reset=False)
         product = Signal(32, reset_less=True)

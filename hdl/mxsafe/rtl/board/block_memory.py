@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
-from mxsafe.rtl.accelerator.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_positive_integer

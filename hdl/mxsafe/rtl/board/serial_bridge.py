@@ -16,13 +16,13 @@ from mxsafe.machine.frames import (
     STATUSES,
     WORD_BYTES,
 )
-from mxsafe.rtl.accelerator.axi import AxiLite
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfiguration
 from mxsafe.rtl.board.frame_sender import FrameSender
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer

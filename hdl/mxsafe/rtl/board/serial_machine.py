@@ -8,15 +8,15 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.accelerator.accelerator import Accelerator, AcceleratorConfiguration
-from mxsafe.rtl.accelerator.axi import sliced_axi
-from mxsafe.rtl.accelerator.sizes import differing_sizes
 from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
 from mxsafe.rtl.board.line import Divisor
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
 from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
 from mxsafe.rtl.configuration import Configuration, describe, part_of_name
+from mxsafe.rtl.machine.accelerator import Accelerator, AcceleratorConfiguration
+from mxsafe.rtl.machine.axi import sliced_axi
+from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long
 

@@ -9,10 +9,10 @@ from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
-from mxsafe.rtl.accelerator.axi import BYTES_OF_PAGE
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer
 

@@ -17,6 +17,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
 __all__ = [
@@ -97,7 +98,7 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def square_latency(self) -> int:
         """Enabled clocks from a word to its square."""
-        return self.flag_latency + 2 + self._splits_products
+        return self.flag_latency + 2 + at(self, "product rows")
 
     @property
     def flag_latency(self) -> int:
@@ -106,18 +107,14 @@ class NormaliseLaneConfiguration(Configuration):
 
     @property
     def _difference_places(self) -> tuple[str, ...]:
-        places = ("value", "difference", "zeros") if self.target == "fpga" else ("value",)
+        places = ("value", "difference", "zeros")[: 1 + at(self, "difference")]
         return places if self.centre else ()
-
-    @property
-    def _splits_products(self) -> bool:
-        return self.target == "fpga"
 
     @property
     def places(self) -> tuple[str, ...]:
         """Where registers stand."""
         products: tuple[str, ...] = ("product", "scaled") if self.gain else ("product",)
-        if self._splits_products:
+        if at(self, "product rows"):
             products = tuple(part for name in products for part in (f"{name}_rows", name))
         return (*self._difference_places, "significand", *products)
 
@@ -280,8 +277,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         def cross(name: str, value: Value) -> Value:
             return pipe.cross("zeros", name, value)
 
-        is_fpga = self.config.target == "fpga"
-        zeros, number = _normalised(m, Cat(centred, distance), cross if is_fpga else None)
+        zeros, number = _normalised(m, Cat(centred, distance), cross)
         flips, itself, lower = pipe.cross_all("zeros", flips=flips, itself=itself, lower=lower)
         # Of a difference of 0 or -1 all bits but the lowest are zeros, and no other has so many.
         most = Cat(bit for place, bit in enumerate(zeros) if DIFFERENCE_BITS >> place & 1)
@@ -391,7 +387,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             b,
             cut=_CUT,
             correction=_CORRECTION,
-            cross=cross if self.config.target == "fpga" else None,
+            cross=cross if at(self.config, "product rows") else None,
         )[2:]
 
     def _give_square(self, m: Module, shifted: Value) -> None:

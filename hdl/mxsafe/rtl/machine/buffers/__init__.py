@@ -1,0 +1,1 @@
+"""Buffers of operands and of vectors."""

@@ -1,0 +1,236 @@
+"""Rows of operand beats and of their scales to one of the operand buffers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine import description
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.dma.row_walk import RowWalk, RowWalkConfiguration
+from mxsafe.rtl.machine.ports import BufferWrite
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import require_positive_integer
+
+__all__ = ["KINDS", "TARGETS", "OperandWriter", "OperandWriterConfiguration"]
+
+TARGETS = tuple(description.TARGETS.members)
+"""Buffers, in the order of their numbers."""
+KINDS = ("codes", "scales")
+"""What each of them holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperandWriterConfiguration(Configuration):
+    """An `OperandWriter`.
+
+    Parameters
+    ----------
+    packer : OperandPackerConfiguration
+        What gives operand beats, with a scale for each column.
+    beats : tuple of int
+        Operand beats that each of `TARGETS` holds.
+    entries : tuple of int
+        Scale entries that each of them holds, even numbers.
+    address_bits, stride_bits : int
+        Bits of the address of a beat, and of what lies between two rows of them.
+    entry_bits, entry_stride_bits : int
+        The same of scale entries.
+    later : bool
+        What is written is offered from a register, a clock after it has come.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    shown_if_unusual = frozenset({"later"})
+
+    packer: OperandPackerConfiguration
+    beats: tuple[int, ...] = (512, 1024, 4096)
+    entries: tuple[int, ...] = (256, 512, 2048)
+    address_bits: int = 16
+    stride_bits: int = 14
+    entry_bits: int = 15
+    entry_stride_bits: int = 10
+    later: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("beats", "entries"):
+            sizes = tuple(require_positive_integer(name, size) for size in getattr(self, name))
+            if len(sizes) != len(TARGETS):
+                raise ValueError(f"{name} must be {len(TARGETS)} numbers, not {len(sizes)}")
+            self._set(**{name: sizes})
+        if any(size % 2 for size in self.entries):
+            raise ValueError(f"entries must be even numbers, not {self.entries}")
+        _ = self.walks  # which check the others
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.packer.format.name}_operand_writer"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from `start` to the first address."""
+        return self.walks["codes"].latency
+
+    @property
+    def walks(self) -> dict[str, RowWalkConfiguration]:
+        """What finds addresses, by kind."""
+        return {
+            "codes": RowWalkConfiguration(
+                depth=max(self.beats), address_bits=self.address_bits, stride_bits=self.stride_bits
+            ),
+            "scales": RowWalkConfiguration(
+                depth=max(self.entries),
+                address_bits=self.entry_bits,
+                stride_bits=self.entry_stride_bits,
+            ),
+        }
+
+    @property
+    def write_ports(self) -> dict[str, BufferWrite]:
+        """Ports of the buffers by name: beats of codes, and words of two scale entries."""
+        width, lanes = self.packer.width, self.packer.lanes
+        ports = {}
+        for target, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
+            ports[f"{target}_codes"] = BufferWrite(beats, 8 * width * lanes)
+            ports[f"{target}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
+        return ports
+
+
+class OperandWriter(Unit[OperandWriterConfiguration]):
+    """Writes each operand beat, a byte for each code, and with the last of a block its scales.
+
+    Attributes
+    ----------
+    start : In(1)
+        Rows begin.
+    target : In
+        Place in `TARGETS` of the buffer; steady until the last row is written.
+    codes_origin, codes_stride : In
+        Operand beat of the first row, and what lies between two rows; steady likewise.
+    scales_origin, scales_stride : In
+        The same of scale entries.
+    s_axis_tdata : In(struct)
+        An operand beat and its scales, see `mxsafe.rtl.stream.operand_packer.OperandPacker`.
+    s_axis_tuser : In(struct)
+        ``block_last``: it ends a block.
+    s_axis_tlast : In(1)
+        It ends a row.
+    out_codes, a_codes, w_codes, out_scales, a_scales, w_scales : Out(BufferWrite)
+        The buffers' ports. An entry of ``out_scales`` at an even place comes with 0 for the one
+        behind it: results are stored by words, and no half of a word is left as it was.
+    row_written : Out(1)
+        The last of a row is being written.
+    outside : Out(1)
+        A beat or scales are for an address that the buffer does not have. They are not written,
+        and nothing follows.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Where to write, the stream of beats, the buffers' ports."""
+        config = self.config
+        return {
+            "start": In(1),
+            "target": In(range(len(TARGETS))),
+            "codes_origin": In(config.address_bits),
+            "codes_stride": In(config.stride_bits),
+            "scales_origin": In(config.entry_bits),
+            "scales_stride": In(config.entry_stride_bits),
+            "s_axis": In(
+                AxiStream(config.packer.operand, user=data.StructLayout({"block_last": 1}))
+            ),
+            **{name: Out(port) for name, port in config.write_ports.items()},
+            "row_written": Out(1),
+            "outside": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        s_axis = self.s_axis
+        sizes = {"codes": self.config.beats, "scales": self.config.entries}
+        is_target = [
+            named(m, f"is_{name}", 1, ~(self.target ^ number).any())
+            for number, name in enumerate(TARGETS)
+        ]
+        wanted = {
+            "codes": s_axis.tvalid,
+            "scales": s_axis.tvalid & s_axis.tuser.block_last,
+        }
+        finished, served, outside, offered = [], [], [], []
+        for kind, walk_config in self.config.walks.items():
+            walk = RowWalk(walk_config)
+            place(m, platform, f"{kind}_walk", walk, reset=False)
+            # What is written once the other kind has to wait.
+            written = Signal(name=f"{kind}_written")
+            wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
+            fits = Cat(walk.address < size for size in sizes[kind])
+            within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
+            # To each of the targets, and what is for an address that its buffer does not have.
+            offers = [*(wants & within & here for here in is_target), wants & ~within]
+            if self.config.later:
+                later = Signal(len(offers), name=f"{kind}_offered_or_outside")
+                offered.append((later, Cat(*offers)))
+                offers = list(later)
+            *offers, is_outside = offers
+            takes = named(m, f"{kind}_taken", 1, self._write(m, kind, offers, walk.address))
+            m.d.comb += [
+                walk.start.eq(self.start),
+                walk.origin.eq(getattr(self, f"{kind}_origin")),
+                walk.stride.eq(getattr(self, f"{kind}_stride")),
+                walk.step.eq(takes),
+                walk.ends_row.eq(s_axis.tlast),
+            ]
+            waits = wanted[kind] & ~written & ~takes
+            served.append(named(m, f"{kind}_served", 1, ~waits))
+            finished.append((written, takes))
+            outside.append(is_outside)
+        done = named(m, "beat_done", 1, Cat(*served).all())
+        for (later, now), (_, takes) in zip(offered, finished, strict=False):
+            m.d.sync += later.eq(Mux(takes | done, 0, now))
+        m.d.comb += [
+            s_axis.tready.eq(done),
+            self.row_written.eq(done & s_axis.tvalid & s_axis.tlast),
+            self.outside.eq(Cat(*outside).any()),
+        ]
+        for written, takes in finished:
+            m.d.sync += written.eq((written | takes) & ~done)
+        return m
+
+    def _write(self, m: Module, kind: str, offers: Sequence[Value], address: Value) -> Value:
+        """Offer what there is to the buffer that it is for; return whether it is taken."""
+        width = self.config.packer.format.element.width
+        values = Value.cast(getattr(self.s_axis.tdata, kind))
+        if kind == "codes":
+            count = len(values) // width
+            codes = (values.word_select(at, width) for at in range(count))
+            values = Cat(Cat(code, Const(0, 8 - width)) for code in codes)
+        taken = []
+        for name, offer in zip(TARGETS, offers, strict=True):
+            port: Any = getattr(self, f"{name}_{kind}")
+            if kind == "codes":
+                entry, halves, beat = address, 0b11, values
+            else:
+                # Two entries are a word.
+                entry, is_odd = address[1:], address[0]
+                halves, beat = Cat(~is_odd, is_odd), Cat(values, values)
+                if name == "out":
+                    # Behind an entry at an even place stands 0 until that one is written.
+                    halves, beat = Cat(~is_odd, 1), Cat(values, Mux(is_odd, values, 0))
+            m.d.comb += [
+                port.valid.eq(offer),
+                port.address.eq(entry[: len(port.address)]),
+                port.halves.eq(halves),
+                port.data.eq(beat),
+            ]
+            taken.append(offer & port.ready)
+        return Cat(*taken).any()

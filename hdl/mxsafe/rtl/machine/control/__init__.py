@@ -1,0 +1,1 @@
+"""Control: registers, descriptors, queues and the tokens between them."""

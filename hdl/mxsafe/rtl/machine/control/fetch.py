@@ -1,0 +1,290 @@
+"""Descriptors out of memory: asked for ahead, judged, numbered, handed over in order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import ADDRESS_BITS
+from mxsafe.rtl.machine.control.descriptor_check import (
+    DescriptorCheck,
+    DescriptorCheckConfiguration,
+)
+from mxsafe.rtl.machine.ports import ERROR_BITS
+from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.timing import at, held
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import PositiveInteger, PowerOfTwo
+
+__all__ = ["NUMBER_BITS", "Fetch", "FetchConfiguration"]
+
+NUMBER_BITS = 32
+"""Bits of the length of a program, and of a descriptor's number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchConfiguration(Configuration):
+    """A `Fetch`.
+
+    Parameters
+    ----------
+    check : DescriptorCheckConfiguration
+        What it judges descriptors by. If that is for an FPGA, it is said from a register that words
+        are wanted, too.
+    ahead : int
+        Most descriptors that are asked for and not handed over, a power of two, at least 2; half of
+        them are asked for at a time.
+    count_bits : int
+        Bits of the number of words that are asked for at a time.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above, or `count_bits` does not hold the number of words.
+    """
+
+    check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
+    ahead: PowerOfTwo = 16
+    count_bits: PositiveInteger = 12
+
+    def __post_init__(self) -> None:
+        if self.ahead < 2:
+            raise ValueError(f"ahead must be 2 or more, not {self.ahead}")
+        least = (self.words * self.ahead // 2).bit_length()
+        if self.count_bits < least:
+            raise ValueError(f"count_bits must be {least} or more, not {self.count_bits}")
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.check.target
+
+    @property
+    def latency(self) -> int:
+        """Clocks from the last word of a descriptor to the descriptor."""
+        return 3 + self.check.latency
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word."""
+        return self.check.machine.word_bytes
+
+    @property
+    def words(self) -> int:
+        """Words of a descriptor."""
+        return DESCRIPTOR_BYTES // self.word_bytes
+
+    @property
+    def run(self) -> data.StructLayout:
+        """What is asked of memory: the address of the first word, in words, and their number."""
+        first = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
+        return data.StructLayout({"first": first, "words": self.count_bits})
+
+    @property
+    def word(self) -> data.StructLayout:
+        """A word that came, and whether memory answered with an error."""
+        return data.StructLayout({"data": 8 * self.word_bytes, "error": 1})
+
+    @property
+    def memory(self) -> BeatMemoryConfiguration:
+        """Where words of descriptors wait, one memory for each."""
+        return BeatMemoryConfiguration(beat_bits=self.word.size, depth=self.ahead)
+
+
+class Fetch(Unit[FetchConfiguration]):
+    """Reads a program and hands its descriptors over, one after the other.
+
+    It asks for no more words than it has room for, so it takes them at any time: other streams of
+    words behind them never wait for a queue of descriptors. A descriptor is judged when all before
+    it have been handed over; one with an error stays. One with a word at an address of 2^64 or more
+    has the error of one that memory did not give, and is not asked for.
+
+    Attributes
+    ----------
+    start : In(1)
+        A program begins; not while one is under way.
+    address : In
+        Address of its first byte; the bits within a word do not count.
+    length : In
+        Its descriptors.
+    stop : In(1)
+        Nothing is asked for or handed over any more.
+    run : Out(stream)
+        Words that are wanted: ``first``: address of the first one, in words; ``words``: how many.
+    word_valid, word : In
+        A word that came, in order: ``data``, ``error``. It is taken at once.
+    descriptor_valid, descriptor_ready, descriptor : Out, In, Out
+        A descriptor without an error of its own.
+    number : Out
+        Its number, from 0, or that of the one with an error.
+    error : Out(4)
+        Code of the error of the next descriptor.
+    ended : Out(1)
+        All descriptors are handed over.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """The program, words of memory, descriptors."""
+        config = self.config
+        return {
+            "start": In(1),
+            "address": In(ADDRESS_BITS),
+            "length": In(NUMBER_BITS),
+            "stop": In(1),
+            "run": Out(stream.Signature(config.run)),
+            "word_valid": In(1),
+            "word": In(config.word),
+            "descriptor_valid": Out(1),
+            "descriptor_ready": In(1),
+            "descriptor": Out(DESCRIPTOR_BITS),
+            "number": Out(NUMBER_BITS),
+            "error": Out(ERROR_BITS),
+            "ended": Out(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        leaves = named(m, "leaves", 1, self.descriptor_valid & self.descriptor_ready)
+        self._ask(m, leaves)
+        memories = self._place_memories(m, platform)
+        complete = self._store(m, memories)
+        self._hand_over(m, platform, memories, complete, leaves)
+        return m
+
+    def _ask(self, m: Module, leaves: Value) -> None:
+        """Ask for words while there is room for them."""
+        config = self.config
+        at_a_time = config.ahead // 2
+        left = Signal(NUMBER_BITS, name="descriptors_left")
+        # Two halves: no chain of carries goes through both.
+        bits = len(self.run.payload.first)
+        low = Signal(bits // 2, name="next_word_low", reset_less=True)
+        high = Signal(bits - len(low), name="next_word_high", reset_less=True)
+        is_past = Signal(name="next_word_is_past")
+        first = Cat(low, high)
+        # Close to the top descriptors are asked for one by one.
+        room_bits = (at_a_time * config.words - 1).bit_length()
+        is_close: Value = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        is_lost: Value = is_past
+        if config.words > 1:
+            fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
+            is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
+        # Nothing is wanted in the clock behind a change.
+        is_close = held(m, "held_close_to_top", is_close, at(config, "wanted"), reset=True)
+        ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
+        has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
+        ends = named(m, "ends_program", 1, left <= at_a_time)
+        most = named(m, "most_asked", len(ahead), Mux(ends, left, at_a_time))
+        asked = named(m, "descriptors_asked", len(ahead), Mux(is_close, 1, most))
+        taken = named(m, "run_taken", 1, self.run.valid & self.run.ready)
+        wanted: Value = left.any() & has_room & ~self.stop & ~is_lost
+        all_asked: Value = ~left.any()
+        if at(config, "wanted"):
+            changes = named(m, "left_changes", 1, self.start | taken)
+            now = Mux(changes, 0, Cat(wanted, all_asked))
+            wanted, all_asked = held(m, "is_wanted_or_all_asked", now, reset=True)
+        m.d.comb += [
+            self.run.valid.eq(wanted),
+            self.run.payload.first.eq(first),
+            self.run.payload.words.eq(asked * config.words),
+            self.ended.eq(all_asked & ~ahead.any()),
+        ]
+        more = named(m, "more_ahead", len(ahead), Mux(taken, asked, 0))
+        step = Mux(is_close, config.words, at_a_time * config.words)
+        next_low = named(m, "next_low", len(low) + 1, low + step)
+        next_high = named(m, "next_high", len(high) + 1, high + 1)
+        lost = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
+        self._lost = held(m, "held_lost", lost, at(config, "wanted"), reset=True)
+        m.d.sync += ahead.eq(ahead + more - leaves)
+        with m.If(self.start):
+            fine = config.word_bytes.bit_length() - 1
+            m.d.sync += [left.eq(self.length), first.eq(self.address[fine:]), is_past.eq(0)]
+        with m.Elif(taken):
+            m.d.sync += [left.eq(left - asked), low.eq(next_low[:-1])]
+            with m.If(next_low[-1]):
+                m.d.sync += Cat(high, is_past).eq(next_high)
+
+    def _place_memories(self, m: Module, platform: object) -> list[BeatMemory]:
+        """A memory for each word of a descriptor."""
+        memories = []
+        for number in range(self.config.words):
+            memory = BeatMemory(self.config.memory)
+            place(m, platform, f"memory_{number}", memory)
+            memories.append(memory)
+        return memories
+
+    def _store(self, m: Module, memories: list[BeatMemory]) -> Value:
+        """Store words as they come; return whether one ends a descriptor."""
+        words = self.config.words
+        into = Signal(range(self.config.ahead), name="into")
+        ends: Value = self.word_valid
+        gates: list[Value] = [self.word_valid]
+        if words > 1:
+            which = Signal(range(words), name="which_word")
+            with m.If(self.word_valid):
+                m.d.sync += which.eq(which + 1)
+            gates = [self.word_valid & (which == number) for number in range(words)]
+            ends = gates[-1]
+        complete = named(m, "descriptor_is_complete", 1, ends)
+        with m.If(complete):
+            m.d.sync += into.eq(into + 1)
+        for gate, memory in zip(gates, memories, strict=True):
+            m.d.comb += [
+                memory.write_en.eq(gate),
+                memory.write_address.eq(into),
+                memory.write_data.eq(self.word.as_value()),
+            ]
+        return complete
+
+    def _hand_over(
+        self,
+        m: Module,
+        platform: object,
+        memories: list[BeatMemory],
+        complete: Value,
+        leaves: Value,
+    ) -> None:
+        """Show the oldest descriptor, judge it, and let it go."""
+        config = self.config
+        waiting = Signal(range(config.ahead + 1), name="waiting")
+        out_of = Signal(range(config.ahead), name="out_of")
+        shows, judged = Signal(name="shows"), Signal(name="judged")
+        verdict = Signal(ERROR_BITS, name="verdict", reset_less=True)
+        reads = named(m, "reads", 1, waiting.any() & (~shows | leaves))
+        m.d.sync += [
+            waiting.eq(waiting + complete - reads),
+            shows.eq(reads | (shows & ~leaves)),
+        ]
+        is_checked: Value = shows & ~leaves
+        if config.check.latency:
+            checked = Signal(name="is_checked")
+            m.d.sync += checked.eq(is_checked)
+            is_checked = is_checked & checked
+        m.d.sync += judged.eq(is_checked)
+        with m.If(reads):
+            m.d.sync += out_of.eq(out_of + 1)
+        words = [data.View(config.word, memory.read_data) for memory in memories]
+        for memory in memories:
+            m.d.comb += [memory.read_en.eq(reads), memory.read_address.eq(out_of)]
+        check = DescriptorCheck(config.check)
+        place(m, platform, "check", check)
+        failed = named(m, "fetch_failed", 1, Cat(word.error for word in words).any())
+        with m.If(shows & ~judged):
+            m.d.sync += verdict.eq(Mux(failed, ERRORS["fetch"], check.error))
+        m.d.comb += [
+            self.descriptor.eq(Cat(word.data for word in words)),
+            check.descriptor.eq(self.descriptor),
+            self.descriptor_valid.eq(judged & ~verdict.any() & ~self.stop),
+            self.error.eq(Mux(judged, verdict, Mux(self._lost, ERRORS["fetch"], 0))),
+        ]
+        following = truncated(m, "next_number", NUMBER_BITS, self.number + 1)
+        with m.If(self.start):
+            m.d.sync += self.number.eq(0)
+        with m.Elif(leaves):
+            m.d.sync += self.number.eq(following)

@@ -1,0 +1,1 @@
+"""DMA: words between memory and buffers, by LOAD and STORE."""

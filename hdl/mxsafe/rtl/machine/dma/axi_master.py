@@ -1,0 +1,82 @@
+"""What the masters that read and write memory have in common."""
+
+from dataclasses import dataclass
+
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
+from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitterConfiguration
+from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
+from mxsafe.validation import PositiveInteger, PowerOfTwo, about
+
+__all__ = ["AxiMasterConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxiMasterConfiguration(Configuration):
+    """A master of one AXI4 port, to which runs of words are given.
+
+    Parameters
+    ----------
+    word_bytes : int
+        Bytes of a word, a power of two.
+    data_bits : int
+        Bits of the data channel: a power of two, at most a word.
+    count_bits : int
+        Bits of the number of words of a run.
+    burst : int
+        Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
+    bursts : int
+        Most bursts under way, a power of two.
+    target : {"asic", "fpga"}
+        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    word_bytes: PowerOfTwo = 32
+    data_bits: int = 256
+    count_bits: PositiveInteger = 12
+    burst: int = 32
+    bursts: int = 32
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        self._set(data_bits=require_data_bits("data_bits", self.data_bits, 8 * self.word_bytes))
+        self._set(burst=require_burst("burst", self.burst, self.data_bits // 8))
+        with about(depth="bursts"):
+            self._set(bursts=self.tags.depth)
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a run to the address of its first burst, without waiting."""
+        return 1 + self.splitter.latency
+
+    @property
+    def beats_of_word(self) -> int:
+        """Beats of the data channel that make up a word."""
+        return 8 * self.word_bytes // self.data_bits
+
+    @property
+    def splitter(self) -> BurstSplitterConfiguration:
+        """What cuts runs into bursts."""
+        more = self.beats_of_word.bit_length() - 1
+        return self.part(
+            BurstSplitterConfiguration,
+            beat_bytes=self.data_bits // 8,
+            beats_bits=self.count_bits + more,
+        )
+
+    @property
+    def tags(self) -> TagQueueConfiguration:
+        """What is known of the bursts under way."""
+        raise NotImplementedError
+
+    @property
+    def run_fields(self) -> dict[str, int]:
+        """A run: address of the first word, in words, and number of words."""
+        first_bits = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
+        return {"first": first_bits, "words": self.count_bits}

@@ -1,0 +1,131 @@
+"""From the buffer side of a descriptor to the places of its words, while the next one waits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.dma.address_walk import AddressWalk, AddressWalkConfiguration
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["BUFFER_FIELDS", "BufferWalk", "BufferWalkConfiguration"]
+
+_LOOPS = (0, 1, 2, 3)
+_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS))
+"""Fields of LOAD and STORE that say where words stand in a buffer, after the first one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferWalkConfiguration(Configuration):
+    """A `BufferWalk`.
+
+    Parameters
+    ----------
+    paced : bool
+        See `AddressWalkConfiguration`; then it says when the next word may be done.
+    """
+
+    shown_if_unusual = frozenset({"paced"})
+
+    paced: bool = False
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to the place of its first word."""
+        return self.walk.latency
+
+    @property
+    def walk(self) -> AddressWalkConfiguration:
+        """The loops; the highest bit of an address says that it is past everything."""
+        return AddressWalkConfiguration(
+            paced=self.paced,
+            count_bits=tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
+            step_bits=tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
+            start_bits=_WIDTHS["to"],
+            address_bits=_WIDTHS["to"] + 1,
+        )
+
+    @property
+    def fields(self) -> data.StructLayout:
+        """What is kept of a descriptor."""
+        return data.StructLayout({name: _WIDTHS[name] for name in BUFFER_FIELDS})
+
+
+class BufferWalk(Unit[BufferWalkConfiguration]):
+    """The places in a buffer of the words of a LOAD or STORE descriptor, in order.
+
+    It keeps what it needs, so that the runs of the next descriptor are asked for meanwhile.
+
+    Attributes
+    ----------
+    take : In(1)
+        A descriptor begins; not while `active` is set, unless the last word is done.
+    start : In
+        Where its first word stands.
+    fields : In(struct)
+        Its counts and steps.
+    active : Out(1)
+        There are words left.
+    place : Out
+        Where the next one stands; the highest bit is set if that is past every buffer.
+    last, last_turn : Out(1)
+        It is the last one; and whether it is in the last turn of all loops but the innermost one.
+    settled : Out(1)
+        If it is `paced`: there are words left, `place` and `last` have been steady for a clock, and
+        the next one may be done.
+    advance : In(1)
+        It is done.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A descriptor in, and where its words stand."""
+        config = self.config
+        return {
+            "take": In(1),
+            "start": In(config.walk.start_bits),
+            "fields": In(config.fields),
+            "active": Out(1),
+            "place": Out(config.walk.address_bits),
+            "last": Out(1),
+            "last_turn": Out(1),
+            **({"settled": Out(1)} if config.paced else {}),
+            "advance": In(1),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        walk = AddressWalk(config.walk)
+        place(m, platform, "walk", walk)
+        kept = data.View(config.fields, Signal(config.fields.size, name="kept", reset_less=True))
+        with m.If(self.take):
+            m.d.sync += [self.active.eq(1), kept.as_value().eq(self.fields.as_value())]
+        with m.Elif(self.advance & self.last):
+            m.d.sync += self.active.eq(0)
+        if config.paced:
+            m.d.sync += self.settled.eq(self.active & ~self.take & ~self.advance)
+        for i in _LOOPS:
+            name = f"count_{i}"
+            # A walk begins in the clock in which its counts come.
+            count = Mux(self.take, self.fields[name], kept[name])
+            m.d.comb += [
+                getattr(walk, name).eq(
+                    named(m, f"current_{name}", config.walk.count_bits[i], count)
+                ),
+                getattr(walk, f"step_{i}").eq(kept[f"step_{i}"]),
+            ]
+        m.d.comb += [
+            walk.begins.eq(self.take),
+            walk.start.eq(self.start),
+            walk.advance.eq(self.advance),
+            self.place.eq(walk.address),
+            self.last.eq(walk.last),
+            self.last_turn.eq(walk.last_turn),
+        ]
+        return m

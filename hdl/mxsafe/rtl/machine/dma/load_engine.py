@@ -1,0 +1,370 @@
+"""The LOAD engine of the machine: words of memory into the buffers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.machine.axi import ADDRESS_BITS
+from mxsafe.rtl.machine.control.queues import descriptor_layout
+from mxsafe.rtl.machine.dma.buffer_walk import BUFFER_FIELDS, BufferWalk
+from mxsafe.rtl.machine.dma.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
+from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
+from mxsafe.rtl.timing import at
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["LoadEngine", "LoadEngineConfiguration"]
+
+_DESCRIPTOR = descriptor_layout("load")
+_VECTOR = "vector"
+_TILE = 8
+_TWO_TILES = 16
+"""Rows of a strip in which two tiles stand one above the other."""
+_GROUP_BITS = 64
+"""Scales of the eight rows of a tile."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadEngineConfiguration(PartConfiguration):
+    """A `LoadEngine`, of the sizes of its machine."""
+
+    decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "target")
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first run; a word is written in the clock it comes in."""
+        return self.memory.latency
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * self.machine.word_bytes
+
+    @property
+    def memory(self) -> MemoryWalkConfiguration:
+        """Where words come from."""
+        return MemoryWalkConfiguration(
+            word_bytes=self.machine.word_bytes, tells_last=False, paced=bool(at(self, "runs"))
+        )
+
+    @property
+    def transposer(self) -> TileTransposerConfiguration | None:
+        """What transposes tiles of codes, if strips have whole tiles."""
+        rows = self.machine.rows
+        return TileTransposerConfiguration(rows=rows) if self.machine.transposes else None
+
+    @property
+    def word(self) -> data.StructLayout:
+        """A word from memory, and whether memory answered with an error."""
+        return data.StructLayout({"data": self.word_bits, "error": 1})
+
+    @property
+    def buffers(self) -> dict[str, tuple[int, int]]:
+        """Entries of each buffer, and words of an entry."""
+        return {
+            "a_codes": (self.machine.a_beats, 2),
+            "a_scales": (self.machine.a_entries // 2, 1),
+            "w_codes": (self.machine.w_beats, 2),
+            "w_scales": (self.machine.w_entries // 2, 1),
+            _VECTOR: (self.machine.vector_beats, 2),
+        }
+
+
+class LoadEngine(Unit[LoadEngineConfiguration]):
+    """Runs LOAD descriptors: asks for runs of words, and writes what comes to a buffer.
+
+    While words of a descriptor are still to come, those of the next one are asked for.
+
+    Attributes
+    ----------
+    engine : In(EnginePort)
+        The queue. `done` comes with the last write of a descriptor.
+    base : In
+        Where the memory of the program begins, in words.
+    run : Out(stream)
+        Runs of words that are wanted.
+    words : In(stream)
+        The words of all runs, one after the other: ``data``, ``error``.
+    a_codes, a_scales, w_codes, w_scales, vector : Out(BufferWrite)
+        The buffers. Half a beat is written at a time, apart from numbers that are widened.
+
+    Notes
+    -----
+    A word at an address of 2^64 or more is an error as one that memory answers with an error, and
+    is not asked for. After an error, and while the queue says `stop`, words are dropped. `ready` of
+    a buffer reaches `words_ready` combinationally, but not for an FPGA: there a word waits in a
+    register in front of the buffers, and one comes every second clock at most; the word there is
+    still written in the first clock of `stop`.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A queue, memory, and buffers."""
+        config = self.config
+        buffers = {
+            name: Out(BufferWrite(entries, words * config.word_bits))
+            for name, (entries, words) in config.buffers.items()
+        }
+        return {
+            "engine": In(EnginePort(_DESCRIPTOR)),
+            "base": In(ADDRESS_BITS - config.memory.byte_bits),
+            "run": Out(stream.Signature(config.memory.run)),
+            "words": In(stream.Signature(config.word)),
+            **buffers,
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        walk = BufferWalk(paced=bool(at(self.config, "word")))
+        place(m, platform, "buffer_walk", walk)
+        self._holds = Signal(name="word_is_held")
+        self._take_descriptors(m, platform, walk)
+        self._name_buffers(m)
+        valid, word, moves = self._pass_words(m, platform, walk)
+        write = _Write(
+            valid=valid,
+            word=word,
+            numbers=self.words.payload.data,
+            place=walk.place,
+            last=walk.last,
+            widens=self._widen,
+            buffers=self._is,
+        )
+        if at(self.config, "word"):
+            write = self._hold(m, walk, write, moves)
+        else:
+            m.d.comb += [moves.eq(self._written), walk.advance.eq(self._written)]
+        self._write(m, write)
+        return m
+
+    def _hold(self, m: Module, walk: BufferWalk, write: "_Write", moves: Signal) -> "_Write":
+        """A word and all that is to be known of it in registers, where one enters if none is."""
+        parts = (
+            Mux(write.widens, write.numbers, write.word),
+            write.place,
+            write.last,
+            write.widens,
+            *write.buffers.values(),
+        )
+        parts = (*parts[:4], self._is_within(m, write), *parts[4:])
+        held = [
+            Signal(len(part), name=f"held_{index}", reset_less=True)
+            for index, part in enumerate(parts)
+        ]
+        m.d.comb += [moves.eq(write.valid & ~self._holds), walk.advance.eq(moves)]
+        m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves) & ~self.engine.stop)
+        with m.If(moves):
+            m.d.sync += Cat(*held).eq(Cat(*parts))
+        word, place, last, widens, within, *buffers = held
+        return _Write(
+            valid=self._holds,
+            word=word,
+            numbers=word,
+            place=place,
+            last=last,
+            widens=widens,
+            buffers=dict(zip(write.buffers, buffers, strict=True)),
+            within=within,
+        )
+
+    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> None:
+        """Ask for words of one descriptor while those of the one before may still come."""
+        memory = MemoryWalk(self.config.memory)
+        place(m, platform, "memory_walk", memory)
+        engine, fields = self.engine, self.engine.descriptor
+        taken = Signal(name="is_taken")
+        ends = walk.advance & walk.last
+        if at(self.config, "word"):
+            ends = Const(0, 1)  # a clock later, from a register
+        # Once its walk through the buffer has begun, it is the oldest that is not done.
+        is_oldest: Value = taken
+        if at(self.config, "word"):
+            is_oldest = taken & ~self._holds
+        self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
+        is_free = named(m, "is_free", 1, ~walk.active | ends)
+        takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
+        leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
+        with m.If(leaves):
+            m.d.sync += taken.eq(0)
+        with m.Elif(takes):
+            m.d.sync += taken.eq(1)
+        m.d.comb += [
+            engine.ready.eq(leaves),
+            memory.base.eq(self.base),
+            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            memory.valid.eq(engine.valid),
+            memory.leaves.eq(leaves),
+            self.run.valid.eq(memory.run.valid),
+            self.run.payload.as_value().eq(memory.run.payload.as_value()),
+            memory.run.ready.eq(self.run.ready),
+            walk.take.eq(takes),
+            walk.start.eq(fields.to),
+            *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),
+        ]
+        self._buffer = Signal(_DESCRIPTOR["buffer"].shape, name="buffer", reset_less=True)
+        self._transpose = Signal(name="transposes", reset_less=True)
+        self._widen = Signal(name="widens", reset_less=True)
+        with m.If(takes):
+            m.d.sync += [
+                self._buffer.eq(fields.buffer),
+                self._transpose.eq(fields.transpose),
+                self._widen.eq(fields.widen),
+            ]
+
+    def _name_buffers(self, m: Module) -> None:
+        """Which buffer it is, one bit each."""
+        self._is = {
+            name: named(m, f"is_{name}", 1, equals(self._buffer, LOAD_BUFFERS[name]))
+            for name in self.config.buffers
+        }
+
+    def _pass_words(
+        self, m: Module, platform: object, walk: BufferWalk
+    ) -> tuple[Value, Value, Signal]:
+        """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
+        words, engine = self.words, self.engine
+        transposer = self._place_transposer(m, platform)
+        self._failed = Signal(name="has_failed")
+        self._written = Signal(name="is_written")
+        moves = Signal(name="word_moves")
+        drops = named(m, "drops", 1, self._failed | engine.stop)
+        is_active = walk.settled if at(self.config, "word") else walk.active
+        works = named(m, "works", 1, is_active & ~drops)
+        of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
+        turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
+        there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
+        wrong = words.valid & words.payload.error & works
+        if at(self.config, "word"):
+            # What is held belongs to a descriptor before it, or to words before it.
+            wrong = wrong & ~self._holds
+        self._read_error = named(m, "read_error", 1, wrong)
+        plain = words.payload.data
+        if transposer is None:
+            m.d.comb += words.ready.eq(drops | (works & moves))
+            return there, plain, moves
+        valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
+        m.d.comb += [
+            transposer.s.valid.eq(there & turns),
+            transposer.s.payload.eq(plain),
+            transposer.m.ready.eq(moves),
+            words.ready.eq(drops | (works & Mux(turns, transposer.s.ready, moves))),
+        ]
+        exchanged = plain
+        if self.config.machine.rows == _TWO_TILES:
+            # The words of the next descriptor do not enter while the last tiles leave.
+            m.d.comb += transposer.alone.eq(walk.last_turn)
+            parts = [plain.word_select(i, _GROUP_BITS) for i in range(4)]
+            exchanged = Cat(parts[0], parts[2], parts[1], parts[3])
+        exchanges = named(m, "exchanges", 1, self._transpose & ~of_codes)
+        as_it_is = named(m, "is_as_it_is", 1, ~self._transpose)
+        word = gated_or(
+            m,
+            "word",
+            ((turns, transposer.m.payload), (exchanges, exchanged), (as_it_is, plain)),
+        )
+        return valid, word, moves
+
+    def _place_transposer(self, m: Module, platform: object) -> TileTransposer | None:
+        """What transposes tiles, if there is one."""
+        config = self.config.transposer
+        if config is None:
+            return None
+        transposer = TileTransposer(config)
+        place(m, platform, "transposer", transposer)
+        return transposer
+
+    def _is_within(self, m: Module, write: "_Write") -> Value:
+        """Whether a word is for a place in its buffer."""
+        here = write.place
+        self._in_words = named(m, "place_in_words", None, Mux(write.widens, here << 1, here))
+        limits = [
+            (write.buffers[name], Const(entries * words, len(self._in_words)))
+            for name, (entries, words) in self.config.buffers.items()
+        ]
+        return named(m, "is_within", 1, self._in_words < gated_or(m, "limit", limits))
+
+    def _write(self, m: Module, write: "_Write") -> None:
+        """Write words where they belong, unless that is past the end."""
+        config, engine, here = self.config, self.engine, write.place
+        valid, word, chosen = write.valid, write.word, write.buffers
+        # Places of numbers that are widened count whole beats.
+        if write.within is None:
+            within = self._is_within(m, write)
+            in_words = self._in_words
+        else:
+            within = write.within
+            in_words = named(m, "held_in_words", None, Mux(write.widens, here << 1, here))
+        writes = named(m, "writes", 1, valid & within)
+        wide = _widened(write.numbers)
+        both = Cat(word, word)
+        beat = named(m, "vector_data", None, Mux(write.widens, wide, both))
+        ready: Value = Const(0, 1)
+        for name, (entries, words) in config.buffers.items():
+            port: BufferWrite = getattr(self, name)
+            twofold = words == 2
+            half = Cat(~here[0], here[0]) if twofold else Const(3, 2)
+            address = here[1:] if twofold else here
+            if name == _VECTOR:
+                half = half | write.widens.replicate(2)
+                address = in_words[1:]
+            m.d.comb += [
+                port.valid.eq(writes & chosen[name]),
+                port.address.eq(address[: (entries - 1).bit_length()]),
+                port.halves.eq(half),
+                port.data.eq(beat if name == _VECTOR else both if twofold else word),
+            ]
+            ready = ready | (port.ready & chosen[name])
+        m.d.comb += self._written.eq(writes & ready)
+        past = named(m, "is_past_end", 1, valid & ~within)
+        code = Signal(len(engine.error), name="error_code")
+        with m.If(past | self._read_error | self._runs_past):
+            m.d.sync += [
+                self._failed.eq(1),
+                code.eq(Mux(past, ERRORS["address"], ERRORS["read"])),
+            ]
+        m.d.comb += [
+            engine.done.eq(self._written & write.last),
+            engine.error.eq(code),
+        ]
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A word that is to be written.
+
+    Attributes
+    ----------
+    valid : Value
+        There is one.
+    word, numbers : Value
+        It; and as numbers that are widened.
+    place, last : Value
+        Where it stands, and whether it is the last one of its descriptor.
+    widens : Value
+        Its numbers are widened.
+    buffers : Mapping
+        By name whether it is for a buffer.
+    within : Value or None
+        The place is one of the buffer, if that is known already.
+    """
+
+    valid: Value
+    word: Value
+    numbers: Value
+    place: Value
+    last: Value
+    widens: Value
+    buffers: Mapping[str, Value]
+    within: Value | None = None
+
+
+def _widened(word: Value) -> Value:
+    """Numbers of bfloat16 as binary32."""
+    return Cat(
+        part for i in range(len(word) // 16) for part in (Const(0, 16), word.word_select(i, 16))
+    )

@@ -1,0 +1,181 @@
+"""From the memory side of a descriptor to runs of words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Module, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.axi import ADDRESS_BITS
+from mxsafe.rtl.machine.dma.address_walk import AddressWalk, AddressWalkConfiguration
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import PowerOfTwo
+
+__all__ = ["MEMORY_FIELDS", "MemoryWalk", "MemoryWalkConfiguration"]
+
+_LOOPS = (1, 2, 3)
+_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+MEMORY_FIELDS = (
+    "address",
+    "count_0",
+    *(f"count_{i}" for i in _LOOPS),
+    *(f"stride_{i}" for i in _LOOPS),
+)
+"""Fields of LOAD and STORE that say where words stand in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryWalkConfiguration(Configuration):
+    """A `MemoryWalk`.
+
+    Parameters
+    ----------
+    word_bytes : int
+        Bytes of a word, a power of two.
+    tells_last : bool
+        Whether a run says that it is the last one of its descriptor.
+    paced : bool
+        A run comes every second clock at most: which loops end is said from registers.
+
+    Raises
+    ------
+    ValueError
+        If `word_bytes` is not as above.
+    """
+
+    shown_if_unusual = frozenset({"paced"})
+
+    word_bytes: PowerOfTwo = 32
+    tells_last: bool = True
+    paced: bool = False
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first run."""
+        return 3 if self.paced else 2
+
+    @property
+    def byte_bits(self) -> int:
+        """Bits of the place of a byte in a word."""
+        return self.word_bytes.bit_length() - 1
+
+    @property
+    def walk(self) -> AddressWalkConfiguration:
+        """Loops around the innermost one, with addresses that no descriptor can exceed."""
+        counts = tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS)
+        strides = tuple(_WIDTHS[f"stride_{i}"] for i in _LOOPS)
+        start = _WIDTHS["address"] - self.byte_bits
+        turns = zip(counts, strides, strict=True)
+        most = (1 << start) + sum(1 << count + stride for count, stride in turns)
+        return AddressWalkConfiguration(
+            count_bits=counts,
+            step_bits=strides,
+            start_bits=start,
+            address_bits=most.bit_length() + 1,
+            paced=self.paced,
+        )
+
+    @property
+    def fields(self) -> data.StructLayout:
+        """Fields of a descriptor that matter here."""
+        return data.StructLayout({name: _WIDTHS[name] for name in MEMORY_FIELDS})
+
+    @property
+    def run(self) -> data.StructLayout:
+        """A run: address in words, number of words, and whether it is the descriptor's last."""
+        fields = {"first": ADDRESS_BITS - self.byte_bits, "words": _WIDTHS["count_0"]}
+        return data.StructLayout(fields | ({"last": 1} if self.tells_last else {}))
+
+
+class MemoryWalk(Unit[MemoryWalkConfiguration]):
+    """The runs of words that a LOAD or STORE descriptor reads or writes, in order.
+
+    A run with a word at an address of 2^64 or more is not handed over, and the walk ends there.
+
+    Attributes
+    ----------
+    base : In
+        Where the memory of the program begins, in words.
+    fields : In(struct)
+        What the descriptor says of memory.
+    valid : In(1)
+        There is a descriptor; its fields stay until `leaves`.
+    asked : Out(1)
+        All runs of the descriptor are on their way.
+    past : Out(1)
+        The next run has a word at 2^64 or more; it stays until the reset.
+    leaves : In(1)
+        The descriptor leaves.
+    run : Out(stream)
+        ``first``: address of the first word, in words. ``words``: how many. ``last``: no more
+        follow.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A descriptor in, stream of runs out."""
+        config = self.config
+        return {
+            "base": In(ADDRESS_BITS - config.byte_bits),
+            "fields": In(config.fields),
+            "valid": In(1),
+            "asked": Out(1),
+            "past": Out(1),
+            "leaves": In(1),
+            "run": Out(stream.Signature(config.run)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        walk = AddressWalk(config.walk)
+        place(m, platform, "walk", walk)
+        walking, valid = Signal(name="is_walking"), Signal(name="run_is_valid")
+        all_asked = Signal(name="all_are_asked")
+        run = data.View(config.run, Signal(config.run.size, name="run_held", reset_less=True))
+        begins = named(m, "walk_begins", 1, self.valid & ~walking & ~all_asked)
+        moves = named(m, "run_moves", 1, ~valid | (self.run.ready & ~self.past))
+        there: Value = walking
+        steps = Signal(name="walk_steps")
+        if config.paced:
+            settled = Signal(name="walk_is_settled")
+            m.d.sync += settled.eq(walking & ~steps)
+            there = settled
+        m.d.comb += steps.eq(there & moves)
+        first = named(m, "first_word", len(run.first) + 1, self.base + walk.address)
+        is_past = Signal(name="run_is_past", reset_less=True)
+        # The last word of a run that begins below the top may still be past it.
+        count = len(run.words)
+        below_top = named(m, "is_below_top", 1, run.first[count:].all())
+        end = named(m, "run_end", count + 1, run.first[:count] + (run.words - 1)[:count])
+        m.d.comb += [
+            walk.begins.eq(begins),
+            walk.start.eq(self.fields.address[config.byte_bits :]),
+            *(getattr(walk, f"count_{i - 1}").eq(self.fields[f"count_{i}"]) for i in _LOOPS),
+            *(getattr(walk, f"step_{i - 1}").eq(self.fields[f"stride_{i}"]) for i in _LOOPS),
+            walk.advance.eq(steps),
+            self.past.eq(valid & (is_past | (below_top & end[-1]))),
+            self.run.valid.eq(valid & ~self.past),
+            self.asked.eq(all_asked & ~self.past),
+            self.run.payload.as_value().eq(run.as_value()),
+        ]
+        with m.If(moves):
+            m.d.sync += valid.eq(there)
+        with m.If(steps):
+            m.d.sync += [
+                run.first.eq(first[:-1]),
+                is_past.eq(first[-1]),
+                run.words.eq(self.fields.count_0),
+            ]
+            if config.tells_last:
+                m.d.sync += run.last.eq(walk.last)
+        with m.If(begins):
+            m.d.sync += walking.eq(1)
+        with m.Elif(steps & walk.last):
+            m.d.sync += [walking.eq(0), all_asked.eq(1)]
+        with m.Elif(self.leaves):
+            m.d.sync += all_asked.eq(0)
+        return m

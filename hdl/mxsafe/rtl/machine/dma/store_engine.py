@@ -1,0 +1,328 @@
+"""The STORE engine of the machine: words of the buffers into memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.description import ERRORS, STORE_BUFFERS
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.machine.axi import ADDRESS_BITS
+from mxsafe.rtl.machine.control.queues import descriptor_layout
+from mxsafe.rtl.machine.dma.buffer_walk import BUFFER_FIELDS, BufferWalk
+from mxsafe.rtl.machine.dma.memory_walk import MEMORY_FIELDS, MemoryWalk, MemoryWalkConfiguration
+from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
+from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
+from mxsafe.rtl.timing import at, held
+from mxsafe.rtl.unit import Unit, place
+
+__all__ = ["StoreEngine", "StoreEngineConfiguration"]
+
+_DESCRIPTOR = descriptor_layout("store")
+_VECTOR = "vector"
+_UNWRITTEN_BITS = 2
+_NAN = 0x7FC0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoreEngineConfiguration(PartConfiguration):
+    """A `StoreEngine`, of the sizes of its machine."""
+
+    decided_by = ("rows", "out_beats", "vector_beats", "target")
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first word."""
+        return self.memory.latency
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * self.machine.word_bytes
+
+    @property
+    def memory(self) -> MemoryWalkConfiguration:
+        """Where words go to."""
+        return MemoryWalkConfiguration(
+            word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
+        )
+
+    @property
+    def beat_slice(self) -> RegisterSliceConfiguration:
+        """What holds the beat that has been read, for an FPGA, and how a word comes of it."""
+        return RegisterSliceConfiguration(bits=2 * self.word_bits + 2, halved=True)
+
+    @property
+    def buffers(self) -> dict[str, tuple[int, int]]:
+        """Entries of each buffer, and words of an entry."""
+        return {
+            "out_codes": (self.machine.out_beats, 2),
+            "out_scales": (self.machine.out_entries // 2, 1),
+            _VECTOR: (self.machine.vector_beats, 2),
+        }
+
+
+class StoreEngine(Unit[StoreEngineConfiguration]):
+    """Runs STORE descriptors: reads words of a buffer, and hands them over to be written.
+
+    While the writes of a descriptor are not answered, the next one begins.
+
+    Attributes
+    ----------
+    engine : In(EnginePort)
+        The queue. `done` comes when all writes of a descriptor are answered.
+    base : In
+        Where the memory of the program begins, in words.
+    run : Out(stream)
+        Runs of words; ``last``: of a descriptor.
+    words : Out(stream)
+        The words of all runs, one after the other.
+    written : In(1)
+        All runs up to the next one with ``last`` are written.
+    write_error : In(1)
+        Memory answered a write with an error; with `written` it belongs to what that tells.
+    out_codes, out_scales : Out(MemoryRead)
+        The buffer of results.
+    vector : Out(BufferRead)
+        The vector buffer.
+
+    Notes
+    -----
+    A word stays in the register of its buffer until it is taken, so that there is none here:
+    `words_ready` reaches `out_codes_en` and its like combinationally. For an FPGA there is a
+    register for it, which takes a word every second clock at most. A word for an address of 2^64 or
+    more is an error as one that memory answers with an error, and is not written. After such an
+    error, `error` stays.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """A queue, memory, and buffers."""
+        config = self.config
+        ports = {
+            name: Out(
+                (BufferRead if name == _VECTOR else MemoryRead)(entries, words * config.word_bits)
+            )
+            for name, (entries, words) in config.buffers.items()
+        }
+        return {
+            "engine": In(EnginePort(_DESCRIPTOR)),
+            "base": In(ADDRESS_BITS - config.memory.byte_bits),
+            "run": Out(stream.Signature(config.memory.run)),
+            "words": Out(stream.Signature(config.word_bits)),
+            "written": In(1),
+            "write_error": In(1),
+            **ports,
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        walk = BufferWalk(paced=bool(at(self.config, "within")))
+        place(m, platform, "buffer_walk", walk)
+        unwritten = self._take_descriptors(m, platform, walk)
+        past = self._read(m, platform, walk)
+        self._finish(m, unwritten, past)
+        return m
+
+    def _take_descriptors(self, m: Module, platform: object, walk: BufferWalk) -> Signal:
+        """Begin a descriptor when the words of the one before are read; count those not written."""
+        memory = MemoryWalk(self.config.memory)
+        place(m, platform, "memory_walk", memory)
+        engine, fields = self.engine, self.engine.descriptor
+        taken = Signal(name="is_taken")
+        unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")
+        ends = walk.advance & walk.last
+        if at(self.config, "within"):
+            ends = Const(0, 1)  # a clock later, from a register
+        is_free = named(m, "is_free", 1, ~walk.active | ends)
+        has_room = named(m, "has_room", 1, ~unwritten.all())
+        takes = named(m, "takes", 1, engine.valid & ~taken & is_free & has_room)
+        leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
+        with m.If(leaves):
+            m.d.sync += taken.eq(0)
+        with m.Elif(takes):
+            m.d.sync += taken.eq(1)
+        self._runs_past = memory.past
+        m.d.sync += unwritten.eq(unwritten + takes - self.written)
+        m.d.comb += [
+            engine.ready.eq(leaves),
+            memory.base.eq(self.base),
+            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            memory.valid.eq(engine.valid & taken),
+            memory.leaves.eq(leaves),
+            self.run.valid.eq(memory.run.valid),
+            self.run.payload.as_value().eq(memory.run.payload.as_value()),
+            memory.run.ready.eq(self.run.ready),
+            walk.take.eq(takes),
+            walk.start.eq(fields["from"]),
+            *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),
+        ]
+        self._buffer = Signal(_DESCRIPTOR["buffer"].shape, name="buffer", reset_less=True)
+        self._narrow = Signal(name="narrows", reset_less=True)
+        with m.If(takes):
+            m.d.sync += [self._buffer.eq(fields.buffer), self._narrow.eq(fields.narrow)]
+        return unwritten
+
+    def _read(self, m: Module, platform: object, walk: BufferWalk) -> Value:
+        """Read words and offer them; return whether the next one is past the end of its buffer."""
+        config, words, here = self.config, self.words, walk.place
+        chosen = {
+            name: named(m, f"is_{name}", 1, equals(self._buffer, STORE_BUFFERS[name]))
+            for name in config.buffers
+        }
+        # Places of numbers that are narrowed count whole beats.
+        in_words = named(m, "place_in_words", None, Mux(self._narrow, here << 1, here))
+        limits = [
+            (chosen[name], Const(entries * size, len(in_words)))
+            for name, (entries, size) in config.buffers.items()
+        ]
+        within = named(m, "is_within", 1, in_words < gated_or(m, "limit", limits))
+        is_active: Value = walk.active
+        may_read: Value | None = None
+        if at(self.config, "within"):
+            # Whether a place is within its buffer is said from a register.
+            inside, is_active = within, walk.settled
+            within = held(m, "held_within", inside, reset=True)
+            may_read = held(m, "may_read", inside & ~self.engine.stop, reset=True)
+        pending = Signal(name="word_is_read")
+        source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
+        half = Signal(name="is_upper_half", reset_less=True)
+        narrowed = Signal(name="is_narrowed", reset_less=True)
+        is_held = at(self.config, "beat")
+        slice_ = RegisterSlice(self.config.beat_slice)
+        is_taken = slice_.source.ready if is_held else words.ready
+        moves = named(m, "word_moves", 1, ~pending | is_taken)
+        comes = Signal(name="word_comes")
+        if is_held:
+            # What the buffers show goes through registers, and no word is read meanwhile.
+            moves = named(m, "word_may_be_read", 1, moves & ~comes)
+        wanted = is_active & within & moves & ~self.engine.stop
+        if may_read is not None:
+            wanted = is_active & may_read & moves
+        wants = named(m, "wants", 1, wanted)
+        reads = named(m, "reads", 1, wants & (self.vector.ready | ~chosen[_VECTOR]))
+        if is_held:
+            m.d.sync += [comes.eq(reads), pending.eq(comes | pending & ~is_taken)]
+        else:
+            with m.If(moves):
+                m.d.sync += pending.eq(reads)
+        with m.If(reads):
+            m.d.sync += [
+                *(source[name].eq(chosen[name]) for name in source),
+                half.eq(here[0]),
+                narrowed.eq(self._narrow),
+            ]
+        m.d.comb += walk.advance.eq(reads)
+        is_needed = pending & source[_VECTOR] & ~is_taken
+        if is_held:
+            is_needed = is_needed | comes & source[_VECTOR]
+        for name, (entries, size) in config.buffers.items():
+            port = getattr(self, name)
+            address = here[1:] if size == 2 else here
+            if name == _VECTOR:
+                address = in_words[1:]
+                m.d.comb += [
+                    port.valid.eq(wants & chosen[name]),
+                    port.hold.eq(is_needed),
+                ]
+            else:
+                m.d.comb += port.en.eq(wants & chosen[name])
+            m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
+        if is_held:
+            place(m, platform, "slice", slice_)
+            self._offer_later(m, slice_, pending, source, half, narrowed)
+        else:
+            self._offer(m, pending, source, half, narrowed)
+        return named(m, "is_past_end", 1, is_active & ~within)
+
+    def _offer(
+        self,
+        m: Module,
+        pending: Signal,
+        source: Mapping[str, Signal],
+        half: Signal,
+        narrowed: Signal,
+    ) -> None:
+        """The word that has been read."""
+        bits = self.config.word_bits
+        wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
+        whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
+        beat = self.vector.data
+        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.machine.rows)]
+        choices = (
+            (wide, Cat(numbers)),
+            (whole, _half(beat, half, bits)),
+            (source["out_codes"], _half(self.out_codes.data, half, bits)),
+            (source["out_scales"], self.out_scales.data),
+        )
+        m.d.comb += [
+            self.words.valid.eq(pending),
+            self.words.payload.eq(gated_or(m, "word", choices)),
+        ]
+
+    def _offer_later(
+        self,
+        m: Module,
+        slice_: RegisterSlice,
+        pending: Signal,
+        source: Mapping[str, Signal],
+        half: Signal,
+        narrowed: Signal,
+    ) -> None:
+        """The word that has been read, by way of registers for what the buffers show."""
+        bits = self.config.word_bits
+        beat = self.vector.data
+        shown_of = {}
+        for name in ("out_codes", "out_scales"):
+            shown = getattr(self, name).data
+            shown_of[name] = Signal.like(shown, name=f"{name}_shown", reset_less=True)
+            m.d.sync += shown_of[name].eq(shown)
+        choices = (
+            (source[_VECTOR], beat[:bits]),
+            (source["out_codes"], _half(shown_of["out_codes"], half, bits)),
+            (source["out_scales"], shown_of["out_scales"]),
+        )
+        low = gated_or(m, "low_half", choices)
+        is_upper = half & source[_VECTOR] & ~narrowed
+        m.d.comb += [
+            slice_.source.valid.eq(pending),
+            slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
+        ]
+        held = slice_.sink.payload
+        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.machine.rows)]
+        is_wide, is_upper = held[-2:]
+        whole = _half(held[: 2 * bits], is_upper, bits)
+        m.d.comb += [
+            self.words.valid.eq(slice_.sink.valid),
+            self.words.payload.eq(Mux(is_wide, Cat(numbers), whole)),
+            slice_.sink.ready.eq(self.words.ready),
+        ]
+
+    def _finish(self, m: Module, unwritten: Signal, past: Value) -> None:
+        """Tell when a descriptor is written, or that the oldest one has an error."""
+        engine = self.engine
+        failed = Signal(name="has_failed")
+        # An address belongs to the newest descriptor: those before it come to their end first.
+        is_oldest = named(m, "is_oldest", 1, unwritten == 1)
+        alone = named(m, "is_alone", 1, past & is_oldest)
+        with m.If(self.write_error | (self._runs_past & is_oldest)):
+            m.d.sync += failed.eq(1)
+        wrong = named(m, "write_failed", 1, failed | self.write_error)
+        code = Mux(wrong, ERRORS["write"], Mux(alone, ERRORS["address"], ERRORS["none"]))
+        m.d.comb += [engine.done.eq(self.written & ~wrong), engine.error.eq(code)]
+
+
+def _half(beat: Value, upper: Value, bits: int) -> Value:
+    return Mux(upper, beat[bits:], beat[:bits])
+
+
+def _rounded(m: Module, index: int, number: Value) -> Value:
+    """A binary32 number as bfloat16, to nearest even; NaN has one code."""
+    upper, lower = number[16:], number[:16]
+    increment = named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any()))
+    total = truncated(m, f"rounded_{index}", 16, upper + increment)
+    special = named(m, f"is_special_{index}", 1, number[23:31].all())
+    is_nan = named(m, f"is_nan_{index}", 1, special & number[:23].any())
+    return named(m, f"narrow_{index}", 16, Mux(is_nan, _NAN, total))

@@ -1,0 +1,1 @@
+"""The GEMM engine: products from operand buffers to the vector buffer."""

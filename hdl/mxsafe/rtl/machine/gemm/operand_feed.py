@@ -1,0 +1,261 @@
+"""Operands of products out of their buffers: tile by tile, a beat of both sides a clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.machine.control.queues import descriptor_layout
+from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.timing import at
+from mxsafe.rtl.unit import Unit
+
+__all__ = ["OperandFeed", "OperandFeedConfiguration"]
+
+_GEMM = descriptor_layout("gemm")
+_STRIDES = {
+    "a_codes": "a_stride",
+    "a_scales": "a_scale_stride",
+    "w_codes": "w_stride",
+    "w_scales": "w_scale_stride",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OperandFeedConfiguration(PartConfiguration):
+    """An `OperandFeed`.
+
+    For an FPGA whose array takes a beat in two clocks or more, what depends on where the walk
+    stands is known from registers (`paced`); in four, what is read is told from registers, too, a
+    clock later.
+    """
+
+    shown_if_unusual = frozenset({"target", "paced", "later"})
+
+    decided_by = ("a_beats", "w_beats", "a_entries", "w_entries", "target")
+
+    @classmethod
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """Buffers of operands, the target, and whether beats come so slowly."""
+        parts = machine.array_parts if at(machine, "pause", of="OperandFeed") else 1
+        return {**super().sizes(machine), "paced": parts > 1, "later": parts > 2}
+
+    @property
+    def paced(self) -> bool:
+        """Whether two beats are two clocks apart at least."""
+        return bool(self.decisive["paced"])
+
+    @property
+    def later(self) -> bool:
+        """Whether what is read is told a clock later."""
+        return bool(self.decisive["later"])
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor until the memories show its first beat."""
+        return 2 + self.paced + self.later
+
+    @property
+    def reads_anything(self) -> bool:
+        """Whether memories are read at addresses outside, too: nobody sees what they show then."""
+        return bool(at(self, "pause")) and not self.paced
+
+    def depth(self, side: Side, kind: str) -> int:
+        """Entries of a memory: of the ``codes`` or the ``scales`` of a side."""
+        return int(getattr(self.machine, f"{side}_{'beats' if kind == 'codes' else 'entries'}"))
+
+
+class OperandFeed(Unit[OperandFeedConfiguration]):
+    """Walks through strips of both operands and reads a beat of each a clock, without gaps.
+
+    The strips of `a` are the inner loop. The beat is what the memories show: a beat that is not
+    taken stays because nothing is read. The next descriptor enters in the clock in which the last
+    address of the one before is used, or for an FPGA in the clock behind it.
+
+    Attributes
+    ----------
+    valid, ready, descriptor : In, Out, In
+        A descriptor of the GEMM queue.
+    has_room : In(1)
+        Another one may enter.
+    enters : Out(1)
+        One does.
+    a_codes_en, a_codes_address, a_scales_en... : Out
+        What is read of the four memories.
+    beat_valid, beat_ready : Out, In
+        The memories show beats and the scales of their blocks; `later` from the next clock on.
+    first, block_last, last : Out(1)
+        The beat starts a tile from 0, ends a block, ends a tile.
+    fault : Out(1)
+        The next beat or its scales would be outside their buffer: nothing more comes.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Descriptors in, addresses out, flags beside what the memories show."""
+        config = self.config
+        memories: dict[str, Member] = {}
+        for side in SIDES:
+            for kind in ("codes", "scales"):
+                memories[f"{side}_{kind}_en"] = Out(1)
+                memories[f"{side}_{kind}_address"] = Out(range(config.depth(side, kind)))
+        flags = ("beat_valid", "first", "block_last", "last", "fault")
+        return {
+            "valid": In(1),
+            "ready": Out(1),
+            "descriptor": In(_GEMM),
+            "has_room": In(1),
+            "enters": Out(1),
+            **memories,
+            "beat_ready": In(1),
+            **{name: Out(1) for name in flags},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        loops = self._loop(m)
+        outside = [
+            self._walk(m, side, kind, loops) for side in SIDES for kind in ("codes", "scales")
+        ]
+        is_outside = self._steady(m, named(m, "is_outside", 1, Cat(outside).any()))
+        moves = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
+        goes = loops.active
+        if self.config.paced:
+            settled = Signal(name="settled")
+            m.d.sync += settled.eq(loops.active & ~loops.goes_on)
+            goes = settled
+        m.d.comb += [
+            loops.goes_on.eq(goes & moves & ~is_outside),
+            self.fault.eq(goes & is_outside),
+        ]
+        if self.config.reads_anything:
+            m.d.comb += loops.reads.eq(goes & moves)
+        with m.If(moves):
+            m.d.sync += self.beat_valid.eq(loops.goes_on)
+        with m.If(loops.goes_on):
+            m.d.sync += [
+                self.first.eq(loops.starts_tile & loops.clear),
+                self.block_last.eq(loops.ends_block),
+                self.last.eq(loops.ends_tile),
+            ]
+        return m
+
+    def _steady(self, m: Module, flag: Signal) -> Signal:
+        """A flag of where the walk stands: from a register if there are two clocks for it."""
+        if not self.config.paced:
+            return flag
+        held = Signal(name=f"{flag.name}_held", reset_less=True)
+        m.d.sync += held.eq(flag)
+        return held
+
+    def _loop(self, m: Module) -> "_Loops":
+        """Count beats, blocks and strips, and let descriptors in."""
+        loops = _Loops()
+        goes_on, descriptor = loops.goes_on, self.descriptor
+        # When each loop steps, and when it begins again, which the outermost one never does.
+        turns: dict[str, tuple[Value, Value | None]] = {
+            "beats": (goes_on, loops.ends_tile),
+            "block": (goes_on, loops.ends_block),
+            "strips_a": (goes_on & loops.ends_tile, loops.ends_inner),
+            "strips_w": (goes_on & loops.ends_tile & loops.ends_inner, None),
+        }
+        last = {}
+        for name, (step, ends) in turns.items():
+            width = _GEMM[name].width
+            # How many turns are left with this one.
+            left = Signal(width, name=f"{name}_left", reset_less=True)
+            less = truncated(m, f"{name}_less_1", width, left - 1)
+            following: Value = less
+            if ends is not None:
+                begins = Signal(width, name=name, reset_less=True)
+                with m.If(self.enters):
+                    m.d.sync += begins.eq(descriptor[name])
+                following = Mux(ends, begins, less)
+            with m.If(self.enters):
+                m.d.sync += left.eq(descriptor[name])
+            with m.Elif(step):
+                m.d.sync += left.eq(following)
+            last[name] = self._steady(m, named(m, f"is_last_of_{name}", 1, left == 1))
+        m.d.comb += [
+            loops.ends_tile.eq(last["beats"]),
+            loops.ends_block.eq(last["block"] | last["beats"]),
+            loops.ends_inner.eq(last["strips_a"]),
+            loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
+        ]
+        is_done = named(m, "is_done", 1, goes_on & loops.ends_all)
+        is_late = at(self.config, "pause")
+        m.d.comb += [
+            self.ready.eq(self.has_room & (~loops.active if is_late else ~loops.active | is_done)),
+            self.enters.eq(self.valid & self.ready),
+        ]
+        m.d.sync += loops.active.eq(self.enters | (loops.active & ~is_done))
+        with m.If(self.enters):
+            m.d.sync += [
+                loops.starts_tile.eq(1),
+                loops.starts_block.eq(1),
+                loops.clear.eq(descriptor.clear),
+            ]
+        with m.Elif(goes_on):
+            m.d.sync += [
+                loops.starts_tile.eq(loops.ends_tile),
+                loops.starts_block.eq(loops.ends_block),
+            ]
+        return loops
+
+    def _walk(self, m: Module, side: Side, kind: str, loops: "_Loops") -> Value:
+        """Addresses of a memory; return whether the next one would be outside of it."""
+        name = f"{side}_{kind}"
+        address = getattr(self, f"{name}_address")
+        begin, stride = self.descriptor[name], self.descriptor[_STRIDES[name]]
+        # A bit more than in a descriptor: the first address that is too large is an error.
+        width = len(begin) + 1
+        strip, now = (
+            Signal(width, name=f"{name}_{what}", reset_less=True) for what in ("strip", "address")
+        )
+        step = Signal(len(stride), name=f"{name}_stride", reset_less=True)
+        further = truncated(m, f"{name}_further", width, strip + step)
+        following = truncated(m, f"{name}_following", width, now + 1)
+        if side == "a":
+            first = Signal(len(begin), name=f"{name}_first", reset_less=True)
+            with m.If(self.enters):
+                m.d.sync += first.eq(begin)
+            after = Mux(loops.ends_inner, first, further)
+        else:
+            after = Mux(loops.ends_inner, further, strip)
+        next_strip = named(m, f"{name}_next_strip", width, after)
+        # Scales are read once a block: they stay in the register of their memory.
+        is_used, moves_on = (1, 1) if kind == "codes" else (loops.starts_block, loops.ends_block)
+        with m.If(self.enters):
+            m.d.sync += [strip.eq(begin), now.eq(begin), step.eq(stride)]
+        with m.Elif(loops.goes_on & loops.ends_tile):
+            m.d.sync += [strip.eq(next_strip), now.eq(next_strip)]
+        with m.Elif(loops.goes_on & moves_on):
+            m.d.sync += now.eq(following)
+        domain = m.d.sync if self.config.later else m.d.comb
+        # What is outside is never shown, and memories are far from where that is found out.
+        reads = loops.reads if self.config.reads_anything else loops.goes_on
+        domain += [
+            getattr(self, f"{name}_en").eq(reads & is_used),
+            address.eq(now[: len(address)]),
+        ]
+        return named(m, f"{name}_is_outside", 1, is_used & (now >= self.config.depth(side, kind)))
+
+
+class _Loops:
+    """Where the walk stands: signals that its parts share."""
+
+    def __init__(self) -> None:
+        self.active = Signal(name="active")
+        self.goes_on = Signal(name="goes_on")
+        self.reads = Signal(name="reads")
+        self.clear = Signal(name="clear", reset_less=True)
+        self.starts_tile, self.starts_block = (
+            Signal(name=f"starts_{what}", reset_less=True) for what in ("tile", "block")
+        )
+        self.ends_tile, self.ends_block, self.ends_inner, self.ends_all = (
+            Signal(name=f"ends_{what}") for what in ("tile", "block", "inner_loop", "all")
+        )

@@ -1,0 +1,86 @@
+"""What the timing model of the compiler has to know of a machine, from its units."""
+
+from mxsafe.machine.compiler.timing import Times
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
+from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
+from mxsafe.rtl.timing import at
+
+__all__ = ["BETWEEN", "between", "times_of"]
+
+_CORE, _STORE, _GEMM, _VECTOR = "AcceleratorCore", "StoreEngine", "GemmEngine", "VectorEngine"
+_THERE_AND_BACK = ((_CORE, "runs"), (_CORE, "axi"), (_CORE, "axi"), (_CORE, "words"))
+BETWEEN = {
+    "load": (*_THERE_AND_BACK, (_CORE, "done")),
+    "store": (*_THERE_AND_BACK, (_CORE, "done"), (_STORE, "within"), (_STORE, "beat")),
+    "gemm": ((_CORE, "gemm descriptor"), (_GEMM, "streams"), (_GEMM, "result"), (_CORE, "done")),
+    "vector": (
+        (_CORE, "vector descriptor"),
+        (_VECTOR, "operands"),
+        (_VECTOR, "results"),
+        (_CORE, "done"),
+    ),
+    "convert": ((_VECTOR, "codes"), (_VECTOR, "codes")),
+}
+"""Units and places of the registers on a way that no unit counts as its own latency."""
+
+
+def between(machine: MachineConfiguration, way: str) -> int:
+    """Registers on one of the ways in `BETWEEN`."""
+    return sum(at(machine, place, of=unit) for unit, place in BETWEEN[way])
+
+
+def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
+    """Clocks that a machine takes beside those of its work.
+
+    Parameters
+    ----------
+    machine : MachineConfiguration
+    memory : int
+        Clocks from a request to the first word of memory.
+    """
+    core = AcceleratorCoreConfiguration(machine=machine)
+    products, queues, vectors = core.gemm, core.queues, core.vector
+    chain, array = vectors.chain, products.array
+    gemm = products.feed.latency + array.last_row + 1
+    convert = 0
+    if machine.conversions:
+        convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
+        convert += between(machine, "convert")
+    return Times(
+        memory=memory,
+        queue=queues.latency,
+        load=core.load.latency + between(machine, "load"),
+        store=core.store.latency + between(machine, "store"),
+        # Rows leave three clocks apart then.
+        gemm=gemm + between(machine, "gemm") + 2 * machine.rows * at(products, "rows"),
+        products=queues.under_way["gemm"],
+        transfers=queues.under_way["load"],
+        tile=max(array.tile_cycles, array.block_cycles),
+        block=array.block_cycles,
+        beat=machine.array_parts,
+        parts=machine.vector_parts,
+        # Of an access to the vector buffer: it is asked for, has its turn, is over.
+        pace=1 + 2 * at(core.vector_buffer, "turns"),
+        vector=vectors.latency + 1 + between(machine, "vector"),
+        arithmetic=chain.arithmetic.latency,
+        function=chain.function.latency if chain.function else 0,
+        convert=convert,
+        softmax=_softmax(chain),
+        **_norms(chain),
+    )
+
+
+def _softmax(chain: VectorChainConfiguration) -> int:
+    return sum(chain.softmax.core.pauses) if chain.softmax else 0
+
+
+def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
+    """Clocks between the passes of a row."""
+    if chain.normalise is None:
+        return {"layer_norm": 0, "rms_norm": 0}
+    core = chain.normalise.core
+    wait = core.lane.square_latency + core.sum_latency
+    deviation = wait + core.row.usual_latency
+    mean = wait + core.row.mean_latency if core.centre else 0
+    return {"layer_norm": mean + deviation, "rms_norm": deviation}

@@ -1,0 +1,1 @@
+"""The VECTOR engine: rows of vectors, buffer to buffer."""

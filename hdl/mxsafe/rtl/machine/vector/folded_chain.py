@@ -1,0 +1,180 @@
+"""A chain of vector units with fewer lanes than a beat has numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Module, Value
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
+
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.vector.beat_parts import (
+    BeatJoiner,
+    BeatJoinerConfiguration,
+    BeatSplitter,
+    BeatSplitterConfiguration,
+)
+from mxsafe.rtl.machine.vector.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
+from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, held
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import AlikePower, about
+
+__all__ = ["FoldedChain", "FoldedChainConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldedChainConfiguration(Configuration):
+    """A `FoldedChain`.
+
+    Parameters
+    ----------
+    chain : VectorChainConfiguration
+        The units, and their lanes.
+    parts : int
+        Parts of a beat, each as wide as the units: a power of two, at least 2.
+    beats_bits : int
+        Bits of the number of beats of a row.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as above.
+    """
+
+    chain: VectorChainConfiguration = field(default_factory=VectorChainConfiguration)
+    parts: AlikePower = 2
+    beats_bits: int = 13
+
+    def __post_init__(self) -> None:
+        with about(columns="parts: columns"):
+            _ = self.splitter, self.joiner  # which check what they are given
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"folded_{self.chain.base.removeprefix('vector_')}"
+
+    @property
+    def target(self) -> Target:
+        """What it is built for."""
+        return self.chain.target
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a beat to its results through arithmetic and function."""
+        return self.chain.latency + self.parts - 1 + at(self, "parts") + at(self, "results")
+
+    @property
+    def columns(self) -> int:
+        """Numbers of a beat."""
+        return self.chain.columns * self.parts
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows go through units part by part, as reductions need it."""
+        return bool(self.chain.reductions)
+
+    @property
+    def splitter(self) -> BeatSplitterConfiguration:
+        """What gives parts of beats."""
+        return self.part(
+            BeatSplitterConfiguration,
+            columns=self.columns,
+            depth=self.chain.depth,
+            rows=self.has_rows,
+        )
+
+    @property
+    def joiner(self) -> BeatJoinerConfiguration:
+        """What makes beats of results."""
+        return self.part(
+            BeatJoinerConfiguration,
+            columns=self.columns,
+            depth=self.chain.depth,
+            rows=self.has_rows,
+        )
+
+
+class FoldedChain(Unit[FoldedChainConfiguration]):
+    """What a `VectorChain` does, with beats of which its units take a part each clock.
+
+    Reductions run along each lane. So the parts of a row are rows of their own, one after the
+    other, and the same lane sees all of its row.
+
+    Attributes
+    ----------
+    start : In(1)
+        Rows begin, and nothing is under way.
+    beats : In(beats_bits)
+        Beats of a row; steady until the last result has left, as controls are.
+    controls, s_axis, s_axis_operand, m_axis
+        As of a `VectorChain`; `s_axis` has no `tlast`.
+    s_axis_gain, s_axis_bias
+        As well, but those of a row come once for each of its parts.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """What is done, beats and operands in, results out."""
+        config = self.config
+        ports = VectorChain(config.chain).ports()
+        beat = config.splitter.beat
+        return {
+            **ports,
+            "start": In(1),
+            "beats": In(config.beats_bits),
+            "s_axis": In(AxiStream(beat, last=False)),
+            "s_axis_operand": In(AxiStream(beat, last=False)),
+            "m_axis": Out(AxiStream(beat)),
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        chain: Any = VectorChain(config.chain)
+        joiner = BeatJoiner(config.joiner)
+        splitters = {name: BeatSplitter(config.splitter) for name in ("beats", "operands")}
+        place(m, platform, "chain", chain)
+        place(m, platform, "join", joiner)
+        for name, splitter in splitters.items():
+            place(m, platform, f"split_{name}", splitter)
+            m.d.comb += [splitter.start.eq(self.start), splitter.beats.eq(self.beats)]
+        if config.has_rows:
+            by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())
+            # Controls are steady before the first beat comes.
+            by_rows = held(m, "by_rows_held", by_rows, at(config, "controls"))
+            m.d.comb += joiner.by_rows.eq(by_rows)
+            m.d.comb += (splitter.by_rows.eq(by_rows) for splitter in splitters.values())
+        of_beats, of_operands = splitters.values()
+        m.d.comb += [
+            of_operands.single.eq(self.controls.single),
+            chain.controls.eq(self.controls),
+        ]
+        if config.chain.softmax:
+            m.d.comb += chain.start.eq(self.start)
+        for name in AFFINE if config.chain.affine else ():
+            connect(m, flipped(getattr(self, name)), getattr(chain, name))
+        connect(m, flipped(self.s_axis), of_beats.s_axis)
+        beats: Any = of_beats.m_axis
+        operands: Any = of_operands.m_axis
+        # Behind the memory, and in front of units in which all registers move together.
+        parts = at(config, "parts")
+        beats = sliced(m, platform, "slice_beats", beats, registers=parts)
+        operands = sliced(
+            m, platform, "slice_operands", operands, registers=parts, left_out={"tlast"}
+        )
+        m.d.comb += [
+            chain.s_axis_operand.tdata.as_value().eq(operands.tdata.as_value()),
+            chain.s_axis_operand.tvalid.eq(operands.tvalid),
+            operands.tready.eq(chain.s_axis_operand.tready),
+        ]
+        connect(m, flipped(self.s_axis_operand), of_operands.s_axis)
+        connect(m, beats, chain.s_axis)
+        results: Any = chain.m_axis
+        results = sliced(m, platform, "slice_results", results, registers=at(config, "results"))
+        connect(m, results, joiner.s_axis)
+        connect(m, joiner.m_axis, flipped(self.m_axis))
+        return m

@@ -1,0 +1,599 @@
+"""The engine that runs VECTOR descriptors of the machine: rows of vectors, buffer to buffer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Member, Out, connect, flipped
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, ERRORS
+from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.machine.buffers.operand_writer import (
+    TARGETS,
+    OperandWriter,
+    OperandWriterConfiguration,
+)
+from mxsafe.rtl.machine.dma.row_walk import RowWalk
+from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.ports import BufferRead, BufferWrite, EnginePort
+from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
+from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
+from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
+from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
+from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
+from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
+from mxsafe.rtl.stream.register_slice import sliced
+from mxsafe.rtl.timing import at, held
+from mxsafe.rtl.unit import Unit, place
+from mxsafe.validation import about
+
+__all__ = ["VectorEngine", "VectorEngineConfiguration"]
+
+_Chain = VectorChain | FoldedChain
+_DESCRIPTOR = DESCRIPTORS["vector"]
+_WIDTHS = {each.name: each.width for each in _DESCRIPTOR.own}
+_NAMES = {each.name: each.enumeration for each in _DESCRIPTOR.own}
+
+
+def _number(name: str, value: str) -> int:
+    """The number that a field has for a name."""
+    enumeration = _NAMES[name]
+    assert enumeration is not None
+    return enumeration[value]
+
+
+_CLOCKS_OF_RESULT = 4
+"""Between two results, if each enters an empty register and is written by turns."""
+_LEAST_ROW = 2
+"""Beats of the shortest memory of rows."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VectorEngineConfiguration(PartConfiguration):
+    """A `VectorEngine`, of the sizes of its machine.
+
+    Raises
+    ------
+    ValueError
+        If rows are reduced that are shorter than two beats.
+    """
+
+    shown_if_unusual = frozenset({"parts", "target"})
+
+    def __post_init__(self) -> None:
+        beats = self.machine.reduction_beats
+        if self.machine.reductions and beats < _LEAST_ROW:
+            raise ValueError(f"reduction_beats must be {_LEAST_ROW} or more, not {beats}")
+        # The parts check what they are given.
+        with about(depth="reduction_beats"):
+            _ = self.folded
+        with about(width="rows"):
+            _ = self.machine.conversions and (self.converter, self.writer)
+
+    @classmethod
+    def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
+        """Beats, units, and the buffers that it writes."""
+        return {
+            "format": machine.conversion_format,
+            "columns": machine.vector_lanes,
+            "lanes": machine.lanes,
+            "functions": machine.functions,
+            "reductions": machine.reductions,
+            "conversions": machine.conversions,
+            "reduction_beats": machine.reduction_beats,
+            "vector_beats": machine.vector_beats,
+            "operand_beats": tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
+            "affine": machine.affine,
+            "parts": machine.vector_parts,
+            "target": machine.target,
+        }
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its usual configuration."""
+        return f"{self.machine.conversion_format.name}_vector_engine"
+
+    @property
+    def latency(self) -> int:
+        """Clocks from a descriptor to its first result, if rows are only copied."""
+        folding = at(self.folded, "parts") + at(self.folded, "results") if self.folded else 0
+        return self.reader.latency + 1 + self.chain.slices + folding
+
+    @property
+    def descriptor(self) -> data.StructLayout:
+        """What a descriptor says above its header."""
+        return data.StructLayout(_WIDTHS)
+
+    @property
+    def reader(self) -> BeatReaderConfiguration:
+        """What reads both operands."""
+        return BeatReaderConfiguration(
+            beat_bits=32 * self.machine.rows,
+            depth=self.machine.vector_beats,
+            address_bits=_WIDTHS["x"],
+            stride_bits=_WIDTHS["x_stride"],
+            beats_bits=_WIDTHS["beats"],
+            rows_bits=_WIDTHS["rows"],
+            # Only the first parts of whole rows come faster than a beat in two clocks.
+            ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
+            later=bool(at(self, "reads")),
+        )
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether results come so rarely that one need not enter as soon as another is taken."""
+        return bool(at(self, "results")) and self.machine.vector_parts >= _CLOCKS_OF_RESULT
+
+    @property
+    def number_reader(self) -> BeatReaderConfiguration:
+        """What reads gains and biases: a beat of them is for many beats of results."""
+        # A bit more than an address has: biases stand behind the gains.
+        # Those of a row come for each of its parts.
+        more = self.machine.vector_parts.bit_length() - 1
+        return replace(
+            self.reader,
+            address_bits=_WIDTHS["gain"] + 1,
+            rows_bits=_WIDTHS["rows"] + more,
+            ahead=1,
+        )
+
+    @property
+    def feed(self) -> SecondOperandConfiguration:
+        """What makes second operands."""
+        return self.part(
+            SecondOperandConfiguration,
+            columns=self.machine.rows,
+            beats_bits=_WIDTHS["beats"],
+        )
+
+    @property
+    def chain(self) -> VectorChainConfiguration:
+        """What computes."""
+        lanes = self.machine.rows // self.machine.vector_parts
+        return self.part(
+            VectorChainConfiguration,
+            columns=lanes,
+            functions="+".join(self.machine.functions),
+            depth=self.machine.reduction_beats,
+            dividers=max(min(4, lanes // 2), 1),
+        )
+
+    @property
+    def folded(self) -> FoldedChainConfiguration | None:
+        """The same for beats of several parts, if they have."""
+        if self.machine.vector_parts == 1:
+            return None
+        return FoldedChainConfiguration(
+            chain=self.chain, parts=self.machine.vector_parts, beats_bits=_WIDTHS["beats"]
+        )
+
+    @property
+    def converter(self) -> BlockConverterConfiguration:
+        """What converts, if there are conversions."""
+        return self.part(
+            BlockConverterConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
+            shapes=self.machine.conversions,
+            paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
+        )
+
+    @property
+    def packer(self) -> OperandPackerConfiguration:
+        """What makes operand beats of what is converted."""
+        return self.part(
+            OperandPackerConfiguration,
+            format=self.machine.conversion_format,
+            width=self.machine.rows,
+        )
+
+    @property
+    def writer(self) -> OperandWriterConfiguration:
+        """What writes them."""
+        beats = tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS)
+        return OperandWriterConfiguration(
+            packer=self.packer,
+            beats=beats,
+            entries=tuple(each // 2 for each in beats),
+            address_bits=_WIDTHS["out"],
+            stride_bits=_WIDTHS["out_stride"],
+            entry_bits=_WIDTHS["out_scales"],
+            entry_stride_bits=_WIDTHS["out_scale_stride"],
+            later=bool(at(self, "results")),
+        )
+
+
+class VectorEngine(Unit[VectorEngineConfiguration]):
+    """Rows of the vector buffer through arithmetic, function, reduction and conversion.
+
+    It runs one descriptor at a time, a beat a clock where a unit does not need longer: a reduction
+    takes a row two or three times (`Softmax`, `Normalise`). The next descriptor begins once all of
+    the one before is written, and it takes `latency` clocks and those of the units in between until
+    its first result.
+
+    Attributes
+    ----------
+    queue : In(EnginePort)
+        Descriptors. `ready` and `done` come together, when all is written. The only `error` is an
+        address outside a buffer: nothing is read or written there.
+    x, y : Out(BufferRead)
+        Operands from the vector buffer; gains and biases come through `y` too.
+    d : Out(BufferWrite)
+        Results to it.
+    out_codes, a_codes, w_codes, out_scales, a_scales, w_scales : Out(BufferWrite)
+        With conversions: results to operand buffers, see `OperandWriter`.
+
+    Notes
+    -----
+    Of an engine that is `affine`, norms always have gain and bias, whatever the descriptor says.
+
+    Beats of x and y are read ahead of the results of beats before. So a descriptor must not read
+    beats that it writes, but x and y may be where the results of the same beats go.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        """Queue and buffers."""
+        config = self.config
+        size = config.machine.vector_beats, 32 * config.machine.rows
+        writes = config.writer.write_ports if config.machine.conversions else {}
+        return {
+            "queue": In(EnginePort(config.descriptor)),
+            "x": Out(BufferRead(*size)),
+            "y": Out(BufferRead(*size)),
+            "d": Out(BufferWrite(*size)),
+            **{name: Out(port) for name, port in writes.items()},
+        }
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        command = self.queue.descriptor
+        busy = Signal(name="is_busy")
+        start = named(m, "starts", 1, self.queue.valid & ~busy & ~self.queue.stop)
+        folded = self.config.folded
+        chain = FoldedChain(folded) if folded else VectorChain(self.config.chain)
+        place(m, platform, "chain", chain)
+        self._control(m, chain, start)
+        outside = self._read(m, platform, chain, start)
+        valid, last, beat, taken = self._masked(m, chain, start)
+        sinks = [self._write_vectors(m, platform, start, valid, last, beat, outside)]
+        codes_left: Value = Const(0, 1)
+        if self.config.machine.conversions:
+            sink, codes_left = self._convert(m, platform, start, valid, last, beat, outside)
+            sinks.append(sink)
+        _share(m, sinks, valid, taken)
+        rows_left = Signal(_WIDTHS["rows"], name="rows_left", reset_less=True)
+        with m.If(start):
+            m.d.sync += rows_left.eq(command.rows)
+        with m.Elif(taken & last):
+            m.d.sync += rows_left.eq(rows_left - 1)
+        is_converted = named(m, "is_converted", 1, ~codes_left.any())
+        done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
+        if at(self.config, "results"):
+            # The queue lies elsewhere.
+            ends, done = done, Signal(name="descriptor_is_done")
+            m.d.sync += done.eq(ends & ~done)
+        m.d.sync += busy.eq((busy | start) & ~done)
+        failed = named(m, "is_outside", 1, Cat(*outside).any())
+        m.d.comb += [
+            self.queue.ready.eq(done),
+            self.queue.done.eq(done),
+            self.queue.error.eq(Mux(failed, ERRORS["address"], 0)),
+        ]
+        return m
+
+    def _control(self, m: Module, chain: _Chain, start: Value) -> None:
+        """Tell the units what to do."""
+        command = self.queue.descriptor
+        # From registers, as all lanes see them; the first beat comes clocks later.
+        controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
+        if self.config.folded:
+            beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
+            with m.If(start):
+                m.d.sync += beats.eq(command.beats)
+            m.d.comb += chain.beats.eq(beats)
+        if self.config.folded or self.config.chain.softmax:
+            started = Signal(name="has_started")
+            m.d.sync += started.eq(start)
+            m.d.comb += chain.start.eq(started)
+        with m.If(start):
+            m.d.sync += [
+                controls.operation.eq(command.arithmetic),
+                controls.single.eq(command.y_mode == _number("y_mode", "numbers")),
+                controls.function.eq(command.function),
+                controls.reduction.eq(command.reduction),
+                controls.causal.eq(command.causal),
+                controls.before.eq(command.y),
+                controls.parameter.eq(command.parameter),
+            ]
+        m.d.comb += chain.controls.eq(controls)
+
+    def _read(self, m: Module, platform: object, chain: _Chain, start: Value) -> list[Value]:
+        """Read both operands; return what says that an address is outside."""
+        command, columns = self.queue.descriptor, self.config.machine.rows
+        feed = SecondOperand(self.config.feed)
+        place(m, platform, "feed", feed)
+        numbers, constant = (
+            named(m, f"y_is_{name}", 1, command.y_mode == _number("y_mode", name))
+            for name in ("numbers", "constant")
+        )
+        kinds = ("add", "multiply", "axpy")
+        has_y = Cat(command.arithmetic == _number("arithmetic", kind) for kind in kinds).any()
+        whole = named(m, "beats_of_numbers", None, command.beats + (columns - 1))
+        beats_y = Mux(numbers, whole >> columns.bit_length() - 1, Mux(constant, 1, command.beats))
+        readers = {}
+        starts = {"x": start, "y": start & has_y}
+        beats = {"x": command.beats, "y": beats_y}
+        for name in ("x", "y"):
+            reader = BeatReader(self.config.reader)
+            place(m, platform, f"read_{name}", reader)
+            m.d.comb += [
+                reader.start.eq(named(m, f"{name}_starts", 1, starts[name])),
+                reader.origin.eq(command[name]),
+                reader.stride.eq(command[f"{name}_stride"]),
+                reader.beats.eq(beats[name]),
+                reader.rows.eq(command.rows),
+                reader.stop.eq(self.queue.stop),
+            ]
+            readers[name] = reader
+        x, y = readers["x"].m_axis, readers["y"].m_axis
+        kind = Signal(2, name="kind_of_y", reset_less=True)
+        with m.If(start):
+            m.d.sync += kind.eq(Cat(numbers, constant))
+        m.d.comb += [
+            chain.s_axis.tdata.eq(x.tdata),
+            *([] if self.config.folded else [chain.s_axis.tlast.eq(x.tlast)]),
+            chain.s_axis.tvalid.eq(x.tvalid),
+            x.tready.eq(chain.s_axis.tready),
+            feed.start.eq(start),
+            feed.beats.eq(command.beats),
+            Cat(feed.numbers, feed.constant).eq(kind),
+            feed.s_axis.tdata.eq(y.tdata),
+            feed.s_axis.tvalid.eq(y.tvalid),
+            y.tready.eq(feed.s_axis.tready),
+        ]
+        operands: Any = sliced(
+            m,
+            platform,
+            "slice_operands",
+            feed.m_axis,
+            halved=self.config.machine.vector_parts > 1,
+            registers=at(self.config, "operands"),
+        )
+        connect(m, operands, chain.s_axis_operand)
+        connect(m, readers["x"].read, flipped(self.x))
+        others = self._read_numbers(m, platform, chain, start, whole)
+        _share_port(m, self.y, [readers["y"], *others], later=bool(at(self.config, "reads")))
+        return [reader.outside for reader in (*readers.values(), *others)]
+
+    def _read_numbers(
+        self, m: Module, platform: object, chain: _Chain, start: Value, whole: Value
+    ) -> list[BeatReader]:
+        """Read gains, and biases behind them, if norms have them; return the readers."""
+        if not self.config.machine.affine:
+            return []
+        command = self.queue.descriptor
+        beats = whole >> self.config.machine.rows.bit_length() - 1
+        rows = Cat(Const(0, self.config.machine.vector_parts.bit_length() - 1), command.rows)
+        origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
+        norms = (command.reduction == _number("reduction", name) for name in REDUCTIONS[1:])
+        starts = named(m, "norm_starts", 1, start & Cat(*norms).any())
+        found = []
+        for name, origin in origins.items():
+            reader = BeatReader(self.config.number_reader)
+            feed = SecondOperand(replace(self.config.feed, only_numbers=True))
+            kind = name.removeprefix("s_axis_")
+            place(m, platform, f"read_{kind}", reader)
+            place(m, platform, f"feed_{kind}", feed)
+            stream = getattr(chain, name)
+            m.d.comb += [
+                reader.start.eq(starts),
+                reader.origin.eq(origin),
+                # All rows have the same.
+                reader.stride.eq(0),
+                reader.beats.eq(beats),
+                reader.rows.eq(rows),
+                reader.stop.eq(self.queue.stop),
+                feed.start.eq(start),
+                feed.beats.eq(command.beats),
+                feed.s_axis.tdata.eq(reader.m_axis.tdata),
+                feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
+                reader.m_axis.tready.eq(feed.s_axis.tready),
+            ]
+            registers = at(self.config, "operands")
+            numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis, registers=registers)
+            connect(m, numbers, stream)
+            found.append(reader)
+        return found
+
+    def _masked(self, m: Module, chain: _Chain, start: Value) -> tuple[Value, Value, Value, Signal]:
+        """Results of lanes that count, from registers: whether there are, the last, the beat.
+
+        The last of what is returned says that they are taken.
+        """
+        lanes = self.queue.descriptor.lanes
+        columns = self.config.machine.rows
+        counts = Signal(columns, name="counts", reset_less=True)
+        with m.If(start):
+            m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
+        taken = Signal(name="result_taken")
+        valid = Signal(name="has_result")
+        last = Signal(name="result_is_last", reset_less=True)
+        beat = Signal(32 * self.config.machine.rows, name="result", reset_less=True)
+        source = chain.m_axis
+        words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
+        moves = named(m, "result_moves", 1, ~valid if self.config.is_slow else ~valid | taken)
+        if self.config.is_slow:
+            with m.If(taken):
+                m.d.sync += valid.eq(0)
+        m.d.comb += source.tready.eq(moves)
+        with m.If(moves):
+            m.d.sync += [valid.eq(source.tvalid), last.eq(source.tlast), beat.eq(Cat(*words))]
+        return valid, last, beat, taken
+
+    def _write_vectors(
+        self,
+        m: Module,
+        platform: object,
+        start: Value,
+        valid: Value,
+        last: Value,
+        beat: Value,
+        outside: list[Value],
+    ) -> "_Sink":
+        """Offer results to the vector buffer, if they are for it."""
+        command = self.queue.descriptor
+        # A result is taken a clock after it is written, if engines are in slices.
+        walk = RowWalk(replace(self.config.reader.walk, later=bool(at(self.config, "results"))))
+        place(m, platform, "walk_d", walk, reset=False)
+        sink = _Sink(m, "vector", valid & command.to_vector, later=bool(at(self.config, "results")))
+        offered = named(m, "vector_offered", 1, sink.wants & ~walk.outside)
+        steps, ends_row = sink.takes, last
+        if self.config.is_slow:
+            # The place of the next result is known long before it comes.
+            steps, ends_row = Signal(name="vector_is_written"), Signal(name="row_is_written")
+            m.d.sync += [steps.eq(sink.takes), ends_row.eq(last)]
+        m.d.comb += [
+            sink.takes.eq(offered & self.d.ready),
+            walk.start.eq(start),
+            walk.origin.eq(command.d),
+            walk.stride.eq(command.d_stride),
+            walk.step.eq(steps),
+            walk.ends_row.eq(ends_row),
+            self.d.valid.eq(offered),
+            self.d.address.eq(walk.address),
+            self.d.halves.eq(0b11),
+            self.d.data.eq(beat),
+        ]
+        outside.append(sink.wants & walk.outside)
+        return sink
+
+    def _convert(
+        self,
+        m: Module,
+        platform: object,
+        start: Value,
+        valid: Value,
+        last: Value,
+        beat: Value,
+        outside: list[Value],
+    ) -> tuple["_Sink", Value]:
+        """Offer results to the converter, if they are for it; return also how many rows it owes."""
+        config, command = self.config, self.queue.descriptor
+        converter, packer = BlockConverter(config.converter), OperandPacker(config.packer)
+        writer = OperandWriter(config.writer)
+        for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
+            place(m, platform, name, unit)
+        converts = named(m, "converts", 1, command.convert.any())
+        sink = _Sink(m, "converter", valid & converts, later=bool(at(self.config, "results")))
+        if len(config.machine.conversions) > 1:
+            m.d.comb += converter.tiles.eq(command.convert == _number("convert", "tiles"))
+        # A beat comes in as many clocks as it has parts.
+        codes, beats = (
+            sliced(
+                m,
+                platform,
+                f"slice_{name}",
+                unit.m_axis,
+                halved=config.machine.vector_parts > 1,
+                registers=at(config, "codes"),
+            )
+            for name, unit in (("codes", converter), ("beats", packer))
+        )
+        connect(m, codes, packer.s_axis)
+        connect(m, beats, writer.s_axis)
+        m.d.comb += [
+            converter.s_axis.tdata.eq(beat),
+            converter.s_axis.tlast.eq(last),
+            converter.s_axis.tvalid.eq(sink.wants),
+            sink.takes.eq(sink.wants & converter.s_axis.tready),
+            writer.start.eq(start),
+            writer.target.eq(command.target),
+            writer.codes_origin.eq(command.out),
+            writer.codes_stride.eq(command.out_stride),
+            writer.scales_origin.eq(command.out_scales),
+            writer.scales_stride.eq(command.out_scale_stride),
+        ]
+        for name in config.writer.write_ports:
+            port: Any = getattr(self, name)
+            connect(m, getattr(writer, name), flipped(port))
+        outside.append(writer.outside)
+        left = Signal(_WIDTHS["rows"], name="codes_left", reset_less=True)
+        row_written = held(
+            m, "row_of_codes_is_written", writer.row_written, at(config, "codes"), reset=True
+        )
+        with m.If(start):
+            m.d.sync += left.eq(Mux(converts, command.rows, 0))
+        with m.Elif(row_written):
+            m.d.sync += left.eq(left - 1)
+        return sink, left
+
+
+class _Sink:
+    """One of those that take each result, each when it can.
+
+    Parameters
+    ----------
+    m : Module
+    name : str
+    offered : Value
+        There is a result for it.
+    later : bool
+        It is known only from registers that it has taken a result: a clock later.
+
+    Attributes
+    ----------
+    wants : Signal
+        It has not taken the result yet.
+    takes : Signal
+        It does; set by its owner.
+    served : Signal
+        It need not be waited for.
+    keeps : Signal
+        It has the result after this clock.
+    """
+
+    def __init__(self, m: Module, name: str, offered: Value, *, later: bool) -> None:
+        self.has = Signal(name=f"{name}_has_result")
+        self.wants = named(m, f"{name}_wants", 1, offered & ~self.has)
+        self.takes = Signal(name=f"{name}_takes")
+        takes: Value = Const(0, 1) if later else self.takes
+        self.served = named(m, f"{name}_is_served", 1, ~self.wants | takes)
+        self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
+
+
+def _share_port(m: Module, port: Any, readers: list[BeatReader], *, later: bool) -> None:
+    """Let several readers read through one port, those in front of the list first.
+
+    Where it is known only from registers who reads, they read by turns: what one wants stays until
+    it is read, and the next one's turn comes then, or if there is nothing.
+    """
+    reads = [reader.read for reader in readers]
+    wants: Value = Const(0, 1)
+    chosen: list[Value]
+    if later and len(reads) > 1:
+        turn = Signal(len(reads), name="turn_of_reader", init=1)
+        wants = named(m, "reader_wants", 1, (turn & Cat(read.valid for read in reads)).any())
+        with m.If(~wants | port.ready):
+            m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+        turns = chosen = list(turn)
+    else:
+        turns, chosen = [], [read.valid for read in reads]
+        for read in reads:
+            turns.append(~wants)
+            wants = wants | read.valid
+    address: Value = reads[-1].address
+    for is_chosen, read in zip(reversed(chosen[:-1]), reversed(reads[:-1]), strict=True):
+        address = Mux(is_chosen, read.address, address)
+    for is_turn, read in zip(turns, reads, strict=True):
+        m.d.comb += [read.ready.eq(port.ready & is_turn), read.data.eq(port.data)]
+    m.d.comb += [port.valid.eq(wants), port.address.eq(address), port.hold.eq(0)]
+
+
+def _share(m: Module, sinks: list[_Sink], valid: Value, taken: Signal) -> None:
+    """A result is taken once all have it."""
+    m.d.comb += taken.eq(valid & Cat(sink.served for sink in sinks).all())
+    for sink in sinks:
+        m.d.sync += sink.has.eq(sink.keeps & ~taken)

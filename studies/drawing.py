@@ -1,0 +1,50 @@
+"""What pictures of several pages share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["COLOURS", "draw_band", "plain"]
+
+COLOURS = {
+    "float32": "#000000",
+    "mxsf": "#0072b2",
+    "mxfp8_e2m5": "#e69f00",
+    "mxfp8_e4m3": "#009e73",
+    "mxint8": "#d55e00",
+}
+"""Of formats, from Okabe and Ito."""
+
+
+def plain(axes: Any, below: bool | str = True, **grid: Any) -> None:
+    """A pale grid behind all else, or only behind lines, and no frame above and on the right."""
+    axes.grid(alpha=0.3, **grid)
+    axes.set_axisbelow(below)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_band(
+    axes: Any,
+    places: Sequence[float],
+    values: NDArray[np.float64],
+    name: str,
+    label: str = "",
+    **line: Any,
+) -> None:
+    """A format's line through the means of the columns, within a band from least to most."""
+    axes.fill_between(
+        places, values.min(axis=0), values.max(axis=0), color=COLOURS[name], alpha=0.13
+    )
+    axes.plot(
+        places,
+        values.mean(axis=0),
+        color=COLOURS[name],
+        linewidth=1.6,
+        linestyle=(0, (2, 1.5)) if name == "float32" else "-",
+        label=label or name,
+        zorder=4 if name == "float32" else 3,
+        **line,
+    )

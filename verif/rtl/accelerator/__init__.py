@@ -1,1 +1,0 @@
-"""Tests of mxsafe.rtl.accelerator."""

@@ -1,0 +1,213 @@
+"""Operand beats on their way to buffers: all that a writer says in every clock; what it refuses."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxsafe.formats import MX_FORMATS
+from mxsafe.rtl.machine.buffers.operand_writer import KINDS, TARGETS, OperandWriter
+from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
+from verif.support.checkers import assert_equal
+from verif.support.manifest import Module
+from verif.support.published import published
+from verif.support.simulators import run_lockstep
+from verif.support.tests import Tally, available, typical
+
+_PORTS = [f"{target}_{kind}" for kind in KINDS for target in TARGETS]
+_MOST = 120
+"""Clocks of a job that does not end by itself."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Rows of beats for a buffer: by kind where they begin, and what lies between two."""
+
+    target: int
+    origin: tuple[int, int]
+    stride: tuple[int, int]
+    rows: int
+    beats: int
+    block: int
+
+    def flags(self) -> Iterator[tuple[bool, bool]]:
+        """Of each beat whether it ends a block, and a row."""
+        for _ in range(self.rows):
+            for beat in range(1, self.beats + 1):
+                yield beat % self.block == 0 or beat == self.beats, beat == self.beats
+
+
+class _Walk:
+    """Entries one behind the other, and rows a stride apart."""
+
+    def __init__(self, origin: int, stride: int) -> None:
+        self._row, self.here, self._stride = origin, origin, stride
+
+    def step(self, *, ends_row: bool) -> None:
+        self.here = self._row + self._stride if ends_row else self.here + 1
+        self._row = self.here if ends_row else self._row
+
+
+class _Writer:
+    """The model: pins in each clock, and what the outputs have to be."""
+
+    def __init__(self, rng: np.random.Generator, parameters: Mapping[str, Any]) -> None:
+        self._rng, self._is_later = rng, bool(parameters.get("later"))
+        self._sizes = (parameters["beats"], parameters["entries"])
+        self._bytes = parameters["width"] * (parameters["lanes"] + 1)
+        self.pins: list[dict[str, int]] = []
+        self.beats: list[bytes] = []
+        self.told: list[dict[str, int]] = []
+
+    def run(self, job: _Job, offers: float, takes: float) -> None:
+        """A start, and clocks until all is written, or outside for a while; then a reset."""
+        self._clock(job, {"start": 1}, self._rng.bytes(self._bytes), {})
+        walks = [_Walk(*each) for each in zip(job.origin, job.stride, strict=True)]
+        flags, row = job.flags(), None
+        written, beat, left = [False, False], b"", job.rows * job.beats
+        offered: list[int | None] = [None, None]
+        """For each kind the buffer, or one more for what is outside; from the clock before."""
+        for clock in range(_MOST):
+            if row is None:
+                comes = left > 0 and self._rng.random() < offers
+                row, beat = next(flags) if comes else None, self._rng.bytes(self._bytes)
+            ends_block, ends_row = row or (False, False)
+            wants = [row is not None and not written[0], ends_block and not written[1]]
+            now: list[int | None] = [
+                None
+                if not wanted
+                else job.target
+                if walk.here < sizes[job.target]
+                else len(TARGETS)
+                for wanted, walk, sizes in zip(wants, walks, self._sizes, strict=True)
+            ]
+            there = offered if self._is_later else now
+            ready = {port: bool(self._rng.random() < takes) for port in _PORTS}
+            goes = [
+                at is not None and at < len(TARGETS) and ready[f"{TARGETS[at]}_{kind}"]
+                for at, kind in zip(there, KINDS, strict=True)
+            ]
+            done = all(not want or go for want, go in zip(wants, goes, strict=True))
+            told = {f"{port}_valid": 0 for port in _PORTS}
+            for at, kind, walk in zip(there, KINDS, walks, strict=True):
+                if at is not None and at < len(TARGETS):
+                    told[f"{TARGETS[at]}_{kind}_valid"] = 1
+                    told[kind] = walk.here
+            told |= {
+                "s_axis_tready": int(done),
+                "row_written": int(done and ends_row),
+                "outside": int(len(TARGETS) in there),
+            }
+            ends = clock == _MOST - 1 or (not left and not row)
+            pins = {f"{port}_ready": int(is_ready) for port, is_ready in ready.items()}
+            pins |= {"s_axis_tvalid": int(row is not None), "s_axis_tlast": int(ends_row)}
+            pins |= {"s_axis_tuser": int(ends_block), "rst": int(ends)}
+            self._clock(job, pins, beat, told)
+            if ends:
+                break
+            offered = [None if go or done else at for at, go in zip(now, goes, strict=True)]
+            for walk, go in zip(walks, goes, strict=True):
+                if go:
+                    walk.step(ends_row=ends_row)
+            written = [(was or go) and not done for was, go in zip(written, goes, strict=True)]
+            if done and row is not None:
+                row, left = None, left - 1
+
+    def _clock(self, job: _Job, pins: dict[str, int], beat: bytes, told: dict[str, int]) -> None:
+        steady = {"target": job.target}
+        for at, kind in enumerate(KINDS):
+            steady |= {f"{kind}_origin": job.origin[at], f"{kind}_stride": job.stride[at]}
+        flags = ("rst", "start", "s_axis_tvalid", "s_axis_tlast", "s_axis_tuser")
+        none = dict.fromkeys((*flags, *(f"{port}_ready" for port in _PORTS)), 0)
+        self.pins.append(none | steady | pins)
+        self.beats.append(beat)
+        self.told.append(told)
+
+
+def _jobs(rng: np.random.Generator, module: Module) -> list[_Job]:
+    """For each buffer rows that fit, that end with its last entry, and that go further."""
+    sizes = (module.parameters["beats"], module.parameters["entries"])
+    bits = [
+        [module.ports[f"{kind}_{what}"].width for what in ("origin", "stride")] for kind in KINDS
+    ]
+    jobs = []
+    for target in range(len(TARGETS)):
+        codes, scales = (each[target] for each in sizes)
+        for _ in range(6):
+            rows, beats, block = (int(rng.integers(1, most)) for most in (5, 9, 6))
+            stride = tuple(int(rng.integers(0, (size - 8) // rows)) for size in (codes, scales))
+            origin = tuple(
+                int(rng.integers(0, size - 8 - step * (rows - 1)))
+                for size, step in zip((codes, scales), stride, strict=True)
+            )
+            jobs.append(_Job(target, origin, stride, rows, beats, block))
+        # All entries up to the last one; codes, or scales, one further.
+        for more in ((0, 0), (1, 0), (0, 1)):
+            origin = codes - 6 + more[0], scales - 3 + more[1]
+            jobs.append(_Job(target, origin, (3, 1), 2, 3, 2))
+        # Bits of origins and of strides, one after the other.
+        for bit in range(bits[0][0]):
+            origin = 1 << bit, 1 << bit % bits[1][0]
+            stride = 1 << bit % bits[0][1], 1 << bit % bits[1][1]
+            jobs.append(_Job(target, origin, (1, 1), 1, 2, 1))
+            jobs.append(_Job(target, (0, 1), stride, 2, 1, 1))
+    return jobs
+
+
+@pytest.mark.parametrize("name", typical(published(OperandWriter), every=3))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Pauses of the stream and of each buffer; all that is said of what is there."""
+    simulator, module = available("icarus"), published(OperandWriter)[name]
+    rng = np.random.default_rng(5)
+    model = _Writer(rng, module.parameters)
+    for number, job in enumerate(_jobs(rng, module)):
+        model.run(job, *[(1.0, 1.0), (0.7, 0.7), (1.0, 0.5)][number % 3])
+    ports = module.ports
+    words = {
+        pin: ports[pin].words(np.array([row[pin] for row in model.pins])) for pin in model.pins[0]
+    }
+    beats = np.frombuffer(b"".join(model.beats), np.uint8).reshape(len(model.beats), -1)
+    log = run_lockstep(simulator, module, words | {"s_axis_tdata": beats}, unsettled=2)
+    runs = np.array([bool(told) for told in model.told])
+    for pin in ("s_axis_tready", "row_written", "outside", *(f"{port}_valid" for port in _PORTS)):
+        expected = np.array([told.get(pin, 0) for told in model.told], np.uint8)
+        assert expected.any()
+        assert_equal(pin, log[pin][runs, 0], expected[runs])
+    compared = 0
+    split = module.parameters["width"] * module.parameters["lanes"]
+    for port in _PORTS:
+        kind = port.rsplit("_")[1]
+        at = np.flatnonzero(log[f"{port}_valid"][:, 0])
+        place = np.array([model.told[row][kind] for row in at])
+        address, halves, data = (log[f"{port}_{pin}"][at] for pin in ("address", "halves", "data"))
+        entry = place if kind == "codes" else place // 2
+        half = 3 + 0 * place if kind == "codes" else 1 << place % 2
+        scales = beats[at, split:]
+        upper = scales
+        if port == "out_scales":  # what is stored by words has 0 behind an entry at an even place
+            half, upper = half | 2, np.where(place[:, None] % 2, scales, 0)
+        expected = beats[at, :split] if kind == "codes" else np.hstack([scales, upper])
+        compared += assert_equal(port, ports[f"{port}_address"].numbers(address), entry)
+        assert_equal(port, halves[:, 0].astype(np.int64), half)
+        compared += assert_equal(port, data, expected)
+    tally(simulator, "operand_writer", compared)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beats": (64, 64)}, "beats must be 3 numbers, not 2"),
+        ({"entries": (32, 0, 32)}, "entries must be a positive integer, not 0"),
+        ({"entries": (32, 31, 32)}, r"entries must be even numbers, not \(32, 31, 32\)"),
+        (
+            {"beats": (64, 64, 70_000)},
+            "beats must be at most 65536, not 70000",
+        ),
+    ],
+)
+def test_configurations_that_cannot_work(options: dict[str, Any], message: str) -> None:
+    packer = OperandPackerConfiguration(format=MX_FORMATS["mxsf"])
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        OperandWriter(packer=packer, **options)

@@ -1,0 +1,44 @@
+"""The buffer between the engines: banks, turns, beats that somebody holds."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer
+from verif.rtl.machine.buffers.buffer_checks import check_vector_buffer
+from verif.support.generated import generated
+from verif.support.published import published
+from verif.support.tests import Tally, available, typical
+
+
+@pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])
+def test_random_accesses(
+    banks: int, target: Target, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
+    buffer = VectorBuffer(columns=2, banks=banks, bank_depth=4, target=target)
+    module = generated(buffer, tmp_path)
+    count = check_vector_buffer(simulator, module, 2_000)
+    tally(simulator, "values of the vector buffer", count)
+
+
+@pytest.mark.parametrize("name", typical(published(VectorBuffer), every=3))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """The first and last entries, and those at which a bit of the address turns."""
+    simulator, module = available("icarus"), published(VectorBuffer)[name]
+    tally(simulator, "values of the vector buffer", check_vector_buffer(simulator, module, 800))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"columns": 3}, "columns must be even, not 3"),
+        ({"banks": 3}, "banks must be a power of two, not 3"),
+        ({"bank_depth": 1}, "bank_depth must be 2 or more, not 1"),
+        ({"bank_depth": 12}, "bank_depth must be a power of two, not 12"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        VectorBuffer(**parameters)
+    assert str(error.value) == message

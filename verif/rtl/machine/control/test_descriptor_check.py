@@ -1,0 +1,67 @@
+"""The judge of descriptors against the assembler's: borders of every field and of every rule."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.rtl.machine.control.descriptor_check import (
+    DescriptorCheck,
+    DescriptorCheckConfiguration,
+)
+from verif.rtl.machine.control.control_checks import check_verdicts
+from verif.support.generated import generated
+from verif.support.published import published
+from verif.support.tests import Tally, Volume, typical
+
+SMALL = MachineConfiguration(
+    rows=8,
+    unit_rows=4,
+    reduction_beats=16,
+    functions=("relu", "silu"),
+    reductions=("rms_norm",),
+    conversions=("tiles",),
+    affine=False,
+)
+
+
+PUBLISHED = {
+    "descriptor_check": MachineConfiguration(),
+    "descriptor_check_small": SMALL_MACHINE,
+    "descriptor_check_small_fpga": FPGA_MACHINE,
+}
+
+
+@pytest.mark.parametrize("name", typical(published(DescriptorCheck), every=3))
+def test_verdicts_are_the_assemblers(
+    name: str, simulator: str, tally: Tally, volume: Volume
+) -> None:
+    module = published(DescriptorCheck)[name]
+    count = volume(1_000, 8_000, 2_000)
+    found = check_verdicts(simulator, module, PUBLISHED[name], count)
+    tally(simulator, "descriptors judged", found.total())
+
+
+@pytest.mark.full
+def test_verdicts_of_another_machine(
+    simulator: str, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
+    module = generated(DescriptorCheck(machine=SMALL), tmp_path)
+    found = check_verdicts(simulator, module, SMALL, volume(2_000, 8_000))
+    tally(simulator, "descriptors judged", found.total())
+
+
+def test_what_a_machine_refuses_is_refused() -> None:
+    with pytest.raises(ValueError) as error:
+        DescriptorCheck(machine=MachineConfiguration(rows=12))
+    assert str(error.value) == "rows must be one of 4, 8, 16, not 12"
+
+
+def test_machines_that_differ_have_names_that_differ() -> None:
+    """Those sizes that the rules depend on are in the name, and no others."""
+    names = {
+        DescriptorCheckConfiguration(machine=machine).module_name
+        for machine in (MachineConfiguration(), SMALL, MachineConfiguration(a_beats=64))
+    }
+    small = "rows8_reduction_beats16_functions9_reductions4_conversions2_no_affine"
+    assert names == {"descriptor_check", f"descriptor_check_{small}"}

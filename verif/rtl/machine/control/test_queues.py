@@ -1,0 +1,211 @@
+"""The queues: order, tokens, deadlocks, errors, with engines that take any time."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.description import ERRORS, QUEUES
+from mxsafe.rtl.machine.control.descriptor_queue import DescriptorQueue
+from mxsafe.rtl.machine.control.queues import Queues
+from verif.rtl.machine.control.queue_checks import (
+    Program,
+    check_programs,
+    expected,
+    program_that_fails,
+    queue_programs,
+    queues,
+    token_statements,
+)
+from verif.support.manifest import Module
+from verif.support.proof import prove
+from verif.support.published import published
+from verif.support.tests import Tally, available, some, typical
+
+
+def test_the_model_knows_a_deadlock() -> None:
+    """A descriptor that nothing signals, a circle, a queue that is full in front of a signal."""
+    alone = Program(queue=[0], wait=[2], signal=[0], payload=[1])
+    assert expected(alone, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+    circle = Program(queue=[0, 1], wait=[2, 1], signal=[2, 1], payload=[1, 2])
+    assert expected(circle, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+    # Three of queue 0 wait for queue 1, whose descriptor is behind them.
+    behind = Program(
+        queue=[0, 0, 0, 1], wait=[2, 0, 0, 0], signal=[0] * 3 + [1], payload=[1, 2, 3, 4]
+    )
+    assert expected(behind, depth=3, most_tokens=3).error == 0
+    assert expected(behind, depth=2, most_tokens=3).error == ERRORS["deadlock"]
+
+
+@pytest.mark.parametrize("depth", some([3, 1]))
+def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    rng = np.random.default_rng(depth)
+    programs = queue_programs(rng, 60 if simulator == "verilator" else 15)
+    module = queues(tmp_path, depth=depth)
+    counts = check_programs(simulator, module, programs)
+    tally(simulator, "descriptors through queues", counts["descriptors"])
+
+
+def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+    """A descriptor is handed over a clock after its place was found."""
+    available("icarus")
+    programs = queue_programs(np.random.default_rng(4), 15)
+    counts = check_programs("icarus", queues(tmp_path, target="fpga"), programs)
+    tally("icarus", "descriptors through queues", counts["descriptors"])
+
+
+def _many_tokens(giver: int, takers: list[int], given: int, taken: int) -> Program:
+    """Descriptors that signal to some other queues, in front of all that wait for them."""
+    count = taken * len(takers)
+    return Program(
+        queue=[giver] * given + takers * taken,
+        wait=[0] * given + [1 << giver] * count,
+        signal=[sum(1 << at for at in takers)] * given + [0] * count,
+        payload=list(range(1, 1 + given + count)),
+    )
+
+
+def _one_too_many(giver: int, taker: int, other: int, given: int) -> Program:
+    """Descriptors that signal to two queues, of which one takes all that there is room for first.
+
+    The giver then owes tokens to the other one alone, and the last taker waits in vain.
+    """
+    return Program(
+        queue=[giver] * given + [taker] * (given + 1) + [other] * given,
+        wait=[0] * given + [1 << giver] * (2 * given + 1),
+        signal=[1 << taker | 1 << other] * given + [0] * (2 * given + 1),
+        payload=list(range(1, 2 + 3 * given)),
+    )
+
+
+def _error(queue: int, code: int) -> Program:
+    """One descriptor of a queue, which has an error."""
+    return Program(queue=[queue], wait=[0], signal=[0], payload=[1], errors={1: code})
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_random_programs_of_published_ones(name: str, tally: Tally) -> None:
+    programs = queue_programs(np.random.default_rng(6), 20)
+    counts = check_programs(available("verilator"), published(Queues)[name], programs)
+    tally("verilator", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_errors_of_published_ones(name: str, tally: Tally) -> None:
+    """Each error of each queue, alone and in front of others, and of fetching."""
+    module = published(Queues)[name]
+    programs = []
+    for queue, queue_name in enumerate(QUEUES):
+        programs += [_error(queue, code) for code in range(1, 16)]
+        count = 32 * module.parameters[f"{queue_name}_under_way"]
+        programs += [program_that_fails(number, queue) for number in range(count)]
+    programs += [Program(fetch_error=code) for code in range(1, 16)]
+    no_waiting = ("tokens", "deadlocks", "lacks")
+    counts = check_programs(available("verilator"), module, programs, without=no_waiting)
+    tally("verilator", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
+    """As many tokens as there is room for, and one more; a token that nobody gives."""
+    counts = check_programs(
+        available("verilator"), published(Queues)[name], _token_programs(published(Queues)[name])
+    )
+    tally("verilator", "descriptors through queues", counts["descriptors"])
+
+
+def _token_programs(module: Module) -> list[Program]:
+    """As many tokens as a module has room for, and one more; and one that nobody gives."""
+    most, depth = (1 << module.parameters["token_bits"]) - 1, module.parameters["depth"]
+    programs = []
+    for queue in range(len(QUEUES)):
+        # Behind those tokens a queue is full of descriptors that cannot signal yet; with one more,
+        # whichever queue they are for, those that wait for them never get there: a deadlock.
+        others = [other for other in range(len(QUEUES)) if other != queue]
+        programs.append(_many_tokens(queue, others, most + depth, most + depth))
+        programs += [
+            _one_too_many(queue, taker, other, most + depth)
+            for taker, other in itertools.permutations(others, 2)
+        ]
+        more = most + depth + 1
+        programs += [_many_tokens(queue, [other], more, more) for other in others]
+    # The last one waits for a token that nobody gives.
+    programs.append(_many_tokens(QUEUES.index("store"), [QUEUES.index("load")], 2, 3))
+    return programs
+
+
+def test_many_tokens(tmp_path: Path, tally: Tally) -> None:
+    """Where there is room for few: counters that are full, and descriptors that wait for room."""
+    module = queues(tmp_path)
+    counts = check_programs(available("verilator"), module, _token_programs(module))
+    tally("verilator", "descriptors through queues", counts["descriptors"])
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize(
+    ("products", "target"),
+    [(3, "asic"), (1, "asic"), pytest.param(1, "fpga", marks=pytest.mark.variant)],
+)
+def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path) -> None:
+    """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
+    module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products, target=target)
+    prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize("name", typical(published(Queues), every=3))
+def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
+    """Of several errors in a clock that of the first queue counts, or of fetching, or a deadlock.
+
+    What is told in that clock are its code and its number.
+    """
+    module = published(Queues)[name]
+    if module.parameters.get("target") == "fpga":
+        errors = [[f"error_{place}_{part}" for part in range(3)] for place in range(6)]
+    else:
+        inside = [
+            [f"{queue}_failed", f"\\queue_{queue}.error ", f"\\queue_{queue}.number "]
+            for queue in QUEUES
+        ]
+        least = f"{'_'.join(QUEUES)}_least"
+        errors = [
+            *inside,
+            ["fetch_failed", "fetch_error", "number"],
+            ["is_deadlock", str(ERRORS["deadlock"]), least],
+        ]
+    statements = []
+    before = "0"
+    for failed, code, number in errors:
+        told = f"code == {code} && failed_number == {number}"
+        statements.append(f"assert (!({failed} && !({before})) || ({told}));")
+        before += f" || {failed}"
+    statements.append(f"assert ({before} || code == 0);")
+    prove(module, tmp_path / "proof", statements, free="beat_memory")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"depth": 0}, "depth must be a positive integer, not 0"),
+        ({"token_bits": 0}, "token_bits must be a positive integer, not 0"),
+        (
+            {"token_bits": 2, "products_under_way": 4},
+            "products_under_way must be an integer from 1 to 3, not 4",
+        ),
+        ({"number_bits": 0}, "number_bits must be a positive integer, not 0"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Queues(**parameters)
+    assert str(error.value) == message
+
+
+def test_a_queue_needs_a_place() -> None:
+    with pytest.raises(ValueError) as error:
+        DescriptorQueue(under_way=0)
+    assert str(error.value) == "under_way must be a positive integer, not 0"

@@ -1,0 +1,1 @@
+"""Tests of `mxsafe.rtl.machine.dma`."""

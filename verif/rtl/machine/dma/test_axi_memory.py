@@ -1,0 +1,162 @@
+"""The memory beside a machine: each rule of the bus can be broken, what is under way is told."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from verif.rtl.machine.accelerator_job import MEMORY, RULES
+from verif.support.simulators import simulate
+from verif.support.tests import available
+
+Clocks = list[dict[str, int | str]]
+BYTES = 32
+CHANNELS = ("arready", "rvalid", "awready", "wready", "bvalid")
+RUN: dict[str, int | str] = {"rst": 0}
+BUSY: dict[str, int | str] = {"rst": 0, "pause": 255}
+WAIT: Clocks = [{}] * 12
+
+
+def watched(jobs: list[Clocks], folder: Path) -> list[dict[str, Any]]:
+    """What the memory beside the machine says to clocks of a bus of 32 bytes."""
+    job, log = folder / "job.json", folder / "log.json"
+    job.write_text(json.dumps({"jobs": jobs}))
+    simulate(
+        available("icarus"),
+        "axi_memory",
+        [MEMORY],
+        "verif.bench.axi_memory",
+        {"MXSAFE_JOB": str(job), "MXSAFE_LOG": str(log)},
+    )
+    logs: list[dict[str, Any]] = json.loads(log.read_text())
+    return logs
+
+
+def read(**pins: int | str) -> Clocks:
+    """A request of a read that is taken at once."""
+    return [{"araddr": 4096 - BYTES, **pins, "arvalid": 1}, {"arvalid": 0}]
+
+
+def write(*lasts: int, **pins: int | str) -> Clocks:
+    """A request of a write that is taken at once, and its beats."""
+    beats: Clocks = [{"wvalid": 1, "wlast": last} for last in lasts]
+    address = {"awaddr": 4096 - BYTES, **pins, "awvalid": 1}
+    return [address, {"awvalid": 0}, {}, *beats, {"wvalid": 0}]
+
+
+SLOW: dict[str, int | str] = {"latency": 100}
+CHANGES: Clocks = [{"wdata": 1}, {"wstrb": 0}, {"wvalid": 0}]
+LEGAL: dict[str, Clocks] = {
+    "reads": [RUN, {}, *read(), *read(araddr=4096, arlen=3), *WAIT],
+    "writes": [RUN, {}, *write(1), *write(0, 0, 1, awaddr=4096 - 3 * BYTES, awlen=2), *WAIT],
+    "as many under way as there may be": [
+        {**RUN, **SLOW, "most_reads": 2, "most_read_beats": 3, "most_writes": 1},
+        {},
+        *read(),
+        *read(araddr=0, arlen=1),
+        *write(1),
+        *[{}] * 150,
+        *WAIT,
+    ],
+    "a request that waits": [BUSY, {"arvalid": 1}, {}, {}, {"pause": 0}, {}, {"arvalid": 0}, *WAIT],
+}
+BROKEN: dict[str, list[Clocks]] = {
+    "a read request stays until it is taken": [
+        [BUSY, {"arvalid": 1}, {}, {"arvalid": 0}, {}],
+        [BUSY, {"arvalid": 1}, {}, {"araddr": 2048}, {}],
+        [BUSY, {"arvalid": 1}, {}, {"arlen": 1}, {}],
+    ],
+    "a write request stays until it is taken": [
+        [BUSY, {"awvalid": 1}, {}, {"awvalid": 0}, {}],
+        [BUSY, {"awvalid": 1}, {}, {"awaddr": 2048}, {}],
+    ],
+    "a beat stays until it is taken": [
+        [RUN, {}, *write(), {"pause": 255}, {}, {"wvalid": 1, "wlast": 1}, {}, change, {}]
+        for change in CHANGES
+    ],
+    "valid and ready are known": [
+        [RUN, {}, {pin: "X"}, {pin: 0}, {}]
+        for pin in ("arvalid", "awvalid", "wvalid", "rready", "bready")
+    ],
+    "what is valid is known": [
+        [RUN, {}, *read(araddr="X"), {}],
+        [RUN, {}, *write(1, awlen="X"), {}],
+        [RUN, {}, *write(1, wstrb="X"), {}],
+    ],
+    "reads are of whole beats, in bursts that go up": [
+        [RUN, {}, *read(**{pin: value}), {}]
+        for pin, value in (("araddr", 4), ("arsize", 2), ("arburst", 0), ("arburst", 2))
+    ],
+    "writes are of whole beats, in bursts that go up": [
+        [RUN, {}, *write(1, **{pin: value}), {}]
+        for pin, value in (("awaddr", 4), ("awsize", 2), ("awburst", 0), ("awburst", 2))
+    ],
+    "no read crosses 4 KiB": [[RUN, {}, *read(arlen=1), {}]],
+    "no write crosses 4 KiB": [[RUN, {}, *write(0, 1, awlen=1), {}]],
+    "wlast is set with the last beat of a burst": [
+        [RUN, {}, *write(0), {}],
+        [RUN, {}, *write(1, awaddr=0, awlen=1), {}],
+    ],
+    "nothing is valid in a reset": [
+        [{pin: 1}, {pin: 0}] for pin in ("arvalid", "awvalid", "wvalid")
+    ],
+    "a beat is written whole or not at all": [
+        [RUN, {}, *write(1, wstrb=strobes), {}] for strobes in (1, 0x7FFFFFFF, 1 << 31)
+    ],
+    "no more reads are under way than there may be": [
+        [{**RUN, **SLOW, "most_reads": 2}, {}, *read(), *read(), *read(), {}, {}],
+        [{**RUN, **SLOW, "most_read_beats": 5}, {}, *read(araddr=0, arlen=5), {}, {}],
+    ],
+    "no more writes are under way than there may be": [
+        [{**RUN, **SLOW, "most_writes": 1}, {}, *write(1), *write(1), {}, {}],
+    ],
+}
+
+
+def test_rules_of_the_bus(tmp_path: Path) -> None:
+    """What is legal breaks none, and each can be broken alone."""
+    assert BROKEN.keys() == set(RULES)
+    jobs = [clocks for some in BROKEN.values() for clocks in some]
+    wanted = [RULES.index(rule) for rule, some in BROKEN.items() for _ in some]
+    logs = watched([*LEGAL.values(), *jobs], tmp_path)
+    for name, log in zip(LEGAL, logs, strict=False):
+        assert (log["broken"], log["pending"], log["outside"]) == (0, 0, 0), name
+    found = logs[len(LEGAL) :]
+    for rule, log, clocks in zip(wanted, found, jobs, strict=True):
+        assert log["broken"] == 1 << rule, f"{log['broken']:b} for {RULES[rule]}: {clocks}"
+
+
+def test_what_is_under_way_is_told(tmp_path: Path) -> None:
+    """Requests, beats, answers that have not come; a reset forgets them, but no beats outside."""
+    slow: dict[str, int | str] = {"rst": 0, "latency": 100}
+    beat: dict[str, int | str] = {"wvalid": 1, "wlast": 1}
+    jobs: list[Clocks] = [
+        [slow, {}, *read(), {}],
+        [slow, {}, *write(), {}],
+        [slow, {}, *write(1), {}],
+        [slow, beat, {}],
+        [slow, {}, *write(1, awaddr=1 << 40), {}],
+        [slow, {}, *write(1, awaddr=1 << 40), {}, {"rst": 1}, {}],
+        [slow, {"wvalid": 1, "wlast": 0}],
+    ]
+    logs = watched(jobs, tmp_path)
+    assert [log["pending"] for log in logs] == [1, 1, 1, 1, 1, 0, 1]
+    assert [log["outside"] for log in logs] == [0, 0, 0, 0, 1, 1, 0]
+    assert [log["in_burst"] for log in logs] == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_memory_is_lively(tmp_path: Path) -> None:
+    """Each channel pauses half of the time, and answers take times of their own."""
+    half: dict[str, int | str] = {"rst": 0, "pause": 128}
+    always: dict[str, int | str] = {"arvalid": 1, "awvalid": 1, "wvalid": 1, "wlast": 1}
+    calm: dict[str, int | str] = {"rst": 0, "latency": 5, "spread": 20}
+    each: Clocks = [clock for _ in range(40) for clock in (*read(), *[{}] * 30)]
+    busy, single = watched([[half, always, *[{}] * 600], [calm, {}, *each]], tmp_path)
+    for channel in CHANNELS:
+        share = sum(pins[channel] == "1" for pins in busy["pins"]) / 600
+        # A channel cannot be faster than the one before it.
+        assert 0.15 < share < 0.65, f"{channel}: {share}"
+    answers = [at for at, pins in enumerate(single["pins"]) if pins["rvalid"] == "1"]
+    times = {later - earlier for earlier, later in pairwise(answers)}
+    assert len(answers) == 40
+    assert len(times) > 10, "answers come at their own times"

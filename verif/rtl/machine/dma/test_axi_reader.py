@@ -1,0 +1,192 @@
+"""Reads of memory: random runs of several clients, errors, stops, latency, other sizes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxsafe.rtl.machine.dma.axi_reader import AxiReader
+from verif.rtl.machine.dma.memory_port_checks import (
+    LIVELY,
+    START,
+    Traffic,
+    check_reader,
+    random_runs,
+    reader,
+)
+from verif.support.manifest import Module
+from verif.support.mutation import mutated
+from verif.support.proof import prove
+from verif.support.published import published
+from verif.support.tests import Tally, available, some, typical
+
+# Beats that are to come and the bursts that they belong to, counted apart from the unit.
+_COUNTS = """
+  reg [15:0] beats;
+  reg [15:0] bursts;
+  always @(posedge clk)
+    if (rst) begin
+      beats <= 0;
+      bursts <= 0;
+    end else begin
+      beats <= beats + (burst_asked ? burst_from_0[{more_top}:{more_low}] + 16'd1 : 0) - beat_taken;
+      bursts <= bursts + burst_asked - (beat_taken & m_axi_rlast);
+    end
+"""
+WRONG = {
+    "window always open": (
+        "assign window_is_open = ~ beats_under_way[7]",
+        "assign window_is_open = ~ tags_full",
+    ),
+    "clients forgotten": ("may_ask$not  = ~ tags_full", "may_ask$not  = ~ stop"),
+    "a beat for a burst": (
+        "beats_under_way + { 2'h0, \\$beats_under_way$mux  }",
+        "beats_under_way + { 1'h0, burst_asked }",
+    ),
+    "asks though stopped": ("may_ask$not_2  = ~ stop", "may_ask$not_2  = 1'h1"),
+}
+
+
+def _prove_window(module: Module, folder: Path) -> None:
+    """The window and the queue of clients hold what is under way, at any time."""
+    low = 64
+    more = (module.parameters["burst"] - 1).bit_length()
+    window, burst = module.parameters["window"], module.parameters["burst"]
+    claims = [
+        "assume (!m_axi_rvalid || bursts != 0);",
+        "assume (!m_axi_rvalid || beats != 0);",
+        f"assert (beats <= {window + burst - 1});",
+        "assert (beats == beats_under_way);",
+        "assert (bursts == \\tags.tags_held );",
+        f"assert (bursts <= {module.parameters['bursts']});",
+        "assert (idle == (beats == 0));",
+        "assert (!stop || !burst_asked);",
+    ]
+    counts = _COUNTS.format(more_low=low, more_top=low + more - 1)
+    prove(module, folder, claims, free="beat_memory", declarations=counts)
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize("name", typical(published(AxiReader), every=3))
+def test_the_window_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+    _prove_window(published(AxiReader)[name], tmp_path / "proof")
+    tally("yosys sat", "axi_reader", 1)
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
+def test_a_wrong_window_is_not_proved(mutation: str, tmp_path: Path) -> None:
+    right, wrong = WRONG[mutation]
+    module = mutated(reader(tmp_path), right, wrong, tmp_path / "wrong")
+    with pytest.raises(AssertionError, match="proof did fail"):
+        _prove_window(module, tmp_path / "proof")
+
+
+def _runs(seed: int, count: int, word_bytes: int, clients: int) -> list[list[tuple[int, int]]]:
+    return [random_runs(seed + at, count, word_bytes, 90, 1024) for at in range(clients)]
+
+
+@pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
+def test_runs_of_two_clients(
+    simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally
+) -> None:
+    module = reader(tmp_path)
+    runs = _runs(1, {"icarus": 20, "verilator": 100}[simulator], 32, 2)
+    result = check_reader(simulator, module, runs, traffic)
+    assert result.arrays["longest"] == module.parameters["burst"]
+    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+
+
+def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """Bursts are completed whenever it is stopped, and the unit runs again after a reset."""
+    module = reader(tmp_path)
+    stops = (*range(1, 40, 3), 70, 120, 171)
+    traffic = Traffic(**{**LIVELY.options, "stops": stops})
+    wrong = np.random.default_rng(5).choice(1024, 60, replace=False).tolist()
+    result = check_reader(simulator, module, _runs(2, 20, 32, 2), traffic, wrong_beats=wrong)
+    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"word_bytes": 16, "data_bits": 64, "target": "fpga"},
+        pytest.param({"word_bytes": 16, "data_bits": 64}, marks=pytest.mark.variant),
+        *typical(
+            [
+                {"clients": 1},
+                {"data_bits": 64, "burst": 16},
+                {"word_bytes": 16, "data_bits": 32, "burst": 256, "clients": 1},
+                {"word_bytes": 16, "data_bits": 128, "burst": 1, "window": 16, "clients": 3},
+            ],
+            every=4,
+        ),
+    ],
+    ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
+)
+@pytest.mark.parametrize("start", typical([LIVELY.start, START]))
+def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
+    """Here or, in a variant, at addresses that differ from these in all upper bits."""
+    module = reader(tmp_path, **options)
+    word_bytes, clients = module.parameters["word_bytes"], module.parameters["clients"]
+    runs = _runs(3, 25, word_bytes, clients)
+    beats = 1024 * word_bytes * 8 // module.parameters["data_bits"]
+    wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
+    traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
+    result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
+    tally("icarus", "axi_reader words", len(result.arrays["words"]))
+
+
+def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
+    """A word a clock, after the first one has come."""
+    module = reader(tmp_path)
+    traffic = Traffic(latency=(100, 100))
+    words = 1000
+    run = (START // 32 + 5, words)
+    result = check_reader(available("verilator"), module, [[], [run]], traffic)
+    assert words + 100 < result.clocks <= words + 100 + module.latency + 5
+
+
+def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
+    """Runs of four words, as tiles that are transposed want them, hide the latency too."""
+    module = reader(tmp_path)
+    traffic = Traffic(latency=(100, 100))
+    runs = [(START // 32 + 8 * at, 4) for at in range(120)]
+    result = check_reader(available("verilator"), module, [[], runs], traffic)
+    assert result.clocks <= 480 + 100 + module.latency + 5
+
+
+def test_first_client_goes_first(tmp_path: Path) -> None:
+    """A run of the first client waits for what is under way, not for the other's whole run."""
+    module = reader(tmp_path)
+    first = START // 32
+    runs = [[(first, 1)], [(first + at, 900) for at in (0, 100)]]
+    result = check_reader(
+        available("verilator"), module, runs, Traffic(latency=(20, 20), stall_in=0.4)
+    )
+    whose = module.ports["words_payload"].split_words(result.arrays["words"])["client"][:, 0]
+    waited = int(np.flatnonzero(whose == 0)[0])
+    assert waited <= module.parameters["window"] + module.parameters["burst"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
+        ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
+        ({"data_bits": 96}, "data_bits must be a power of two, not 96"),
+        ({"data_bits": 4}, "data_bits must be an integer from 8 to 1024, not 4"),
+        ({"burst": 256}, "burst must be at most 128 beats of 32 bytes, not 256"),
+        ({"burst": 24}, "burst must be a power of two, not 24"),
+        ({"burst": 512}, "burst must be an integer from 1 to 256, not 512"),
+        ({"clients": 5}, "clients must be an integer from 1 to 4, not 5"),
+        ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
+        ({"window": 100}, "window must be a power of two, not 100"),
+        ({"bursts": 1}, "bursts must be 2 or more, not 1"),
+    ],
+)
+def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        AxiReader(**parameters)
+    assert str(error.value) == message

@@ -1,0 +1,150 @@
+"""The LOAD engine: random descriptors for every buffer, stops, errors, speed."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.description import LOAD_BUFFERS
+from mxsafe.rtl.machine.dma.load_engine import LoadEngine
+from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
+from verif.rtl.machine.dma.transfer_checks import (
+    at_the_ends,
+    check_loads,
+    load_engine,
+    long_loops,
+    random_loads,
+    single_steps,
+)
+from verif.support.published import published
+from verif.support.tests import Tally, Volume, available, some
+
+
+@pytest.mark.one_simulator("verilator")
+@pytest.mark.parametrize("rows", some([16, 8]))
+@pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
+def test_random_descriptors(
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
+    module = load_engine(tmp_path, rows=rows)
+    count = {"icarus": volume(20, 30), "verilator": volume(40, 120, 60)}[simulator]
+    result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """It runs again after a reset, whenever it was stopped."""
+    module = load_engine(tmp_path)
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
+    instructions = random_loads(3, module, 20)
+    result = check_loads(available("icarus"), module, instructions, traffic, under_way=1)
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def _past_the_end(name: str, place: int, **values: int) -> Instruction:
+    return Instruction(
+        "load",
+        {
+            "buffer": LOAD_BUFFERS[name],
+            "to": place,
+            **{f"count_{i}": 1 for i in range(4)},
+            "step_0": 1,
+            **values,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    some(
+        [
+            _past_the_end("a_codes", 120, count_0=9),
+            _past_the_end("a_scales", 16),
+            _past_the_end("w_codes", 200),
+            _past_the_end("w_scales", 20, count_0=7, step_0=15),
+            _past_the_end("vector", 255, count_1=2, step_1=1),
+            _past_the_end("vector", 127, count_0=2, widen=1),
+            _past_the_end("a_codes", 121, count_0=4, transpose=1, step_0=3),
+            _past_the_end("a_codes", 0, count_1=900, step_1=32767, count_2=2, step_2=32767),
+            _past_the_end("vector", (1 << 17) - 1, count_1=2, step_1=1),
+        ],
+        every=2,
+    ),
+    ids=range(9),
+)
+def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
+    module = load_engine(tmp_path)
+    instructions = [*random_loads(4, module, 5), wrong]
+    result = check_loads(available("icarus"), module, instructions, LIVELY, error="address")
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def test_sums_do_not_come_round(tmp_path: Path) -> None:
+    """The first word does not follow the last one that a field can name."""
+    module = load_engine(tmp_path, a_beats=1 << 16)
+    first = _past_the_end("a_codes", 5, count_0=3)
+    wrong = _past_the_end("a_codes", (1 << 17) - 1, count_0=2)
+    check_loads(available("icarus"), module, [first, wrong], LIVELY, error="address")
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(LoadEngine))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Up to the last word of each buffer, and beyond it."""
+    simulator, module = available("verilator"), published(LoadEngine)[name]
+    ends = at_the_ends("load", module)
+    instructions = [*ends, *random_loads(5, module, 12)]
+    instructions += single_steps("load", module, within=True)
+    traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
+    result = check_loads(simulator, module, instructions, traffic)
+    # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
+    wrong = [_past_the_end("vector", 1 << 16, widen=widen) for widen in (0, 1)]
+    for buffer in LOAD_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == LOAD_BUFFERS[buffer]][-1]
+        wrong.append(_past_the_end(buffer, last["to"] + 1, count_0=last["count_0"]))
+    for one in wrong:
+        check_loads(simulator, module, [ends[0], one], Traffic(), error="address")
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(LoadEngine))
+def test_long_loops(name: str, tally: Tally) -> None:
+    simulator, instructions = available("verilator"), long_loops("load")
+    result = check_loads(simulator, published(LoadEngine)[name], instructions, Traffic())
+    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(LoadEngine))
+def test_far_steps(name: str) -> None:
+    simulator, module = available("verilator"), published(LoadEngine)[name]
+    right = at_the_ends("load", module)[0]
+    for wrong in single_steps("load", module, within=False):
+        check_loads(simulator, module, [right, wrong], Traffic(), error="address")
+
+
+@pytest.mark.parametrize(("transpose", "target"), [(0, "asic"), (1, "asic"), (0, "fpga")])
+def test_read_errors(transpose: int, target: str, tmp_path: Path, tally: Tally) -> None:
+    module = load_engine(tmp_path, target=target)
+    wrong = _past_the_end("a_codes", 0, count_0=4, count_1=5, stride_1=4, transpose=transpose)
+    before = [i for i in random_loads(4, module, 12) if i["address"] > 32 * 30]
+    assert len(before) > 5
+    result = check_loads(
+        available("icarus"), module, [*before, wrong], LIVELY, error="read", wrong_words=[13]
+    )
+    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+
+
+def test_a_word_a_clock(tmp_path: Path) -> None:
+    """Plain, transposed and widened words; descriptors follow one another without a gap."""
+    module = load_engine(tmp_path)
+    tiles = _past_the_end(
+        "w_codes", 0, count_0=4, count_1=25, stride_1=4, step_0=2, step_1=8, transpose=1
+    )
+    plain = _past_the_end("w_codes", 0, count_0=100)
+    wide = _past_the_end("vector", 0, count_0=100, widen=1)
+    instructions = [plain, tiles, wide, plain, tiles, wide]
+    result = check_loads(available("verilator"), module, instructions, Traffic(latency=(20, 20)))
+    words = 600
+    assert words < int(result.clocks) <= words + 20 + module.latency + 10

@@ -1,0 +1,147 @@
+"""The STORE engine: random descriptors from every buffer, stops, errors, speed."""
+
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.description import STORE_BUFFERS
+from mxsafe.rtl.machine.dma.store_engine import StoreEngine
+from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
+from verif.rtl.machine.dma.transfer_checks import (
+    at_the_ends,
+    check_stores,
+    long_loops,
+    random_stores,
+    single_steps,
+    store_engine,
+)
+from verif.support.published import published
+from verif.support.tests import Tally, Volume, available, some
+
+
+def _words(instructions: list[Instruction]) -> int:
+    return sum(i["count_0"] * i["count_1"] * i["count_2"] * i["count_3"] for i in instructions)
+
+
+@pytest.mark.one_simulator("icarus")
+@pytest.mark.parametrize("rows", some([16, 8]))
+@pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
+def test_random_descriptors(
+    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
+    module = store_engine(tmp_path, rows=rows)
+    count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
+    instructions = random_stores(rows, module, count)
+    check_stores(simulator, module, instructions, traffic)
+    tally(simulator, "store_engine words", _words(instructions))
+
+
+def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """It runs again after a reset, whenever it was stopped."""
+    module = store_engine(tmp_path)
+    traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
+    instructions = random_stores(3, module, 20)
+    check_stores(available("icarus"), module, instructions, traffic, under_way=1)
+    tally("icarus", "store_engine words", _words(instructions))
+
+
+def _descriptor(name: str, place: int, **values: int) -> Instruction:
+    return Instruction(
+        "store",
+        {
+            "buffer": STORE_BUFFERS[name],
+            "from": place,
+            **{f"count_{i}": 1 for i in range(4)},
+            "step_0": 1,
+            **values,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    some(
+        [
+            _descriptor("out_codes", 195, count_0=6),
+            _descriptor("out_scales", 25),
+            _descriptor("vector", 255, count_1=2, step_1=1),
+            _descriptor("vector", 127, count_0=2, narrow=1),
+            _descriptor("vector", (1 << 17) - 1, count_1=2, step_1=1),
+        ],
+        every=2,
+    ),
+    ids=range(5),
+)
+def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
+    """The error is told when the descriptors before are written, and they are."""
+    module = store_engine(tmp_path)
+    instructions = random_stores(4, module, 5)
+    check_stores(available("icarus"), module, [*instructions, wrong], LIVELY, error="address")
+    tally("icarus", "store_engine words", _words(instructions))
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(StoreEngine))
+def test_published_ones(name: str, tally: Tally) -> None:
+    """Up to the last word of each buffer, and beyond it."""
+    simulator, module = available("verilator"), published(StoreEngine)[name]
+    ends = at_the_ends("store", module)
+    instructions = [*ends, *random_stores(5, module, 12)]
+    instructions += single_steps("store", module, within=True)
+    traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
+    check_stores(simulator, module, instructions, traffic)
+    # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
+    wrong = [_descriptor("vector", 1 << 16, narrow=narrow) for narrow in (0, 1)]
+    for buffer in STORE_BUFFERS.members:
+        last = [one for one in ends if one["buffer"] == STORE_BUFFERS[buffer]][-1]
+        wrong.append(_descriptor(buffer, last["from"] + 1, count_0=last["count_0"]))
+    # It is the third under way: with late answers the others are not written when it is found.
+    for one, latency in zip(wrong, cycle((1, 30))):
+        traffic = Traffic(latency=(latency, latency))
+        check_stores(simulator, module, [*ends[:2], one], traffic, error="address", under_way=3)
+    tally(simulator, "store_engine words", _words(instructions))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(StoreEngine))
+def test_long_loops(name: str, tally: Tally) -> None:
+    simulator, instructions = available("verilator"), long_loops("store")
+    check_stores(simulator, published(StoreEngine)[name], instructions, Traffic())
+    tally(simulator, "store_engine words", _words(instructions))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", published(StoreEngine))
+def test_far_steps(name: str) -> None:
+    simulator, module = available("verilator"), published(StoreEngine)[name]
+    right = at_the_ends("store", module)[0]
+    for wrong in single_steps("store", module, within=False):
+        check_stores(simulator, module, [right, wrong], Traffic(), error="address")
+
+
+@pytest.mark.parametrize("at", [0, 9])
+def test_write_errors(at: int, tmp_path: Path, tally: Tally) -> None:
+    """An error counts that comes with any answer, and with the last one of a descriptor."""
+    module = store_engine(tmp_path)
+    before = [i for i in random_stores(4, module, 12) if i["address"] > 32 * 30]
+    assert len(before) > 5
+    wrong = _descriptor("out_codes", 0, count_0=10)
+    check_stores(
+        available("icarus"), module, [*before, wrong], LIVELY, error="write", wrong_words=[at]
+    )
+    tally("icarus", "store_engine words", _words(before))
+
+
+def test_a_word_a_clock(tmp_path: Path) -> None:
+    """Descriptors follow one another without waiting for answers."""
+    module = store_engine(tmp_path)
+    instructions = [
+        _descriptor("out_codes", 0, count_0=100),
+        _descriptor("vector", 0, count_0=100, narrow=1),
+        _descriptor("vector", 3, count_0=100),
+        _descriptor("out_codes", 99, count_0=100),
+    ]
+    result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
+    assert 400 < int(result.clocks) <= 400 + 30 + module.latency + 12

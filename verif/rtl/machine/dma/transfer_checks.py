@@ -1,0 +1,418 @@
+"""What the LOAD and STORE engines are held to: the interpreter of the machine, word for word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import (
+    DESCRIPTOR_BYTES,
+    DESCRIPTORS,
+    ERRORS,
+    HEADER_BITS,
+    LOAD_BUFFERS,
+    STORE_BUFFERS,
+)
+from mxsafe.model.machine_buffers import Buffers, MachineStop
+from mxsafe.model.machine_transfer import load, store
+from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
+from mxsafe.rtl.machine.dma.load_engine import LoadEngine
+from mxsafe.rtl.machine.dma.store_engine import StoreEngine
+from verif.rtl.machine.dma.memory_port_checks import Result, Traffic, run_memory_bench
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+
+__all__ = [
+    "at_the_ends",
+    "check_loads",
+    "check_stores",
+    "load_engine",
+    "long_loops",
+    "machine_of",
+    "random_loads",
+    "random_stores",
+    "single_steps",
+    "store_engine",
+]
+
+MEMORY_WORDS = 4096
+LONGEST = MEMORY_WORDS // 8
+"""Most words of a random descriptor, and of all numbers that are stored at last."""
+_BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_8000_0063
+"""Where the memory of a program begins, in words: sums with the first one carry far up. Each bit is
+0 in one of them and 1 in the other; seeds take them in turn."""
+
+
+def machine_of(module: Module) -> MachineConfiguration:
+    """A machine with the sizes of an engine; what the engine lacks is as small as it can be."""
+    parameters = module.parameters
+    return MachineConfiguration(
+        rows=parameters["rows"],
+        a_beats=parameters.get("a_beats", 4),
+        w_beats=parameters.get("w_beats", 4),
+        out_beats=parameters.get("out_beats", 4),
+        vector_banks=1,
+        bank_beats=parameters["vector_beats"],
+    )
+
+
+_VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
+
+
+def load_engine(folder: Path, **options: Any) -> Module:
+    """A LOAD engine with small buffers, generated into `folder`."""
+    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
+    return generated(LoadEngine(machine=MachineConfiguration(**sizes | options)), folder)
+
+
+def store_engine(folder: Path, **options: Any) -> Module:
+    """A STORE engine with small buffers, generated into `folder`."""
+    sizes = {"out_beats": 100, **_VECTOR_BEATS}
+    return generated(StoreEngine(machine=MachineConfiguration(**sizes | options)), folder)
+
+
+@dataclass
+class _Maker:
+    """Random LOAD or STORE descriptors that stay within buffers and memory.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+    configuration : MachineConfiguration
+    words : dict of str to int
+        Words of each buffer.
+    """
+
+    rng: np.random.Generator
+    configuration: MachineConfiguration
+    words: dict[str, int]
+
+    def loops(self, room: int, counts: Sequence[int], inner: int) -> tuple[int, list[int]]:
+        """A start and steps of nested loops that stay below `room`; `inner` is the first step."""
+        steps = [inner]
+        left = room - 1 - (counts[0] - 1) * inner
+        for count in counts[1:]:
+            most = left // max(count - 1, 1)
+            steps.append(int(self.rng.integers(0, most + 1)))
+            left -= (count - 1) * steps[-1]
+        return int(self.rng.integers(0, left + 1)), steps
+
+    def instruction(self, kind: str, name: str, **flags: int) -> Instruction:
+        """One descriptor for a buffer."""
+        rng = self.rng
+        room = self.words[name]
+        wide = flags.get("widen") or flags.get("narrow")
+        if wide:
+            room //= 2
+        group = bool(flags.get("transpose")) and name.endswith("codes")
+        while True:
+            counts = [int(rng.integers(1, most + 1)) for most in rng.permutation([12, 4, 3, 3])]
+            counts = [4, *counts[1:]] if group else counts
+            inner = int(rng.choice([1, 1, 2, 3, 0]))
+            if (counts[0] - 1) * inner < room:
+                break
+        if rng.integers(0, 4) == 0 and not group:
+            counts = [int(rng.integers(1, min(room, LONGEST))), 1, 1, 1]
+            inner = 1
+        place, steps = self.loops(room, counts, inner)
+        first, strides = self.loops(MEMORY_WORDS, counts, 1)
+        enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
+        values = {
+            "buffer": enumeration[name],
+            "address": first * self.configuration.word_bytes,
+            **{f"count_{i}": count for i, count in enumerate(counts)},
+            **{f"stride_{i}": strides[i] for i in (1, 2, 3)},
+            "to" if kind == "load" else "from": place,
+            **{f"step_{i}": step for i, step in enumerate(steps)},
+            **flags,
+        }
+        instruction = Instruction(kind, values)
+        assert instruction.fault(self.configuration) is None, str(instruction)
+        return instruction
+
+
+def _buffer_words(configuration: MachineConfiguration, names: Sequence[str]) -> dict[str, int]:
+    buffers = Buffers(configuration)
+    return {name: len(buffers.words(name)) for name in names}
+
+
+def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers with all flags in turn, in random order."""
+    configuration = machine_of(module)
+    rng = np.random.default_rng(seed)
+    maker = _Maker(rng, configuration, _buffer_words(configuration, list(LOAD_BUFFERS.members)))
+    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in LOAD_BUFFERS.members]
+    kinds += [(name, {"transpose": 1}) for name in ("a_codes", "w_codes")]
+    if configuration.rows == 16:
+        kinds += [(name, {"transpose": 1}) for name in ("a_scales", "w_scales")]
+    kinds += [("vector", {"widen": 1})]
+    return [
+        maker.instruction("load", name, **flags)
+        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
+    ]
+
+
+def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers, with numbers narrowed and not; at last all numbers, narrowed."""
+    configuration = machine_of(module)
+    rng = np.random.default_rng(seed)
+    maker = _Maker(rng, configuration, _buffer_words(configuration, list(STORE_BUFFERS.members)))
+    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in STORE_BUFFERS.members]
+    kinds += [("vector", {"narrow": 1})]
+    made = [
+        maker.instruction("store", name, **flags)
+        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
+    ]
+    everything = {
+        "buffer": STORE_BUFFERS["vector"],
+        "narrow": 1,
+        "step_0": 1,
+        **{f"count_{i}": 1 for i in range(4)},
+        "count_0": min(module.parameters["vector_beats"], LONGEST),
+        "address": (MEMORY_WORDS // 2) * configuration.word_bytes,
+    }
+    return [*made, Instruction("store", everything)]
+
+
+def at_the_ends(kind: str, module: Module) -> list[Instruction]:
+    """For each buffer the last words, and words around each at which a bit of the address turns."""
+    configuration = machine_of(module)
+    enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
+    made = []
+    for name, words in _buffer_words(configuration, list(enumeration.members)).items():
+        turns = [1 << bit for bit in range(3, (words - 1).bit_length())]
+        for number, end in enumerate([*(turn + 2 for turn in turns), words]):
+            values = {
+                "buffer": enumeration[name],
+                "address": 8 * number * configuration.word_bytes,
+                **{f"count_{i}": 1 for i in range(4)},
+                "count_0": 4,
+                "to" if kind == "load" else "from": end - 4,
+                "step_0": 1,
+            }
+            made.append(Instruction(kind, values))
+    return made
+
+
+def long_loops(kind: str) -> list[Instruction]:
+    """Each loop around the innermost one as long as it can be, and the next outer one twice.
+
+    All words are the same one.
+    """
+    widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
+    made = []
+    for loop in (1, 2, 3):
+        counts = {f"count_{i}": 2 if i == loop + 1 else 1 for i in range(4)}
+        counts[f"count_{loop}"] = (1 << widths[f"count_{loop}"]) - 1
+        made.append(Instruction(kind, counts))
+    return made
+
+
+def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction]:
+    """Two words each, apart by one bit of one step: within the buffer of numbers, or beyond it."""
+    configuration = machine_of(module)
+    words = len(Buffers(configuration).words("vector"))
+    widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
+    ones = {f"count_{i}": 1 for i in range(4)}
+    ones["buffer"] = (LOAD_BUFFERS if kind == "load" else STORE_BUFFERS)["vector"]
+    place = "to" if kind == "load" else "from"
+    steps = [
+        {place: 7 * loop, f"count_{loop}": 2, f"step_{loop}": 1 << bit}
+        for loop in range(4)
+        for bit in range(widths[f"step_{loop}"])
+        if within == (7 * loop + (1 << bit) < words)
+    ]
+    # Each has a word of its own, and loops have places of their own.
+    addresses = [number * configuration.word_bytes for number in range(len(steps))]
+    return [
+        Instruction(kind, {**ones, **step, "address": address})
+        for step, address in zip(steps, addresses, strict=True)
+    ]
+
+
+def _options(
+    kind: str, module: Module, instructions: Sequence[Instruction], traffic: Traffic
+) -> dict[str, Any]:
+    run = module.ports["run_payload"]
+    words = sum(_words(instruction) for instruction in instructions)
+    names = LOAD_BUFFERS.members if kind == "load" else STORE_BUFFERS.members
+    return {
+        **traffic.options,
+        "kind": kind,
+        "base": _BASES[traffic.seed // 2 % 2] % (1 << module.ports["base"].width),
+        "under_way": 2,
+        "buffers": list(names),
+        "run_fields": {name: (offset, width) for name, offset, width in run.fields},
+        "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
+        "errors": [],
+    }
+
+
+def _words(instruction: Instruction) -> int:
+    """Words of memory that a descriptor moves."""
+    return int(np.prod([instruction[f"count_{i}"] for i in range(4)]))
+
+
+def _payloads(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
+    """What an engine sees of descriptors."""
+    rows = [instruction.encoded()[HEADER_BITS // 8 :] for instruction in instructions]
+    size = DESCRIPTOR_BYTES - HEADER_BITS // 8
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, size)
+
+
+def _content(seed: int, *shape: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def _whole(result: Result, instructions: Sequence[Instruction], error: str) -> list[Instruction]:
+    """Descriptors that are done: all, or all but the last one, which ends with an error."""
+    whole = list(instructions if error == "none" else instructions[:-1])
+    code, done = int(result.arrays["error"]), int(result.arrays["done"])
+    assert code == ERRORS[error], f"the job ended with error {code}, not {ERRORS[error]}"
+    assert done == len(whole), f"{done} descriptors are done, not {len(whole)}"
+    return whole
+
+
+def check_loads(
+    simulator: str,
+    module: Module,
+    instructions: Sequence[Instruction],
+    traffic: Traffic,
+    *,
+    error: str = "none",
+    wrong_words: Sequence[int] = (),
+    under_way: int = 2,
+) -> Result:
+    """Buffers hold what the interpreter puts there, and each word has been written once.
+
+    Parameters
+    ----------
+    error : str
+        What the last descriptor ends with; its writes are not compared.
+    wrong_words : sequence of int
+        Words of memory that answer with an error.
+    under_way : int
+        Most descriptors that the queue has started and that are not done.
+    """
+    configuration = machine_of(module)
+    memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
+    options = _options("load", module, instructions, traffic)
+    options["writes_late"] = module.parameters.get("target") == "fpga"
+    options |= {"errors": list(wrong_words), "under_way": under_way}
+    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+    whole = _whole(result, instructions, error)
+    right, got = Buffers(configuration), Buffers(configuration)
+    counts = [load(instruction, memory, right, configuration) for instruction in whole]
+    done_after = result.arrays["done_after"]
+    assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
+    if error != "none":
+        _require_stop(instructions[-1], error, memory, configuration)
+    _replay(got, result, int(done_after[-1]))
+    for name in LOAD_BUFFERS.members:
+        expected = right.words(name)
+        assert_equal(name, got.words(name), expected, word=np.arange(len(expected)))
+    return result
+
+
+def _require_stop(
+    instruction: Instruction,
+    error: str,
+    memory: NDArray[np.uint8],
+    configuration: MachineConfiguration,
+) -> None:
+    """A test that wants an address error has a descriptor with one."""
+    try:
+        load(instruction, memory, Buffers(configuration), configuration)
+    except MachineStop as stop:
+        assert stop.error == error
+    else:
+        assert error == "read", f"{instruction} has no error"
+
+
+def _replay(buffers: Buffers, result: Result, count: int) -> None:
+    """Put the first writes of a log into buffers."""
+    names = list(LOAD_BUFFERS.members)
+    size = buffers.words("vector").shape[1]
+    logged = result.arrays
+    places = np.stack([logged[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
+    data = logged["data"][:count]
+    for (index, address, halves), row in zip(places.tolist(), data, strict=True):
+        words = buffers.words(names[index])
+        parts = 1 if names[index].endswith("scales") else 2
+        assert halves in ((1, 2, 3) if parts == 2 else (3,)), f"halves are {halves}"
+        for part in range(parts):
+            if halves >> part & 1:
+                words[parts * address + part] = row[part * size : (part + 1) * size]
+
+
+def check_stores(
+    simulator: str,
+    module: Module,
+    instructions: Sequence[Instruction],
+    traffic: Traffic,
+    *,
+    error: str = "none",
+    wrong_words: Sequence[int] = (),
+    under_way: int = 2,
+) -> Result:
+    """Memory holds what the interpreter puts there; parameters as those of `check_loads`."""
+    configuration = machine_of(module)
+    memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
+    buffers = Buffers(configuration)
+    for at, name in enumerate(STORE_BUFFERS.members):
+        words = buffers.words(name)
+        words[:] = _content(traffic.seed + 1 + at, *words.shape)
+    _add_corners(buffers.vector)
+    options = _options("store", module, instructions, traffic)
+    options |= {"errors": list(wrong_words), "under_way": under_way}
+    target = module.parameters.get("target", "asic")
+    options["read_latency"] = VectorBufferConfiguration(target=target).latency
+    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    for name in STORE_BUFFERS.members:
+        entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
+        arrays[name] = buffers.words(name).reshape(-1, entry)
+    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+    whole = _whole(result, instructions, error)
+    expected = memory.copy()
+    counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
+    done_after = result.arrays["done_after"]
+    assert_equal("words at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
+    if error == "none":
+        got = result.arrays["memory"]
+        assert_equal("memory", got, expected, word=np.arange(len(expected)))
+    return result
+
+
+def _add_corners(numbers: NDArray[np.uint32]) -> None:
+    """In every lane numbers between two bfloat16, ties, overflows, Inf, NaN and subnormals."""
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0x8002, 0xFFFF], np.uint32)
+    upper = np.array(
+        [
+            0,
+            0x8000,
+            1,
+            0x7F,
+            0x3F80,
+            0x3F81,
+            0xBFFF,
+            0x7F7F,
+            0xFF7F,
+            0x7F80,
+            0xFF80,
+            0x7FBF,
+            0xFFFF,
+        ],
+        np.uint32,
+    )
+    corners = ((upper[:, None] << np.uint32(16)) | lower).reshape(-1)
+    # Their number is odd, so that each comes by every lane.
+    assert len(corners) % 2
+    count = len(corners) * numbers.shape[1]
+    numbers.reshape(-1)[:count] = np.tile(corners, numbers.shape[1])

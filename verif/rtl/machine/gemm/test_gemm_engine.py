@@ -1,0 +1,168 @@
+"""The engine of products against `matmul`: strips, strides, edges, blocks, continuing, errors."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.model.gemm import Arithmetic
+from mxsafe.rtl.machine.gemm.gemm_engine import GemmEngine, GemmEngineConfiguration, array_of
+from mxsafe.rtl.machine.gemm.result_rows import ResultRows
+from verif.rtl.machine.gemm.gemm_checks import (
+    Case,
+    check_case,
+    check_outside,
+    gemm_engine,
+    random_case,
+)
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import array_unit
+
+OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
+"""Fields of a descriptor that may take it outside a buffer."""
+
+
+@pytest.mark.one_simulator("icarus")
+@pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
+def test_random_descriptors(
+    arithmetic: Arithmetic, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
+    module = gemm_engine(tmp_path, arithmetic)
+    count = 60 if simulator == "verilator" else 8
+    case = random_case(3, count, module, arithmetic)
+    rows = check_case(simulator, module, case, stall=0.3, pause=0.1)
+    tally(simulator, "rows of products", rows)
+
+
+def test_short_codes_of_one_side(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Codes of four bits stand in bytes, whose upper bits do not count."""
+    module = gemm_engine(tmp_path, "exact", "mxfp4_e2m1")
+    case = random_case(4, volume(6, 12, 12), module, "exact", "mxfp4_e2m1")
+    tally("icarus", "rows of products", check_case(available("icarus"), module, case))
+
+
+@pytest.mark.parametrize("lanes", some([2, 1]))
+def test_beats_in_parts_for_fpgas(lanes: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """An array of fewer lanes takes each beat in as many clocks, and gives the same results."""
+    module = gemm_engine(tmp_path, "exact", array_lanes=lanes, target="fpga")
+    case = random_case(8, volume(6, 12, 12), module, "exact")
+    rows = check_case(available("icarus"), module, case, stall=0.3, pause=0.1)
+    tally("icarus", "rows of products", rows)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("machine", "count"),
+    [(SMALL_MACHINE, 120), (FPGA_MACHINE, 120), (MachineConfiguration(), 60)],
+    ids=["small", "fpga", "paper"],
+)
+def test_published_ones(
+    machine: MachineConfiguration, count: int, tmp_path: Path, tally: Tally
+) -> None:
+    """Counts, strides and places of all sizes, and each of them outside."""
+    simulator = available("verilator")
+    module = generated(GemmEngine(machine=machine), tmp_path)
+    case = random_case(9, count, module, "exact")
+    rows = check_case(simulator, module, case, stall=0.2, pause=0.1)
+    for name in OUTSIDE:
+        rows += check_outside(simulator, module, _case_outside(module, name), 3)
+    tally(simulator, "rows of products", rows)
+
+
+def full_rate(case: Case, tile: int, block: int) -> None:
+    """Let every other descriptor be a single tile of the shortest length at the full rate."""
+    for number, one in enumerate(case.descriptors):
+        one |= {"beats": tile, "block": block, "clear": 1}
+        for name in ("a_codes", "w_codes", "a_scales", "w_scales", "result"):
+            one[name] = number % 3
+        one |= {"strips_a": 1 + number % 2, "strips_w": 1, "a_stride": 1, "a_scale_stride": 1}
+        one |= {"result_stride_a": case.rows}
+
+
+@pytest.mark.one_simulator("icarus")
+@pytest.mark.parametrize("block", some([2, 16]))
+def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """A beat of both operands every clock, from the first to the last, across descriptors."""
+    module = gemm_engine(tmp_path, "exact")
+    case = random_case(5, 9, module, "exact")
+    array = array_unit("exact", **dict.fromkeys(("pu_rows", "pu_columns", "rows", "columns"), 2))
+    full_rate(case, array.config.tile_cycles, block)
+    tally(simulator, "rows of products", check_case(simulator, module, case, gapless=True))
+
+
+def _case_outside(module: Module, name: str) -> Case:
+    """Of five descriptors the fourth reaches outside, for this field alone: the third does not."""
+    case = random_case(6, 5, module, "exact")
+    for one in case.descriptors:
+        one["write"] = 1
+    inside = case.descriptors[2] | {"clear": 1, "strips_a": 2, "strips_w": 2, "beats": 6}
+    inside |= dict.fromkeys(("a_codes", "w_codes", "a_scales", "w_scales", "result"), 0)
+    inside |= dict.fromkeys(("a_stride", "w_stride", "a_scale_stride", "w_scale_stride"), 6)
+    inside |= {"result_stride_a": case.rows, "result_stride_w": 2 * case.rows}
+    width = {"result": 14, "result_stride_w": 14}.get(name, 16)
+    elsewhere = {"result": 4 * case.rows}  # where all that it writes is compared
+    case.descriptors[2:4] = [inside | elsewhere, inside | {name: (1 << width) - 3}]
+    return case
+
+
+@pytest.mark.one_simulator("icarus")
+@pytest.mark.parametrize("name", some(OUTSIDE, 3, with_variants=True))
+def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+    """The descriptor that reaches outside fails after all before it are done."""
+    module = gemm_engine(tmp_path, "exact")
+    case = _case_outside(module, name)
+    tally(simulator, "rows of products", check_outside(simulator, module, case, 3))
+
+
+def test_a_descriptor_that_just_fits_and_one_that_does_not(tmp_path: Path) -> None:
+    """The last entry of each memory may be used, the one behind it may not."""
+    module = gemm_engine(tmp_path, "exact")
+    sizes = module.parameters
+    case = random_case(7, 1, module, "exact")
+    usual = case.descriptors[0] | {"strips_a": 1, "strips_w": 1, "clear": 1, "write": 1}
+    usual |= {"beats": 4, "block": 2, "last_rows": case.rows}
+    usual |= dict.fromkeys(("a_codes", "w_codes", "a_scales", "w_scales", "result"), 0)
+    fits = {
+        "a_codes": sizes["a_beats"] - 4,
+        "w_codes": sizes["w_beats"] - 4,
+        "a_scales": sizes["a_beats"] // 2 - 2,
+        "w_scales": sizes["w_beats"] // 2 - 2,
+        "result": sizes["vector_beats"] - case.rows,
+    }
+    case.descriptors = [usual | fits]
+    assert check_case(available("icarus"), module, case) == case.rows
+    for name, value in fits.items():
+        case.descriptors = [usual | fits, usual | {name: value + 1}]
+        check_outside(available("icarus"), module, case, 1)
+
+
+def test_buffers_that_do_not_fit() -> None:
+    with pytest.raises(ValueError) as error:
+        ResultRows(beats=1 << 15)
+    assert str(error.value) == "beats must be an integer from 2 to 16384, not 32768"
+    with pytest.raises(ValueError) as error:
+        ResultRows(under_way=0)
+    assert str(error.value) == "under_way must be a positive integer, not 0"
+
+
+def test_the_array_of_a_machine() -> None:
+    """It takes a beat a clock of blocks and of tiles, and its name is what is special."""
+    machine = MachineConfiguration()
+    array = array_of(machine)
+    assert array.block_cycles <= machine.tile_beats
+    assert array.shape.array_rows == machine.rows
+    assert GemmEngineConfiguration(machine=machine) == GemmEngineConfiguration()
+    other = GemmEngineConfiguration(machine=MachineConfiguration(arithmetic="fp12", rows=8))
+    assert other.array.arithmetic.name == "fp12"
+    assert other.module_name != GemmEngineConfiguration().module_name
+
+
+def test_random_descriptors_are_of_every_kind(tmp_path: Path) -> None:
+    """Of strips, edges, blocks that end early, tiles that go on and rows that are dropped."""
+    module = gemm_engine(tmp_path, "exact")
+    descriptors = random_case(3, 80, module, "exact").descriptors
+    assert any(one["beats"] % one["block"] and one["beats"] > one["block"] for one in descriptors)
+    for name, value in (("clear", 0), ("write", 0), ("strips_a", 3), ("last_rows", 1)):
+        assert any(one[name] == value for one in descriptors), f"no {name} is {value}"

@@ -1,0 +1,406 @@
+"""The whole machine: memory after a program equals the interpreter's, byte for byte."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.compiler.transformer_shape import TransformerShape
+from mxsafe.machine.configuration import (
+    BOARD_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
+from mxsafe.machine.description import ERRORS
+from mxsafe.rtl.machine.accelerator import Accelerator
+from verif.rtl.machine.accelerator_checks import (
+    Program,
+    check_empty,
+    check_program,
+    check_resets,
+    encoder_program,
+    perceptron_program,
+)
+from verif.rtl.machine.fault_checks import check_faults
+from verif.rtl.machine.network_programs import (
+    large_product_program,
+    transformer_program,
+    vector_program,
+)
+from verif.rtl.machine.program_faults import (
+    Fault,
+    address_faults,
+    bits_outside,
+    deadlocks,
+    malformed,
+    memory_faults,
+)
+from verif.rtl.machine.random_programs import all_modes, modes, random_program
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.tests import Tally, Volume, available
+
+SMALL = SMALL_MACHINE
+PUBLISHED = {
+    Accelerator(machine=machine).module_name: machine
+    for machine in (SMALL, FPGA_MACHINE, MachineConfiguration())
+}
+"""Published machines by the names of their modules."""
+TRAINING = replace(
+    SMALL,
+    rows=16,
+    data_width=256,
+    functions=("relu", "relu_derivative", "silu", "gelu_derivative", "exp"),
+)
+DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"))
+VISION = MachineConfiguration(
+    functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
+)
+OTHERS = [
+    TRAINING,
+    replace(
+        SMALL,
+        arithmetic="fp12",
+        format_a="mxfp8_e4m3",
+        format_w="mxfp6_e2m3",
+        data_width=32,
+        queue_depth=2,
+        unit_rows=4,
+        out_beats=48,
+        functions=("tanh",),
+        reductions=("rms_norm",),
+        affine=False,
+    ),
+    replace(SMALL, rows=4, unit_rows=2, conversions=("blocks",)),
+]
+"""Machines that have in common as little as can be."""
+BASE = 37
+"""Where memory of random programs begins, in words: in no way a round number."""
+
+
+@pytest.fixture
+def small(modules: dict[str, Module]) -> Module:
+    return modules["mxsf_accelerator_small"]
+
+
+def test_encoder(small: Module) -> None:
+    """Two blocks, with memory that is slow and pauses."""
+    available("verilator")
+    program = encoder_program(SMALL, blocks=2)
+    check_program("verilator", small, SMALL, program, latency=150, pause=0.4, seed=3)
+
+
+@pytest.mark.full
+def test_encoder_with_fast_memory(small: Module) -> None:
+    available("verilator")
+    program = encoder_program(SMALL, blocks=2)
+    check_program("verilator", small, SMALL, program, latency=5, pause=0.0)
+
+
+@pytest.mark.full
+def test_encoder_on_icarus(small: Module) -> None:
+    """One block, where registers that are not reset begin unknown."""
+    available("icarus")
+    check_program("icarus", small, SMALL, encoder_program(SMALL), latency=20, pause=0.2)
+
+
+@pytest.mark.full
+def test_transformer(small: Module) -> None:
+    """Normalisations first."""
+    available("verilator")
+    shape = TransformerShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
+    program = transformer_program(shape, SMALL)
+    check_program("verilator", small, SMALL, program, latency=20, pause=0.2)
+
+
+@pytest.mark.variant
+def test_transformer_on_icarus(small: Module) -> None:
+    """A block through every unit, where registers that are not reset begin unknown.
+
+    In the usual run `docs/integration.md` has a product on Icarus.
+    """
+    available("icarus")
+    shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
+    check_program("icarus", small, SMALL, transformer_program(shape, SMALL), latency=2, pause=0.0)
+
+
+@pytest.mark.variant
+def test_transformer_for_fpgas(modules: dict[str, Module]) -> None:
+    """With fewer lanes than a beat has numbers, and other latencies, which the model foretells."""
+    available("icarus")
+    shape = TransformerShape(tokens=3, features=16, heads=1, hidden=8, blocks=1)
+    program = transformer_program(shape, FPGA_MACHINE)
+    module = modules["mxsf_accelerator_fpga"]
+    check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
+
+
+@pytest.mark.variant
+def test_vectors_for_fpgas(modules: dict[str, Module]) -> None:
+    """The vector buffer alone sets the pace, of words that come and go, and of first parts."""
+    available("icarus")
+    program = vector_program(FPGA_MACHINE)
+    module = modules["mxsf_accelerator_fpga"]
+    check_program("icarus", module, FPGA_MACHINE, program, latency=2, pause=0.0)
+
+
+@pytest.mark.full
+def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> None:
+    available("verilator")
+    module = modules["mxsf_accelerator_fpga"]
+    for seed in (1, 2):
+        done = check_random("verilator", module, FPGA_MACHINE, seed, 400)
+        assert done == all_modes(FPGA_MACHINE)
+        tally("verilator", "descriptors of random programs", 400)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mxsf_accelerator_small", "mxsf_accelerator_fpga"])
+def test_a_long_program(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """Of more than 2,048 descriptors."""
+    available("verilator")
+    machine, count = PUBLISHED[name], 2_100
+    assert check_random("verilator", modules[name], machine, 3, count) == all_modes(machine)
+    tally("verilator", "descriptors of random programs", count)
+
+
+@pytest.mark.full
+def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) -> None:
+    """The machine with the array of 16x16."""
+    available("verilator")
+    machine, module = MachineConfiguration(), modules["mxsf_accelerator"]
+    done: set[str] = set()
+    for seed in (1, 2, 3):
+        done |= check_random("verilator", module, machine, seed, 150)
+        tally("verilator", "descriptors of random programs", 150)
+    assert done == all_modes(machine)
+
+
+@pytest.mark.variant
+def test_random_programs_of_a_board(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Four rows, without what needs tiles of 8x8."""
+    available("verilator")
+    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
+    for seed in range(1, volume(2, 3)):
+        done = check_random("verilator", module, BOARD_MACHINE, seed, 300)
+        assert done == all_modes(BOARD_MACHINE)
+        tally("verilator", "descriptors of random programs", 300)
+
+
+@pytest.mark.full
+def test_decoder(tmp_path: Path) -> None:
+    """A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations."""
+    available("verilator")
+    module = generated(Accelerator(machine=DECODING), tmp_path)
+    shape = TransformerShape.decoder(
+        tokens=13, features=32, heads=2, key_heads=1, hidden=40, blocks=1
+    )
+    program = transformer_program(shape, DECODING)
+    check_program("verilator", module, DECODING, program, latency=20, pause=0.2)
+
+
+@pytest.fixture(scope="module")
+def vision(tmp_path_factory: pytest.TempPathFactory) -> Module:
+    return generated(Accelerator(machine=VISION), tmp_path_factory.mktemp("vision"))
+
+
+@pytest.mark.full
+def test_large_product(vision: Module) -> None:
+    """The array hardly ever waits for 32 bytes a clock and 100 clocks of latency."""
+    available("verilator")
+    program = large_product_program(VISION)
+    result = check_program("verilator", vision, VISION, program, latency=100, pause=0.0)
+    assert result["array_busy"] > 0.9 * result["cycles"], result
+
+
+@pytest.mark.full
+def test_block_of_deit_tiny(vision: Module) -> None:
+    available("verilator")
+    shape = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
+    program = transformer_program(shape, VISION)
+    check_program("verilator", vision, VISION, program, latency=100, pause=0.0)
+
+
+@pytest.mark.full
+def test_training_step(tmp_path: Path) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=TRAINING), tmp_path)
+    program = perceptron_program(TRAINING)
+    check_program("verilator", module, TRAINING, program, latency=20, pause=0.2)
+
+
+def check_random(
+    simulator: str, module: Module, machine: MachineConfiguration, seed: int, count: int
+) -> set[str]:
+    """A random program beside a memory that is as lively as the seed says; what it did."""
+    program = random_program(machine, seed, count, base=BASE * machine.word_bytes)
+    lively = ((2, 0.0), ((0, 90), 0.3), (60, 0.05), ((5, 20), 0.7))
+    latency, pause = lively[seed % len(lively)]
+    check_program(simulator, module, machine, program, latency=latency, pause=pause, seed=seed)
+    return set().union(*(modes(one, machine) for one in program.instructions))
+
+
+def test_random_programs(small: Module, tally: Tally) -> None:
+    """All that descriptors can do, in memory that is fast and in one that pauses."""
+    available("verilator")
+    done: set[str] = set()
+    for seed in (0, 1):
+        done |= check_random("verilator", small, SMALL, seed, 150)
+    assert done == all_modes(SMALL)
+    tally("verilator", "descriptors of random programs", 300)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
+    available("verilator")
+    assert check_random("verilator", small, SMALL, seed, 600) == all_modes(SMALL)
+    tally("verilator", "descriptors of random programs", 600)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("machine", OTHERS, ids=["training", "fp12", "4 rows"])
+def test_random_programs_of_other_machines(
+    machine: MachineConfiguration, tmp_path: Path, tally: Tally
+) -> None:
+    available("verilator")
+    module = generated(Accelerator(machine=machine), tmp_path)
+    for seed in range(10, 14):
+        assert check_random("verilator", module, machine, seed, 300) == all_modes(machine)
+        tally("verilator", "descriptors of random programs", 300)
+
+
+@pytest.mark.full
+def test_random_programs_on_icarus(small: Module, tally: Tally) -> None:
+    """Registers that are not reset begin unknown."""
+    available("icarus")
+    for seed in (12, 14):
+        check_random("icarus", small, SMALL, seed, 40)
+        tally("icarus", "descriptors of random programs", 40)
+
+
+def test_an_empty_program(small: Module) -> None:
+    available("verilator")
+    check_empty("verilator", small, random_program(SMALL, 1, 4))
+
+
+def test_resets(small: Module, volume: Volume) -> None:
+    """At the beginning, and at any time in a program in which everything happens."""
+    available("verilator")
+    rng = np.random.default_rng(4)
+    moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, volume(5, 9, 9))))
+    program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
+    check_resets("verilator", small, SMALL, program, moments)
+
+
+@pytest.mark.full
+def test_resets_on_icarus(small: Module) -> None:
+    """A short program; registers without a reset begin unknown there."""
+    available("icarus")
+    program = random_program(SMALL, 5, 40, base=BASE * SMALL.word_bytes)
+    # The fourth to sixth wait for a burst of writes; the ninth is a longer reset by the pin.
+    check_resets("icarus", small, SMALL, program, (1, 40, 300, 1100, 700, 1900, 500, 80, 1500))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [6, 7])
+def test_many_resets(small: Module, seed: int) -> None:
+    available("verilator")
+    rng = np.random.default_rng(seed)
+    program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
+    moments = [int(moment) for moment in rng.integers(1, 6000, 60)]
+    check_resets("verilator", small, SMALL, program, moments, seed=seed)
+
+
+@pytest.mark.full
+def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
+    """At any time in a program; as many as mutants are put to at once."""
+    available("verilator")
+    rng = np.random.default_rng(8)
+    program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)
+    moments = [int(moment) for moment in rng.integers(1, 12_000, 24)]
+    check_resets("verilator", modules["mxsf_accelerator_fpga"], FPGA_MACHINE, program, moments)
+
+
+def faults_of(program: Program, machine: MachineConfiguration, count: int) -> list[Fault]:
+    """Errors of every kind."""
+    return [
+        *malformed(program, machine, seed=1),
+        *address_faults(program, machine, seed=2),
+        *memory_faults(program, machine, seed=3, count=count),
+        *deadlocks(program, machine, seed=4, count=count),
+    ]
+
+
+def some_of(faults: list[Fault], every: int) -> list[Fault]:
+    """One of so many of each kind, at least one, the last one among them."""
+    by_error: dict[str, list[Fault]] = {}
+    for fault in reversed(faults):
+        by_error.setdefault(fault.error, []).append(fault)
+    # An alignment is that of a start, not of a descriptor.
+    assert by_error.keys() == set(ERRORS.members) - {"none", "alignment"}
+    return [fault for same in by_error.values() for fault in same[::every]]
+
+
+def test_errors(small: Module, tally: Tally, volume: Volume) -> None:
+    """A part of all errors, of every kind."""
+    available("verilator")
+    program = random_program(SMALL, 11, 100, base=BASE * SMALL.word_bytes)
+    chosen = some_of(faults_of(program, SMALL, 8), every=volume(20, 10, 10))
+    found = check_faults("verilator", small, SMALL, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.variant
+def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
+    """Where what tells of an error waits in more registers."""
+    available("verilator")
+    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
+    program = random_program(BOARD_MACHINE, 11, 100, base=BASE * BOARD_MACHINE.word_bytes)
+    chosen = some_of(faults_of(program, BOARD_MACHINE, 8), every=10)
+    found = check_faults("verilator", module, BOARD_MACHINE, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mxsf_accelerator_fpga", "mxsf_accelerator"])
+def test_errors_of_published_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """Of every kind, in machines that are published whole."""
+    available("verilator")
+    machine = PUBLISHED[name]
+    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
+    chosen = some_of(faults_of(program, machine, 8), every=10)
+    found = check_faults("verilator", modules[name], machine, program, chosen)
+    tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally) -> None:
+    """A bit that takes a descriptor outside is not lost on its way through the machine."""
+    available("verilator")
+    machine = PUBLISHED[name]
+    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
+    faults = list(bits_outside(program, machine, 5))
+    for part in range(4):  # each is short enough to be replayed on mutants
+        found = check_faults("verilator", modules[name], machine, program, faults[part::4])
+        tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+def test_all_errors(small: Module, tally: Tally) -> None:
+    available("verilator")
+    for seed in (12,):
+        program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
+        faults = faults_of(program, SMALL, 30)
+        found = check_faults("verilator", small, SMALL, program, faults, seed=seed)
+        tally("verilator", "errors of the machine", found)
+
+
+@pytest.mark.full
+def test_errors_on_icarus(small: Module, tally: Tally) -> None:
+    available("icarus")
+    program = random_program(SMALL, 11, 60, base=BASE * SMALL.word_bytes)
+    chosen = some_of(faults_of(program, SMALL, 4), every=40)
+    tally("icarus", "errors of the machine", check_faults("icarus", small, SMALL, program, chosen))

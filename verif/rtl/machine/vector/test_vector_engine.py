@@ -1,0 +1,175 @@
+"""The vector engine against the interpreter of the machine: descriptors of all kinds."""
+
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    FUNCTIONS,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
+from verif.rtl.machine.vector.vector_engine_checks import (
+    Task,
+    check_engine,
+    few_tasks,
+    outside_tasks,
+    paced_tasks,
+    random_tasks,
+    reduced_tasks,
+    small_machine,
+    vector_engine,
+)
+from verif.support.manifest import Module
+from verif.support.simulators import lint
+from verif.support.tests import Tally, Volume, available, typical
+
+USUAL = small_machine()
+WITHOUT_REDUCTIONS = small_machine(functions=("relu",), reductions=())
+NORMS_ALONE = small_machine(
+    functions=("relu",), reductions=("layer_norm", "rms_norm"), conversions=(), affine=False
+)
+IN_PARTS = {
+    parts: small_machine(
+        functions=("relu", "gelu", "silu", "tanh"), vector_parts=parts, target="fpga"
+    )
+    for parts in (2, 4, 8)
+}
+"""By the clocks that a beat takes."""
+MACHINES = {
+    "usual": USUAL,
+    "without reductions": WITHOUT_REDUCTIONS,
+    "norms alone": NORMS_ALONE,
+    **{f"{parts} parts": machine for parts, machine in IN_PARTS.items()},
+}
+
+
+def test_random_descriptors(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """All steps in all combinations, with stalls on all ports and resets at any moment.
+
+    In the usual run without reductions, which whole machines have there.
+    """
+    # The seed is one with which few tasks have all steps.
+    machine, seed = ((WITHOUT_REDUCTIONS, 37), (USUAL, 1))[volume(0, 1, 1)]
+    module = vector_engine(machine, tmp_path)
+    count = volume(4, 10, 3)
+    tasks = random_tasks(machine, seed, count)
+    interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 2)}
+    stalls = {"stall_read": 0.2, "stall_write": 0.2}
+    changed, _ = check_engine(
+        available("icarus"), module, machine, tasks, interrupts=interrupts, **stalls
+    )
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("stall", [0.0, 0.15])
+def test_sixteen_columns(stall: float, tmp_path: Path, tally: Tally) -> None:
+    machine = small_machine(16)
+    module = vector_engine(machine, tmp_path)
+    count = 80
+    tasks = random_tasks(machine, 2, count)
+    interrupts = {number: (5 + number,) for number in range(0, count, 4)}
+    changed, _ = check_engine(
+        available("verilator"),
+        module,
+        machine,
+        tasks,
+        stall_read=stall,
+        stall_write=stall,
+        interrupts=interrupts,
+    )
+    tally("verilator", "vector engine", changed)
+
+
+@pytest.mark.variant
+def test_the_published_one(modules: dict[str, Module], tally: Tally, volume: Volume) -> None:
+    """Short rows through all lanes of the paper's machine, with stalls on all ports."""
+    machine, module = MachineConfiguration(), modules["mxsf_vector_engine"]
+    stalls = {"stall_read": 0.1, "stall_write": 0.1}
+    tiles, softmax = few_tasks(machine)
+    function = {"arithmetic": 1, "y": 64, "y_stride": 11, "function": len(FUNCTIONS)}
+    tasks = [Task({**tiles.values, **function}, tiles.vector), softmax][: volume(1, 2)]
+    changed, _ = check_engine(available("icarus"), module, machine, tasks, **stalls)
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "machine",
+    [SMALL_MACHINE, FPGA_MACHINE, MachineConfiguration()],
+    ids=["small", "fpga", "paper"],
+)
+def test_published_ones(machine: MachineConfiguration, tmp_path: Path, tally: Tally) -> None:
+    """Random descriptors, rows of each reduction, addresses outside; stalls everywhere, resets."""
+    simulator, count = available("verilator"), 30
+    tasks = [*random_tasks(machine, 7, count), *reduced_tasks(machine), *outside_tasks(machine, 3)]
+    interrupts = {number: (1 + 3 * number, 20 + 7 * number) for number in range(0, count, 5)}
+    # Some bursts of 16 clocks have no write at all, so that results of any pace pile up.
+    stalls = {"stall_read": 0.2, "stall_write": 0.5}
+    module = vector_engine(machine, tmp_path)
+    changed, _ = check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
+    tally(simulator, "vector engine", changed)
+
+
+def test_a_beat_a_clock(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Two rows more take two clocks a beat more, and the first one what the units need."""
+    machine = WITHOUT_REDUCTIONS
+    module = vector_engine(machine, tmp_path)
+    pairs = paced_tasks(machine)[:: volume(2, 1, 1)]
+    tasks = [task for pair in pairs for task in pair]
+    changed, clocks = check_engine(available("icarus"), module, machine, tasks)
+    few, more = clocks[0::2], clocks[1::2]
+    assert (more - few == 2 * tasks[0].values["beats"]).all(), f"{few} and {more} clocks"
+    # The last result is written in the clock before the descriptor is done.
+    assert few[0] == module.latency + tasks[0].values["beats"] + 1
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.variant
+def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
+    """Of a machine whose norms never have them; results are other numbers then."""
+    machine = NORMS_ALONE
+    module = vector_engine(machine, tmp_path)
+    tasks = [task for task in random_tasks(machine, 5, 40) if task.values["rows"] <= 2][:5]
+    changed, _ = check_engine(available("icarus"), module, machine, tasks, stall_write=0.2)
+    tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.parametrize("parts", typical(IN_PARTS, every=3))
+def test_parts_of_beats_for_fpgas(parts: int, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Units with fewer lanes, and with the registers of an FPGA, have the same results."""
+    machine = IN_PARTS[parts]
+    module = vector_engine(machine, tmp_path)
+    count = volume(2, 16, 3)
+    tasks = random_tasks(machine, 6, count)
+    changed, _ = check_engine(
+        available("icarus"),
+        module,
+        machine,
+        tasks,
+        stall_read=0.2,
+        stall_write=0.2,
+        interrupts={1: (40, 23)},
+    )
+    tally("icarus", "vector engine", changed)
+
+
+def test_addresses_outside(tmp_path: Path, volume: Volume) -> None:
+    """An error of the descriptor, nothing read or written there, and work after a reset."""
+    machine = WITHOUT_REDUCTIONS
+    module = vector_engine(machine, tmp_path)
+    tasks = outside_tasks(machine, 3)[:: volume(14, 1, 7)]
+    mixed = [
+        task
+        for pair in zip(tasks, random_tasks(machine, 4, len(tasks)), strict=True)
+        for task in pair
+    ]
+    check_engine(available("icarus"), module, machine, mixed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("machine", MACHINES)
+def test_lint(machine: str, tmp_path: Path) -> None:
+    assert lint(vector_engine(MACHINES[machine], tmp_path)) == ""

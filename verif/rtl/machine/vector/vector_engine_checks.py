@@ -1,0 +1,385 @@
+"""What the vector engine is held to: descriptors of all kinds, and the interpreter's answers."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.assembler import Instruction
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import DESCRIPTORS, ERRORS
+from mxsafe.model.machine import Machine
+from mxsafe.model.machine_buffers import MachineStop
+from mxsafe.model.softmax import softmax_factor
+from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
+from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
+from verif.support.rows import read_arrays, write_arrays
+from verif.support.simulators import SCRATCH, simulate
+
+__all__ = [
+    "Task",
+    "check_engine",
+    "few_tasks",
+    "outside_tasks",
+    "paced_tasks",
+    "random_tasks",
+    "reduced_tasks",
+    "small_machine",
+    "vector_engine",
+]
+
+_ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
+"""Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
+_PATIENCE = 5000
+"""Clocks without a beat after which none comes: more than a row takes inside the engine."""
+_REGIONS = 4
+"""Parts of the vector buffer, so that x, y and d do not meet."""
+_PLACES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
+"""Addresses and strides in the vector buffer."""
+_NAMED = ("arithmetic", "y_mode", "function", "reduction", "convert", "target")
+_SPECIAL = np.array(
+    [0, 1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF], np.uint32
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A descriptor, and what the vector buffer holds when it begins.
+
+    Attributes
+    ----------
+    values : Mapping
+        Fields of the descriptor.
+    vector : ndarray of uint32, shape (beats, columns)
+    """
+
+    values: Mapping[str, int]
+    vector: NDArray[np.uint32]
+
+    @property
+    def instruction(self) -> Instruction:
+        """The descriptor."""
+        return Instruction("vector", self.values)
+
+
+def small_machine(rows: int = 8, **parameters: Any) -> MachineConfiguration:
+    """Sizes that a bench can fill."""
+    sizes = {
+        "vector_banks": 2,
+        "bank_beats": 256,
+        "a_beats": 128,
+        "w_beats": 64,
+        "out_beats": 96,
+        "reduction_beats": 32,
+    }
+    return MachineConfiguration(rows=rows, **{**sizes, **parameters})
+
+
+def vector_engine(machine: MachineConfiguration, folder: Path) -> Module:
+    """The engine of a machine, generated into `folder`."""
+    unit = VectorEngine(machine=machine)
+    return generated(unit, folder)
+
+
+def _numbers(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.uint32]:
+    """Usual numbers of several magnitudes; rarely others."""
+    scale = np.exp2(rng.integers(-6, 7, (shape[0], 1)))
+    values = (rng.standard_normal(shape) * scale).astype(np.float32).view(np.uint32)
+    kind = rng.random()
+    if kind < 0.1:
+        values = rng.integers(0, 1 << 32, shape, np.uint32)
+    elif kind < 0.25:
+        values = np.where(rng.random(shape) < 0.02, rng.choice(_SPECIAL, shape), values)
+    return values.astype(np.uint32)
+
+
+def _parameter(rng: np.random.Generator, values: Mapping[str, int]) -> int:
+    """A factor, an epsilon, or any number."""
+    if values["reduction"] == 1:
+        return int(softmax_factor(float(np.exp2(rng.uniform(-5, 1)))).view(np.uint32))
+    if values["reduction"]:
+        return int(np.float32(rng.choice([0.0, 1e-5, 0.5])).view(np.uint32))
+    return int(_numbers(rng, (1, 1))[0, 0])
+
+
+def _steps(rng: np.random.Generator, machine: MachineConfiguration) -> dict[str, int]:
+    """What is done, and what for."""
+    fields = {name: DESCRIPTORS["vector"].field(name) for name in _NAMED}
+    values = {name: int(rng.choice(each.allowed(machine) or (0,))) for name, each in fields.items()}
+    for name in ("function", "reduction"):
+        if rng.random() < 0.4:
+            values[name] = 0
+    if values["reduction"] and values["arithmetic"] in (3, 4):
+        values["arithmetic"] = int(rng.integers(0, 3))
+    values["causal"] = int(values["reduction"] == 1 and rng.random() < 0.5)
+    if values["causal"]:
+        values["arithmetic"] = 0
+    values["to_vector"] = int(not values["convert"] or rng.random() < 0.4)
+    values["parameter"] = _parameter(rng, values)
+    # Norms of a unit with gain and bias always have them.
+    values["affine"] = int(machine.affine and values["reduction"] > 1)
+    return values
+
+
+def _places(
+    rng: np.random.Generator, machine: MachineConfiguration, values: dict[str, int]
+) -> None:
+    """Where rows are, each in a region of its own; now and then results replace x."""
+    region = machine.vector_beats // _REGIONS
+    rows, beats = values["rows"], values["beats"]
+    starts = rng.permutation(_REGIONS) * region
+    for name, start in zip(("x", "y", "d"), starts, strict=False):
+        least = beats if name == "d" else 0
+        most = min(region // rows, beats + 3)
+        stride = int(rng.integers(min(least, most), most + 1))
+        room = region - ((rows - 1) * stride + beats)
+        values[f"{name}_stride"] = stride
+        values[name] = int(start + rng.integers(0, room + 1))
+    if rng.random() < 0.3 and values["x_stride"] >= beats:
+        values["d"], values["d_stride"] = values["x"], values["x_stride"]
+    if values["causal"]:
+        numbers = (
+            int(rng.integers(0, max(beats, 2))),
+            (1 << _ADDRESS_BITS) - 1,
+            1 << int(rng.integers(_ADDRESS_BITS)),
+        )
+        values["y"] = int(rng.choice(numbers, p=(0.7, 0.1, 0.2)))
+    if values["affine"]:
+        # The fourth region is nobody else's.
+        most = region - 2 * -(-beats // machine.rows)
+        values["gain"] = int(starts[3] + rng.integers(0, most + 1))
+    name = ("out", "a", "w")[values["target"]]
+    codes, entries = (getattr(machine, f"{name}_{kind}") for kind in ("beats", "entries"))
+    block = 8 if values["convert"] == 2 else 64
+    needs = {
+        "out": (-(-beats // machine.lanes), codes),
+        "out_scales": (-(-beats // block), entries),
+    }
+    strides = {"out": "out_stride", "out_scales": "out_scale_stride"}
+    for kind, (each, size) in needs.items():
+        _, widest = DESCRIPTORS["vector"].field(strides[kind]).bounds(machine)
+        stride = int(rng.integers(each, min(max(size // rows, each), widest) + 1))
+        values[strides[kind]] = stride
+        values[kind] = int(rng.integers(0, max(size - (rows - 1) * stride - each, 0) + 1))
+
+
+def random_tasks(machine: MachineConfiguration, seed: int, count: int) -> list[Task]:
+    """Descriptors of all kinds on rows of all lengths."""
+    rng = np.random.default_rng(seed)
+    region = machine.vector_beats // _REGIONS
+    tasks = []
+    while len(tasks) < count:
+        values = _steps(rng, machine)
+        longest = machine.reduction_beats if values["reduction"] else region
+        shape = rng.choice(["short", "any", "whole", "long"])
+        lengths = {
+            "short": int(rng.integers(1, 5)),
+            "any": int(rng.integers(1, min(longest, 40) + 1)),
+            "whole": min(longest, 8 * int(rng.integers(1, 5))),
+            "long": int(rng.integers(min(longest, 60), longest + 1)),
+        }
+        beats = values["beats"] = lengths[shape]
+        name = ("out", "a", "w")[values["target"]]
+        room = getattr(machine, f"{name}_beats") // -(-beats // machine.lanes)
+        room = min(room, region // beats) if values["convert"] else region // beats
+        values["rows"] = int(rng.integers(1, min(room, 6) + 1)) if room > 0 else 1
+        values["lanes"] = int(rng.choice([machine.rows, rng.integers(1, machine.rows + 1)]))
+        _places(rng, machine, values)
+        vector = _numbers(rng, (machine.vector_beats, machine.rows))
+        task = Task(values, vector)
+        fault = task.instruction.fault(machine)
+        assert fault is None, f"{task.instruction}: {fault}"
+        tasks.append(task)
+    return tasks
+
+
+def few_tasks(machine: MachineConfiguration) -> list[Task]:
+    """Short rows through much of what there is, and an address that all its bits do not hold."""
+    rng = np.random.default_rng(1)
+    usual = {"lanes": machine.rows, "beats": 11, "rows": 3, "x_stride": 11, "d": 256}
+    tiles = {"convert": 2, "out_stride": 3, "out_scales": 1, "out_scale_stride": 2}
+    chosen = [{**usual, **tiles, "lanes": 5, "to_vector": 1, "d_stride": 11}]
+    if machine.reductions:
+        chosen += [{**usual, **tiles, "reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}]
+    else:
+        y = {"arithmetic": 1, "y_mode": 1, "y": 64, "y_stride": 2}
+        blocks = {"convert": 1, "beats": 66, "out_stride": 17, "out_scale_stride": 2}
+        chosen += [
+            {**chosen[0], **y},
+            {**usual, **blocks, "rows": 2, "x_stride": 66},
+            {**chosen[0], **y, "y_stride": (1 << _ADDRESS_BITS) - 1},
+        ]
+    return [Task(fields, _numbers(rng, (machine.vector_beats, machine.rows))) for fields in chosen]
+
+
+def paced_tasks(machine: MachineConfiguration) -> list[tuple[Task, Task]]:
+    """Pairs of descriptors, the second of which has two rows more; a row has 64 beats."""
+    rng = np.random.default_rng(2)
+    usual = {"lanes": machine.rows, "beats": 64, "d": 256, "d_stride": 64, "to_vector": 1}
+    usual |= {"x_stride": 64, "out_stride": 16, "out_scale_stride": 8}
+    y = {"arithmetic": 1, "y": 256}
+    different: list[dict[str, int]] = [
+        {},
+        {**y, "y_stride": 64},
+        {**y, "y_mode": 1, "y": 448, "y_stride": 8},
+        {**y, "y_mode": 2, "y": 448, "function": 1},
+        {"convert": 1, "to_vector": 0},
+        {"convert": 2, "arithmetic": 4, "parameter": 0x3F000000},
+    ]
+    words = _numbers(rng, (machine.vector_beats, machine.rows))
+    return [
+        (Task({**usual, **fields, "rows": 1}, words), Task({**usual, **fields, "rows": 3}, words))
+        for fields in different
+    ]
+
+
+def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
+    """Rows of each reduction without arithmetic or functions; results are kept as binary32.
+
+    The first causal row has few keys and each next one more, until all beats of a row count; then
+    come lengths with one bit set. Some gains are infinite, so that each bit of them matters.
+    """
+    rows = {"beats": 40, "x_stride": 40, "d_stride": 40, "rows": 6}
+    usual = {"lanes": machine.rows, "d": machine.vector_beats // 2, "to_vector": 1}
+    causal = {"reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}
+    single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_ADDRESS_BITS)]
+    gain = machine.vector_beats - 12
+    norms = [{**rows, "affine": 1, "gain": gain, "reduction": reduction} for reduction in (2, 3)]
+    words = _numbers(np.random.default_rng(3), (machine.vector_beats, machine.rows))
+    words[gain] = np.float32(np.inf).view(np.uint32)
+    return [
+        Task({**usual, **fields}, words) for fields in ({**rows, **causal, "y": 6}, *single, *norms)
+    ]
+
+
+def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
+    """Descriptors that read or write past an end, at once, in a later row, or beyond all bits.
+
+    Of addresses and strides each bit that is outside comes alone, too.
+    """
+    rng = np.random.default_rng(seed)
+    steps = {"arithmetic": 1, "convert": 1, "to_vector": 1, "rows": 3, "beats": 9}
+    good = {"x_stride": 9, "y_stride": 9, "y": 32, "d": 64, "d_stride": 9, "out_stride": 3}
+    usual = {**steps, **good, "out_scale_stride": 1, "lanes": machine.rows}
+    vector, target = machine.vector_beats, {"target": 1}
+    codes, entries = machine.a_beats, machine.a_entries
+    wrong: list[dict[str, int]] = [
+        {name: at} for name in "xyd" for at in (vector - 8, vector - 20, (1 << _ADDRESS_BITS) - 1)
+    ]
+    wrong += [{f"{name}_stride": (1 << _ADDRESS_BITS) - 1} for name in "xyd"]
+    above = range((vector - 1).bit_length(), _ADDRESS_BITS)
+    wrong += [{name: 1 << bit} for name in _PLACES for bit in above]
+    wrong += [{"out": at, **target} for at in (codes - 2, codes - 7, (1 << 16) - 1)]
+    wrong += [{"out_scales": at, **target} for at in (entries - 2, (1 << 15) - 1)]
+    wrong += [
+        {"out_scale_stride": 1023, **target},
+        {"out_stride": (1 << _ADDRESS_BITS) - 1, **target},
+    ]
+    # It is outside one buffer, but not outside a larger one.
+    wrong += [{"out": machine.w_beats, "target": 2}]
+    words = _numbers(rng, (vector, machine.rows))
+    return [Task({**usual, **fields}, words) for fields in wrong]
+
+
+def _stimulus(machine: MachineConfiguration, tasks: Sequence[Task]) -> dict[str, NDArray[Any]]:
+    descriptors = [np.frombuffer(task.instruction.encoded(), np.uint8)[2:] for task in tasks]
+    vectors = [task.vector.astype("<u4").view(np.uint8) for task in tasks]
+    return {"descriptors": np.stack(descriptors), "vectors": np.stack(vectors)}
+
+
+def _sizes(machine: MachineConfiguration) -> dict[str, dict[str, int]]:
+    """Entries of all buffers, and bytes of each."""
+    beats = {"vector": machine.vector_beats}
+    width = {"vector": machine.beat_bytes}
+    for name in ("out", "a", "w"):
+        beats[f"{name}_codes"] = getattr(machine, f"{name}_beats")
+        beats[f"{name}_scales"] = getattr(machine, f"{name}_entries") // 2
+        width[f"{name}_codes"] = machine.beat_bytes
+        width[f"{name}_scales"] = 2 * machine.entry_bytes
+    return {"beats": beats, "bytes": width}
+
+
+def check_engine(
+    simulator: str,
+    module: Module,
+    machine: MachineConfiguration,
+    tasks: Sequence[Task],
+    *,
+    stall_read: float = 0.0,
+    stall_write: float = 0.0,
+    seed: int = 1,
+    interrupts: Mapping[int, Sequence[int]] | None = None,
+    limit: int = 60_000,
+) -> tuple[int, NDArray[np.int64]]:
+    """All buffers hold after each descriptor what the interpreter's do.
+
+    Parameters
+    ----------
+    interrupts : Mapping, optional
+        For the numbers of some tasks after how many clocks the engine is reset before it runs
+        them.
+    limit : int
+        Clocks that a task may take.
+
+    Returns
+    -------
+    tuple
+        How many bytes were written, and the clocks of each task.
+    """
+    sizes = _sizes(machine)
+    options = {
+        **sizes,
+        "stall_read": stall_read,
+        "read_latency": VectorBufferConfiguration(target=machine.target).latency,
+        "stall_write": stall_write,
+        "seed": seed,
+        "limit": limit,
+        "patience": _PATIENCE,
+        "interrupts": {str(task): list(clocks) for task, clocks in (interrupts or {}).items()},
+    }
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="engine-") as folder:
+        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
+        write_arrays(stimulus, _stimulus(machine, tasks))
+        simulate(
+            simulator,
+            module.name,
+            module.sources,
+            "verif.bench.vector_engine",
+            {
+                "MXSAFE_STIMULUS": str(stimulus),
+                "MXSAFE_LOG": str(log),
+                "MXSAFE_OPTIONS": json.dumps(options),
+            },
+        )
+        logged = read_arrays(log)
+    model = Machine(machine)
+    changed = 0
+    for number, task in enumerate(tasks):
+        model.buffers.vector[:] = task.vector
+        names = [name for name in sizes["beats"] if name in logged]
+        before = {name: model.buffers.words(name).copy() for name in names}
+        error = 0
+        try:
+            model.execute(task.instruction, np.zeros((0, machine.word_bytes), np.uint8))
+        except MachineStop as stop:
+            error = ERRORS[stop.error]
+            for name, words in before.items():
+                model.buffers.words(name)[:] = words
+        what = f"task {number} ({task.instruction})"
+        assert logged["errors"][number] == error, f"{what}: error {logged['errors'][number]}"
+        for name in names:
+            words = model.buffers.words(name)
+            got = logged[name].reshape(len(tasks), *words.shape)[number]
+            differ = np.flatnonzero((got != words).any(axis=1))
+            assert_equal(f"{what}: words of {name}, {differ[:4]} differ,", got, words)
+            changed += int((words != before[name]).sum())
+    assert changed, "no byte was written"
+    return changed, logged["clocks"]
