@@ -83,9 +83,8 @@ fpga: $(VENV)/installed-synth
 bitstream: $(VENV)/installed-synth
 	$(RUN) mxsafe bitstream
 
+# Examples in the pages are run by `make test`.
 docs: $(VENV)/installed-docs
-	$(RUN) verif.support.tools
-	$(RUN) pytest verif/test_readme.py
 	$(RUN) sphinx -qEW --keep-going -d build/doctrees docs build/site
 
 lint: $(VENV)/installed-dev

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import Quantized, QuantizedTensor
 from mxsafe.model.accumulate import canonical
-from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Sums, WideExact
+from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Place, Sums, WideExact
 from mxsafe.model.window import Window
 from mxsafe.products import DEFAULT_INNER, DEFAULT_WINDOW, OperandFormats, require_float
 from mxsafe.validation import (
@@ -200,11 +200,13 @@ def _product(a: QuantizedTensor, w: QuantizedTensor, block: int, sums: Sums) -> 
     chunk = max(_CHUNK // block, 1) * block
     for top in range(0, a.shape[0], _ROWS):
         for left in range(0, w.shape[1], _COLUMNS):
-            place = rows, columns = slice(top, top + _ROWS), slice(left, left + _COLUMNS)
+            place = Place(slice(top, top + _ROWS), slice(left, left + _COLUMNS))
             tile = sums.begin(place, result[place].shape)
             for start in range(0, a.shape[1], chunk):
                 k = slice(start, start + chunk)
-                sums.add(tile, Decoded.of(a, rows, k, 1), Decoded.of(w, k, columns, 0), place)
+                sums.add(
+                    tile, Decoded.of(a, place.rows, k, 1), Decoded.of(w, k, place.columns, 0), place
+                )
             result[place] = sums.result(tile, place)
     return result
 

@@ -21,8 +21,13 @@ __all__ = ["FLOAT64_BITS", "Decoded", "Exact", "Fp12", "Place", "Sums", "WideExa
 
 FLOAT64_BITS = 53
 """Bits of the integers that float64 holds."""
-Place = tuple[slice, slice]
-"""Rows and columns of a tile in the whole product."""
+
+
+class Place(NamedTuple):
+    """Rows and columns of a tile in the whole product."""
+
+    rows: slice
+    columns: slice
 
 
 class Decoded(NamedTuple):

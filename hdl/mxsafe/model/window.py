@@ -154,12 +154,12 @@ class Window:
         exponent = self._anchor(place) + (self._lowest - 2 * E8M0.bias)
         with np.errstate(over="ignore"):
             result = np.ldexp(sums.astype(np.float64), exponent).astype(np.float32)
-        rows, columns = self._rows[place[0]], self._columns[place[1]]
+        rows, columns = self._rows[place.rows], self._columns[place.columns]
         result[(rows == E8M0.nan_code)[:, None] | (columns == E8M0.nan_code)] = np.nan
         return result
 
     def _anchor(self, place: Place) -> NDArray[np.int64]:
-        return self._rows[place[0], None] + self._columns[place[1]]
+        return self._rows[place.rows, None] + self._columns[place.columns]
 
     def _block_sum(self, a: NDArray[np.int64], w: NDArray[np.int64]) -> NDArray[Any]:
         """Exact sums of products."""

@@ -10,7 +10,8 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import FrameType
+from functools import cache
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from torch.utils.checkpoint import CheckpointFunction, checkpoint
@@ -18,7 +19,13 @@ from torch.utils.checkpoint import CheckpointFunction, checkpoint
 __all__ = ["Running", "running"]
 
 _REENTRANT = CheckpointFunction.forward.__code__
-_OTHER = inspect.unwrap(checkpoint).__code__
+"""Code of the forward pass of checkpoints of one kind."""
+
+
+@cache
+def _other() -> CodeType:
+    """The same of the other kind; read late, because pages are made without PyTorch."""
+    return inspect.unwrap(checkpoint).__code__
 
 
 class _Again(NamedTuple):
@@ -72,7 +79,7 @@ def _function_of(frame: FrameType) -> tuple[Any, str]:
     """Where the function lies that runs again, of the forward pass of a checkpoint."""
     if frame.f_code is _REENTRANT:
         return frame.f_locals["ctx"], "run_function"
-    generator = frame.f_locals.get("gen") if frame.f_code is _OTHER else None
+    generator = frame.f_locals.get("gen") if frame.f_code is _other() else None
     if generator is not None and generator.gi_frame is not None:
         kept = generator.gi_frame.f_locals.get("new_frame")
         if hasattr(kept, "recompute_fn"):
