@@ -187,8 +187,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "a beat in a reset": (
         "transposer",
-        "assign \\$5  = ~ rst;",
-        "assign \\$5  = 1'h1;",
+        "assign \\$s_axis_tready$not  = ~ rst;",
+        "assign \\$s_axis_tready$not  = 1'h1;",
         _streams,
         "was taken during reset",
     ),

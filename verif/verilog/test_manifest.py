@@ -55,7 +55,7 @@ def test_words_of_ports() -> None:
     assert said(small, "s_axi_awaddr")[:2] == ["s_axi", "AXI4-Lite AWADDR"]
     assert said(small, "m_axi_rlast")[:2] == ["m_axi", "AXI4 RLAST"]
     # The first names of a series stand for all of it, and an interface for its signals.
-    walk = "mxsafe_address_walk"
+    walk = "mxsafe_address_generator"
     assert said(walk, "count_2") == said(walk, "count_0") != said(walk, "step_2")
     assert said("mxsafe_mxsf_vector_engine", "y_address")[2] == (
         "Operands from the vector buffer; gains and biases come through y too."
