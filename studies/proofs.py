@@ -24,6 +24,7 @@ from mxsafe.atomic import write_atomically
 from studies import pages
 from studies.pages.trust import DATA
 from studies.prose import as_help
+from verif.rtl import pipelines, stream_claims, stream_rules
 from verif.rtl.pipelines import PIPELINES, prove_pipeline
 from verif.rtl.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
 from verif.rtl.stream_rules import (
@@ -34,14 +35,13 @@ from verif.rtl.stream_rules import (
     prove_rules,
     streams,
 )
-from verif.support import manifest
+from verif.support import manifest, proof
 from verif.support.manifest import Module
 
 __all__ = ["PROOFS", "all_proofs", "digest", "main", "stream_units"]
 
-_SUPPORT = Path(manifest.__file__).parent
 _PROVERS = tuple(
-    _SUPPORT / f"{name}.py" for name in ("pipelines", "proof", "stream_claims", "stream_rules")
+    Path(module.__file__) for module in (pipelines, proof, stream_claims, stream_rules)
 )
 """Files that decide what is proved of a module, and how: a proof holds for these, too."""
 
@@ -140,8 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     found = all_proofs(modules, seconds=parsed.seconds, every=parsed.all or bool(names))
     proofs["enables"] = {n: one for n, one in proofs["enables"].items() if ("enables", n) in found}
-    for (kind, name), (about, proof) in found.items():
-        put(kind, name, digest(*about), proof)
+    for (kind, name), (about, prover) in found.items():
+        put(kind, name, digest(*about), prover)
     _write(proofs)
 
 

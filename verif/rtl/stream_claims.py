@@ -324,16 +324,16 @@ ALSO = (
 
 _BYPASS = "inputs reach what its lanes give past their registers, which the proofs do not know"
 LEFT_OUT: Mapping[str, str] = {
-    "accelerator/accelerator": "the whole machine",
-    "accelerator/accelerator_core": "the whole machine",
-    "accelerator/vector_engine": "an engine of it",
-    "accelerator/gemm_engine": "an engine of it",
-    "accelerator/load_engine": "an engine of it",
-    "accelerator/store_engine": "an engine of it",
-    "accelerator/queues": "what it gives rests on what engines do; its tokens are proved",
-    "accelerator/vector_chain": "a chain of stream units",
-    "accelerator/folded_chain": "a chain of stream units",
-    "accelerator/layer": "a chain of stream units",
+    "machine/accelerator": "the whole machine",
+    "machine/accelerator_core": "the whole machine",
+    "machine/vector/vector_engine": "an engine of it",
+    "machine/gemm/gemm_engine": "an engine of it",
+    "machine/dma/load_engine": "an engine of it",
+    "machine/dma/store_engine": "an engine of it",
+    "machine/control/queues": "what it gives rests on what engines do; its tokens are proved",
+    "machine/vector/vector_chain": "a chain of stream units",
+    "machine/vector/folded_chain": "a chain of stream units",
+    "machine/layer": "a chain of stream units",
     "vector/softmax": _BYPASS,
     "vector/softmax_core": _BYPASS,
 }
