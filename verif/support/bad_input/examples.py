@@ -331,7 +331,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "factor": lambda: np.float32(1),
     },
     "model.training.pass_traffic": {"block": lambda: (8, 8)},
-    "model.training.require_square_tiles": {"name": lambda: "q", "q": _tiles},
     "model.training.require_pass": _SQUARE,
     "model.training.training_pass": _SQUARE,
     "model.transposer.transpose_beats": {"rows": lambda: _codes(8, 8)},
