@@ -720,7 +720,6 @@ OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
 """Everything that an operand of hardware can have, by name."""
 
 
-@checked
 def named(name: str, formats: Mapping[str, T]) -> T:
     """The format of a name, in capitals or small letters, with ``-`` or ``_``.
 

@@ -26,6 +26,7 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.model.machine_gemm": "is a part of the interpreter, behind its checks",
     "mxsafe.model.machine_transfer": "is a part of the interpreter, behind its checks",
     "mxsafe.model.machine_vector": "is a part of the interpreter, behind its checks",
+    "mxsafe.formats.named": "is given a catalogue by those who look a name up in it",
     "mxsafe.model.training.require_square_tiles": "checks others, whose parameter it is told",
     "mxsafe.model.sums": "is a part of `matmul`, behind its checks",
     "mxsafe.model.window.Window": "is a part of `matmul`, behind its checks",
