@@ -177,8 +177,8 @@ def measured(case: Case, host: Host) -> dict[str, int]:
 
 def rows(numbers: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The table, head first: what is to be reached, what it aims at, predicted, measured."""
-    tensors = {name: found["tensors"] for name, found in numbers["foretold"].items()}
-    columns = [_column(numbers[kind], tensors) for kind in ("foretold", "measured")]
+    tensors = {name: found["tensors"] for name, found in numbers["predicted"].items()}
+    columns = [_column(numbers[kind], tensors) for kind in ("predicted", "measured")]
     body = [(*row, *found) for row, found in zip(_ROWS, zip(*columns, strict=True), strict=True)]
     return [("what", "reach", "aim", "predicted", "measured"), *body]
 
@@ -224,7 +224,7 @@ def main(argv: Sequence[str]) -> int:
     earlier = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     numbers: dict[str, Any] = {
         "latency": LATENCY,
-        "foretold": {name: predicted(case) for name, case in programs.items()},
+        "predicted": {name: predicted(case) for name, case in programs.items()},
         "idle": idle(programs["one block"], programs["two blocks"]),
         "measured": earlier.get("measured", {}),
     }

@@ -148,7 +148,7 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
     """Verilog of a module and of what is inside it, and units of what is only looked at."""
     texts: dict[str, str] = {}
     looked_at = set()
-    named = {each.name: each for each in modules.values()}
+    named = {each.name: each for each in modules.values()} | {module.name: module}
     pending = [module.name]
     while pending:
         name = pending.pop()

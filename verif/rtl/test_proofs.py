@@ -4,7 +4,6 @@ Here are all that `python -m studies.proofs` writes to the page, and wrong ones 
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from verif.rtl.stream_rules import (
 )
 from verif.support import proof
 from verif.support.manifest import Module, generated
+from verif.support.mutation import mutated
 from verif.support.tests import Tally, some
 
 Modules = dict[str, Module]
@@ -184,12 +184,9 @@ def test_handshakes_are_found(modules: Modules) -> None:
 def test_an_enable_holds_what_leaves(modules: Modules, tmp_path: Path) -> None:
     module = modules["beat_memory_beat_bits64_depth16"]
     enable_lemma(module, modules, tmp_path / "right")
-    text = module.sources[0].read_text()
-    wrong = tmp_path / module.sources[0].name
-    wrong.write_text(text.replace("if (read_en)", "if (write_en)"))
-    assert wrong.read_text() != text
+    broken = mutated(module, "if (read_en)", "if (write_en)", tmp_path / "broken")
     with pytest.raises(AssertionError, match="proof did fail: changes"):
-        enable_lemma(replace(module, folder=tmp_path), modules, tmp_path / "wrong")
+        enable_lemma(broken, modules, tmp_path / "wrong")
 
 
 WRONG_PIPELINES = {

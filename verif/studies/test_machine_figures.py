@@ -9,10 +9,10 @@ def test_predicted_figures_are_up_to_date() -> None:
     numbers = json.loads(machine_figures.FIGURES.read_text())
     programs = machine_figures.cases()
     found = {name: machine_figures.predicted(case) for name, case in programs.items()}
-    assert numbers["foretold"] == found, "run `python -m studies.machine_figures --predicted`"
+    assert numbers["predicted"] == found, "run `python -m studies.machine_figures --predicted`"
     compared = 0
     for name, counters in numbers["measured"].items():
-        predicted = numbers["foretold"][name]
+        predicted = numbers["predicted"][name]
         assert 0.9 < predicted["cycles"] / counters["cycles"] < 1.1
         for exact in ("array_busy", "words_read", "words_written"):
             assert predicted[exact] == counters[exact]
@@ -22,7 +22,7 @@ def test_predicted_figures_are_up_to_date() -> None:
 
 def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
     """And each tensor is moved once, where all that is between them has room on chip."""
-    predicted = json.loads(machine_figures.FIGURES.read_text())["foretold"]
+    predicted = json.loads(machine_figures.FIGURES.read_text())["predicted"]
     for name in ("vision", "decoder"):
         assert predicted[name]["array_busy"] > 0.8 * predicted[name]["cycles"], name
     vision = predicted["vision"]

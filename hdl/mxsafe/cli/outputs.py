@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FIGURES = "matplotlib: pip install '.[figures]'"
-"""What pictures need, for helps and errors."""
+"""Requirement of pictures, for helps and errors."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is said on stderr of how far work is."""
+"""Progress of work on stderr."""
 
 import sys
 import time
