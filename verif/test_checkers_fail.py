@@ -303,6 +303,7 @@ def test_a_fault_is_seen(fault: str, modules: dict[str, Module], tmp_path: Path)
         check(broken)
 
 
+@pytest.mark.yosys
 def test_a_broken_claim_is_seen(modules: dict[str, Module], tmp_path: Path) -> None:
     """By the proofs of streams; those of single units have broken ones of their own."""
     module = modules["register_slice_bits2_halved"]
