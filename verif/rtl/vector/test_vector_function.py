@@ -95,7 +95,7 @@ def _check_published(simulator: str, module: Module, least: int, *, still: bool 
     """So many beats, and two for each function at least; how many results were compared."""
     p = module.parameters
     unit = _unit(p["functions"], p["width"], p["user_bits"], pipeline=p["pipeline"])
-    assert unit.module_name == module.name
+    assert unit.module_name == module.unit
     rng = np.random.default_rng(36)
     names = unit.config.lanes.names
     beats = max(least, 2 * len(names))
