@@ -136,9 +136,6 @@ module mxsf_pu(
   assign done = | { row_3_4, row_2_4, row_1_4, ends_after_2 };
   assign \$ends_after_1$and  = accumulate_0_valid & last_after_3;
   always @(posedge clk)
-    if (rst) row_1_3 <= 1'h0;
-    else if (en) row_1_3 <= row_1_2;
-  always @(posedge clk)
     if (rst) row_1_2 <= 1'h0;
     else if (en) row_1_2 <= row_1_1;
   always @(posedge clk)
@@ -233,6 +230,9 @@ module mxsf_pu(
   always @(posedge clk)
     if (rst) row_1_4 <= 1'h0;
     else if (en) row_1_4 <= row_1_3;
+  always @(posedge clk)
+    if (rst) row_1_3 <= 1'h0;
+    else if (en) row_1_3 <= row_1_2;
   fp12_accumulator accumulate_0 (
     .acc(accumulate_0_acc),
     .clk(clk),

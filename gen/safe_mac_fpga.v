@@ -19,6 +19,10 @@ module safe_mac_fpga(
 );
   wire \$zero_sign$xor ;
   wire \$factor_a_0_flips$any ;
+  wire [12:0] \$level4_0_tie$and ;
+  wire [20:0] \$level4_0_tie$and_2 ;
+  wire unused_5;
+  wire [21:0] \$level4_0_kept$not ;
   wire unused_6;
   wire [12:0] \$level4_1_tie$not ;
   wire [12:0] \$level4_1_tie$and ;
@@ -67,8 +71,8 @@ module safe_mac_fpga(
   wire [14:0] \$product_0_kept$not ;
   wire \$factor_a_1_flips$any ;
   wire \$factor_a_1_flips$any_2 ;
-  wire \$factor_a_1_flips$any_3 ;
   wire \$zero_sign$xor_3 ;
+  wire \$factor_a_1_flips$any_3 ;
   wire \$factor_a_1_flips$any_4 ;
   wire \$factor_a_1_flips$any_5 ;
   wire \$zero_sign$xor_4 ;
@@ -88,8 +92,8 @@ module safe_mac_fpga(
   wire [12:0] \$product_2_tie$and_2 ;
   wire unused_2;
   wire [14:0] \$product_2_kept$not ;
-  wire \$factor_a_3_flips$any ;
   wire \$factor_a_0_flips$any_3 ;
+  wire \$factor_a_3_flips$any ;
   wire \$factor_a_3_flips$any_2 ;
   wire \$factor_a_3_flips$any_3 ;
   wire \$factor_a_3_flips$any_4 ;
@@ -98,15 +102,11 @@ module safe_mac_fpga(
   wire [3:0] \$product_3_tie$not ;
   wire [3:0] \$product_3_tie$and ;
   wire [12:0] \$product_3_tie$and_2 ;
+  wire \$factor_a_0_flips$any_5 ;
   wire unused_3;
   wire [14:0] \$product_3_kept$not ;
   wire unused_4;
-  wire \$factor_a_0_flips$any_5 ;
   wire [12:0] \$level4_0_tie$not ;
-  wire [12:0] \$level4_0_tie$and ;
-  wire [20:0] \$level4_0_tie$and_2 ;
-  wire unused_5;
-  wire [21:0] \$level4_0_kept$not ;
   input [31:0] a;
   wire [31:0] a;
   input clk;

@@ -35,6 +35,7 @@ module mxsafe_axi_reader(
   m_axi_rvalid,
   m_axi_rready
 );
+  wire \$m_axi_rready$not ;
   wire \$m_axi_rready$or ;
   wire \$words_valid$not ;
   wire [5:0] \$beats_under_way$add ;
@@ -49,7 +50,6 @@ module mxsafe_axi_reader(
   wire \$may_ask$not_2 ;
   wire \$free_after_0$not ;
   wire \$idle$any ;
-  wire \$m_axi_rready$not ;
   wire address_moves;
   wire beat_taken;
   reg [7:0] beats_under_way;

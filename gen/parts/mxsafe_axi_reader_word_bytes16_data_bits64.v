@@ -35,6 +35,7 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   m_axi_rvalid,
   m_axi_rready
 );
+  wire \$m_axi_rready$not ;
   wire \$m_axi_rready$or ;
   wire \$words_valid$not ;
   wire [5:0] \$beats_under_way$add ;
@@ -53,7 +54,6 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   wire \$may_ask$not_2 ;
   wire \$free_after_0$not ;
   wire \$idle$any ;
-  wire \$m_axi_rready$not ;
   wire address_moves;
   reg beat_of_word;
   wire beat_taken;

@@ -16,13 +16,13 @@ module mxsafe_burst_splitter(
   burst_valid,
   burst_ready
 );
+  wire [26:0] \$upper_address$mux ;
   wire [11:0] \$beats_left$mux ;
   wire \$run_ready$not ;
   wire \$run_ready$and ;
   wire \$run_is_last$and ;
   wire [4:0] \$place$mux ;
   wire [26:0] \$lower_address$mux ;
-  wire [26:0] \$upper_address$mux ;
   wire \$beats_left$differ ;
   wire \$upper_address$differ ;
   wire \$upper_address$differ_2 ;

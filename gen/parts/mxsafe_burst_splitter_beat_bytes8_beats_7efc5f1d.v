@@ -16,6 +16,7 @@ module mxsafe_burst_splitter_beat_bytes8_beats_7efc5f1d(
   burst_valid,
   burst_ready
 );
+  wire [27:0] \$lower_address$mux ;
   wire [27:0] \$upper_address$mux ;
   wire [12:0] \$beats_left$mux ;
   wire \$cut__valid$and ;
@@ -23,7 +24,6 @@ module mxsafe_burst_splitter_beat_bytes8_beats_7efc5f1d(
   wire \$cut__valid$mux ;
   wire \$run_is_last$and ;
   wire [4:0] \$place$mux ;
-  wire [27:0] \$lower_address$mux ;
   wire \$beats_left$differ ;
   wire \$upper_address$differ ;
   wire \$upper_address$differ_2 ;

@@ -16,13 +16,13 @@ module mxsafe_burst_splitter_beat_bytes8_beats_bits13(
   burst_valid,
   burst_ready
 );
+  wire [27:0] \$upper_address$mux ;
   wire [12:0] \$beats_left$mux ;
   wire \$run_ready$not ;
   wire \$run_ready$and ;
   wire \$run_is_last$and ;
   wire [4:0] \$place$mux ;
   wire [27:0] \$lower_address$mux ;
-  wire [27:0] \$upper_address$mux ;
   wire \$beats_left$differ ;
   wire \$upper_address$differ ;
   wire \$upper_address$differ_2 ;

@@ -27,6 +27,7 @@ module mxsafe_fetch_small_fpga(
   ended
 );
   wire \$is_lost$not ;
+  wire \$next_is_lost$any ;
   wire \$next_is_lost$not ;
   wire \$memory_0_write_en$not ;
   wire \$memory_0_read_en$any ;
@@ -34,8 +35,8 @@ module mxsafe_fetch_small_fpga(
   wire \$memory_0_read_en$or ;
   wire \$descriptor_valid$any ;
   wire \$descriptor_valid$not ;
-  wire \$descriptor_valid$and ;
   wire \$is_lost$and ;
+  wire \$descriptor_valid$and ;
   wire \$descriptor_valid$not_2 ;
   wire [2:0] \$error$mux ;
   wire \$is_wanted_or_all_asked$any ;
@@ -55,7 +56,6 @@ module mxsafe_fetch_small_fpga(
   wire [4:0] \$waiting$sub ;
   wire \$shows$not ;
   wire \$shows$and ;
-  wire \$ended$any ;
   wire \$shows$or ;
   wire \$is_checked$not ;
   wire \$is_checked$and ;
@@ -65,13 +65,13 @@ module mxsafe_fetch_small_fpga(
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
   wire \$verdict$and ;
-  wire \$ended$not ;
+  wire \$ended$any ;
   wire [29:0] \$next_word_low$mux ;
   wire [29:0] \$next_word_high$mux ;
+  wire \$ended$not ;
   wire [4:0] \$next_low$mux ;
-  wire \$next_is_lost$any ;
-  wire \$next_is_lost$and ;
   wire \$next_is_lost$any_2 ;
+  wire \$next_is_lost$and ;
   wire \$next_word_high$differ ;
   wire \$next_word_high$differ_2 ;
   wire \$next_word_low$differ ;
@@ -165,6 +165,7 @@ module mxsafe_fetch_small_fpga(
   wire [128:0] word;
   input word_valid;
   wire word_valid;
+  assign \$memory_0_read_en$not  = ~ shows;
   assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
   assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
   assign fetch_failed = | { memory_1_read_data[128], memory_0_read_data[128] };
@@ -222,17 +223,16 @@ module mxsafe_fetch_small_fpga(
   assign \$next_low$mux  = held_close_to_top ? 5'h02 : 5'h10;
   assign next_low = { 1'h0, next_word_low } + { 26'h0000000, \$next_low$mux  };
   assign next_high = { 1'h0, next_word_high } + 31'h00000001;
-  assign \$next_is_lost$any  = | descriptors_left;
-  assign \$next_is_lost$and  = \$next_is_lost$any  & is_lost;
-  assign \$next_is_lost$any_2  = | descriptors_ahead;
-  assign \$next_is_lost$not  = ~ \$next_is_lost$any_2 ;
+  assign \$next_is_lost$any_2  = | descriptors_left;
+  assign \$next_is_lost$and  = \$next_is_lost$any_2  & is_lost;
+  assign \$next_is_lost$any  = | descriptors_ahead;
+  assign \$next_is_lost$not  = ~ \$next_is_lost$any ;
   assign next_is_lost = \$next_is_lost$and  & \$next_is_lost$not ;
   assign descriptor_is_complete = word_valid & which_word;
   assign \$memory_0_write_en$not  = ~ which_word;
   assign memory_0_write_en = word_valid & \$memory_0_write_en$not ;
   assign memory_1_write_en = word_valid & which_word;
   assign \$memory_0_read_en$any  = | waiting;
-  assign \$memory_0_read_en$not  = ~ shows;
   always @(posedge clk)
     if (rst) held_close_to_top <= 1'h0;
     else held_close_to_top <= is_close_to_top;

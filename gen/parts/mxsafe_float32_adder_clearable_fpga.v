@@ -31,6 +31,7 @@ module mxsafe_float32_adder_clearable_fpga(
   wire \$shifted_left_subnormal$not ;
   wire \$shifted_left_vanishes$not ;
   wire \$has_rest$any ;
+  wire \$a_is_infinite$equal ;
   wire \$cancels$not ;
   wire \$increment$or ;
   wire \$any_set_shifted_4$any ;
@@ -40,11 +41,10 @@ module mxsafe_float32_adder_clearable_fpga(
   wire \$negative_incremented$and ;
   wire \$infinite_incremented$or ;
   wire \$sum$mux ;
+  wire \$a_is_infinite$not ;
   wire [7:0] \$sum$or ;
   wire \$sum$not ;
   wire \$sum$and ;
-  wire \$a_is_infinite$equal ;
-  wire \$a_is_infinite$not ;
   wire \$a_is_nan$more ;
   wire \$a_is_nan$not ;
   input [31:0] a;

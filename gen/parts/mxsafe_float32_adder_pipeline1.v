@@ -174,6 +174,18 @@ module mxsafe_float32_adder_pipeline1(
   reg [27:0] total_added;
   wire [12:0] upper;
   wire [12:0] upper_without_carry;
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
+  assign invalid = \$invalid$or  | cancels_infinity;
+  assign small_hidden_bit = | \small [30:23];
+  assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
+  assign shifted_2_sticky = | shifted_1[2:0];
+  assign shifted_2 = distance[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
+  assign shifted_4_sticky = | shifted_2[4:0];
+  assign shifted_4 = distance[2] ? { 4'h0, shifted_2[26:5], shifted_4_sticky } : shifted_2;
+  assign shifted_8_sticky = | shifted_4[8:0];
+  assign shifted_8 = distance[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
+  assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = distance[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
   assign shifted_beyond = | distance[7:5];
   assign shifted_any = | { small_hidden_bit, \small [22:0], 3'h0 };
@@ -315,18 +327,6 @@ module mxsafe_float32_adder_pipeline1(
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite | b_is_infinite;
   assign \$cancels_infinity$and  = a_is_infinite & b_is_infinite;
-  assign cancels_infinity = \$cancels_infinity$and  & subtract;
-  assign \$invalid$or  = a_is_nan | b_is_nan;
-  assign invalid = \$invalid$or  | cancels_infinity;
-  assign small_hidden_bit = | \small [30:23];
-  assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
-  assign shifted_2_sticky = | shifted_1[2:0];
-  assign shifted_2 = distance[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
-  assign shifted_4_sticky = | shifted_2[4:0];
-  assign shifted_4 = distance[2] ? { 4'h0, shifted_2[26:5], shifted_4_sticky } : shifted_2;
-  assign shifted_8_sticky = | shifted_4[8:0];
-  assign shifted_8 = distance[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
-  assign shifted_16_sticky = | shifted_8[16:0];
   always @(posedge clk)
     if (en_last) invalid_added <= invalid;
   always @(posedge clk)

@@ -17,8 +17,17 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
 );
   wire \$b_is_larger$and ;
   wire \$a_is_nan$not ;
-  wire \$sum$not ;
+  wire \$shifted_left_vanishes$not ;
+  wire \$has_rest$any ;
+  wire \$cancels$not ;
+  wire \$increment$or ;
+  wire \$packed$not ;
+  wire \$packed$and ;
+  wire \$is_special$or ;
   wire \$cancels_infinity$and ;
+  wire \$sum$not ;
+  wire \$sum$and ;
+  wire \$sum$not_2 ;
   wire \$invalid$or ;
   wire \$carry_in$not ;
   wire \$carry$and ;
@@ -28,14 +37,15 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
   wire \$rounds$and ;
   wire \$a_sign$not ;
   wire \$a_field_is_zero$any ;
+  wire \$b_field_is_zero$any ;
   wire \$shifted_left_distance_4$or ;
   wire \$shifted_left_distance_is_left_4$and ;
-  wire \$b_field_is_zero$any ;
   wire \$shifted_left_distance_is_right_4$not ;
   wire \$shifted_left_distance_is_right_4$and ;
   wire \$shifted_left_distance_is_right_4$not_2 ;
   wire \$shifted_left_distance_3$or ;
   wire \$shifted_left_distance_3$or_2 ;
+  wire \$a_is_infinite$equal ;
   wire \$shifted_left_distance_is_left_3$not ;
   wire \$shifted_left_distance_is_left_3$and ;
   wire \$shifted_left_distance_is_left_3$not_2 ;
@@ -46,9 +56,9 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
   wire \$shifted_left_distance_is_right_3$and_2 ;
   wire \$shifted_left_distance_2$or ;
   wire \$shifted_left_distance_2$or_2 ;
+  wire \$a_is_infinite$not ;
   wire \$shifted_left_distance_is_left_2$not ;
   wire \$shifted_left_distance_is_left_2$and ;
-  wire \$a_is_infinite$equal ;
   wire \$shifted_left_distance_is_left_2$not_2 ;
   wire \$shifted_left_distance_is_left_2$and_2 ;
   wire \$shifted_left_distance_is_right_2$not ;
@@ -57,9 +67,9 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
   wire \$shifted_left_distance_is_right_2$and_2 ;
   wire \$shifted_left_distance_1$or ;
   wire \$shifted_left_distance_1$or_2 ;
+  wire \$a_is_nan$more ;
   wire \$shifted_left_distance_is_left_1$not ;
   wire \$shifted_left_distance_is_left_1$and ;
-  wire \$a_is_infinite$not ;
   wire \$shifted_left_distance_is_left_1$not_2 ;
   wire \$shifted_left_distance_is_left_1$and_2 ;
   wire \$shifted_left_distance_is_right_1$not ;
@@ -68,16 +78,6 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
   wire \$shifted_left_distance_is_right_1$and_2 ;
   wire \$shifted_left_distance_0$or ;
   wire \$shifted_left_distance_0$or_2 ;
-  wire \$shifted_left_vanishes$not ;
-  wire \$has_rest$any ;
-  wire \$a_is_nan$more ;
-  wire \$cancels$not ;
-  wire \$increment$or ;
-  wire \$packed$not ;
-  wire \$packed$and ;
-  wire \$is_special$or ;
-  wire \$sum$not_2 ;
-  wire \$sum$and ;
   input [31:0] a;
   wire [31:0] a;
   // Some bits of these results are dropped where they are used.
@@ -467,10 +467,10 @@ module mxsafe_float32_adder_pipeline1_clearable_quick(
   assign sum[21:0] = is_special ? 22'h000000 : magnitude[21:0];
   assign sum[22] = is_special ? invalid_added : magnitude[22];
   assign sum[30:23] = magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$sum$not_2  = ~ cancels;
-  assign \$sum$and  = negative_added & \$sum$not_2 ;
-  assign \$sum$not  = ~ invalid_added;
-  assign sum[31] = \$sum$and  & \$sum$not ;
+  assign \$sum$not  = ~ cancels;
+  assign \$sum$and  = negative_added & \$sum$not ;
+  assign \$sum$not_2  = ~ invalid_added;
+  assign sum[31] = \$sum$and  & \$sum$not_2 ;
   always @(posedge clk)
     if (en_last) invalid_added <= invalid;
   always @(posedge clk)

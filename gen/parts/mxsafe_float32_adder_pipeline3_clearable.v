@@ -31,15 +31,15 @@ module mxsafe_float32_adder_pipeline3_clearable(
   wire \$shifted_left_vanishes$not ;
   wire \$has_rest$any ;
   wire \$cancels$not ;
+  wire \$a_is_infinite$equal ;
   wire \$increment$or ;
   wire \$sum$not ;
   wire \$raised_normalised$not ;
   wire \$raised_normalised$and ;
   wire \$negative_normalised$not ;
   wire \$negative_normalised$and ;
-  wire \$infinite_normalised$or ;
-  wire \$a_is_infinite$equal ;
   wire \$a_is_infinite$not ;
+  wire \$infinite_normalised$or ;
   wire \$a_is_nan$more ;
   wire \$a_is_nan$not ;
   input [31:0] a;
@@ -202,6 +202,19 @@ module mxsafe_float32_adder_pipeline3_clearable(
   reg [27:0] total_added;
   wire [12:0] upper;
   wire [12:0] upper_without_carry;
+  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
+  assign a_exponent[0] = a[23] | a_field_is_zero;
+  assign \$b_field_is_zero$any  = | b[30:23];
+  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
+  assign b_exponent[0] = b[23] | b_field_is_zero;
+  assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
+  assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
+  assign distance = swap ? b_less_a : a_less_b;
+  assign \$a_is_infinite$equal  = a[30:0] == 31'h7f800000;
+  assign \$a_is_infinite$not  = ~ clear_a;
+  assign a_is_infinite = \$a_is_infinite$equal  & \$a_is_infinite$not ;
+  assign b_is_infinite = b[30:0] == 31'h7f800000;
+  assign \$a_is_nan$more  = a[30:0] > 31'h7f800000;
   assign \$a_is_nan$not  = ~ clear_a;
   assign a_is_nan = \$a_is_nan$more  & \$a_is_nan$not ;
   assign b_is_nan = b[30:0] > 31'h7f800000;
@@ -349,19 +362,6 @@ module mxsafe_float32_adder_pipeline3_clearable(
   assign \small  = swap ? a_or_zero : b[30:0];
   assign subtract = a_sign ^ b[31];
   assign \$a_field_is_zero$any  = | a[30:23];
-  assign a_field_is_zero = ~ \$a_field_is_zero$any ;
-  assign a_exponent[0] = a[23] | a_field_is_zero;
-  assign \$b_field_is_zero$any  = | b[30:23];
-  assign b_field_is_zero = ~ \$b_field_is_zero$any ;
-  assign b_exponent[0] = b[23] | b_field_is_zero;
-  assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
-  assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
-  assign distance = swap ? b_less_a : a_less_b;
-  assign \$a_is_infinite$equal  = a[30:0] == 31'h7f800000;
-  assign \$a_is_infinite$not  = ~ clear_a;
-  assign a_is_infinite = \$a_is_infinite$equal  & \$a_is_infinite$not ;
-  assign b_is_infinite = b[30:0] == 31'h7f800000;
-  assign \$a_is_nan$more  = a[30:0] > 31'h7f800000;
   always @(posedge clk)
     if (en_last) invalid_normalised <= invalid_added;
   always @(posedge clk)

@@ -65,8 +65,8 @@ module mxsafe_mxsf_vector_engine(
   w_scales_data
 );
   wire \$feed_bias_start$not ;
-  wire \$norm_starts$equal ;
   wire [7:0] \$rows_left$mux ;
+  wire \$norm_starts$equal ;
   wire \$norm_starts$equal_2 ;
   wire \$norm_starts$any ;
   wire \$read_gain_read_ready$not ;
@@ -79,8 +79,8 @@ module mxsafe_mxsf_vector_engine(
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$d_valid$not ;
   wire \$feed_bias_start$not_2 ;
+  wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
   wire \$converter_is_served$not ;
@@ -100,8 +100,8 @@ module mxsafe_mxsf_vector_engine(
   wire \$counts$more_6 ;
   wire \$counts$more_7 ;
   wire \$counts$more_8 ;
-  wire \$counts$more_9 ;
   wire \$read_y_start$equal_2 ;
+  wire \$counts$more_9 ;
   wire \$counts$more_10 ;
   wire \$counts$more_11 ;
   wire \$counts$more_12 ;
@@ -127,8 +127,8 @@ module mxsafe_mxsf_vector_engine(
   wire unused_3;
   wire unused_2;
   wire unused_1;
-  wire unused_0;
   wire [12:0] \$read_y_beats$mux ;
+  wire unused_0;
   wire [7:0] \$codes_left$mux_2 ;
   wire \$rows_left$differ ;
   wire \$codes_left$differ ;

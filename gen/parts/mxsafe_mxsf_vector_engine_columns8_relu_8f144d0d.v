@@ -77,8 +77,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$d_valid$not ;
   wire \$feed_bias_start$not_2 ;
+  wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
   wire \$converter_is_served$not ;
@@ -101,8 +101,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$read_y_start$equal_2 ;
   wire [7:0] \$codes_left$mux ;
   wire [7:0] \$codes_left$sub ;
-  wire \$vector_has_result$not ;
   wire \$read_y_start$equal_3 ;
+  wire \$vector_has_result$not ;
   wire \$vector_has_result$and ;
   wire \$converter_has_result$not ;
   wire \$converter_has_result$and ;
@@ -112,8 +112,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$is_busy$not ;
   wire \$is_busy$and ;
   wire unused_5;
-  wire unused_4;
   wire \$read_y_start$any ;
+  wire unused_4;
   wire unused_3;
   wire unused_2;
   wire unused_1;
@@ -329,6 +329,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
   assign \$norm_starts$equal  = queue_descriptor[202:201] == 2'h2;
   assign \$norm_starts$equal_2  = queue_descriptor[202:201] == 2'h3;
@@ -407,7 +408,6 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign \$read_y_start$equal_3  = queue_descriptor[194:192] == 3'h3;
   assign \$read_y_start$any  = | { \$read_y_start$equal_3 , \$read_y_start$equal_2 , \$read_y_start$equal  };
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
-  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$is_busy$and ;

@@ -24,16 +24,16 @@ module mxsafe_normalise_row_no_centre(
   wire [6:0] unused_6;
   wire \$root_rounded$not ;
   wire [9:0] \$base_of_row$sub ;
-  wire \$is_constant$any ;
   wire [7:0] unused_7;
+  wire \$is_constant$any ;
   wire \$is_not_finite$all ;
   wire \$settles$and ;
   wire \$sum_0$and ;
   wire \$sum_0$and_2 ;
   wire \$rest$and ;
   wire [19:0] \$rest$mux ;
-  wire [9:0] \$power$add ;
   wire [8:0] unused_8;
+  wire [9:0] \$power$add ;
   wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
   wire \$epsilon_is_larger$and ;

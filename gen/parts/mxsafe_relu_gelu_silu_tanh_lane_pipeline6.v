@@ -1270,6 +1270,11 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   wire zeros_low_low_high;
   wire zeros_low_low_high_any;
   wire zeros_low_low_low;
+  assign half_base = even_segments_differs | is_half_argument;
+  assign \$subtracts$and  = even_segments_differs & sign_merged;
+  assign \$subtracts$and_2  = is_tail & sign_merged;
+  assign \$subtracts$or  = \$subtracts$and  | \$subtracts$and_2 ;
+  assign subtracts = \$subtracts$or  | is_odd;
   assign is_absolute = in_shared_129 | is_beyond_tanh;
   assign \$hidden_bit$any  = | number_merged[30:23];
   assign hidden_bit = is_absolute | \$hidden_bit$any ;
@@ -2393,11 +2398,6 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   assign \$whole_base$or_6  = \$whole_base$not_3  | is_nan;
   assign \$whole_base$and_3  = relu_chosen_1 & \$whole_base$or_6 ;
   assign whole_base = \$whole_base$or_5  | \$whole_base$and_3 ;
-  assign half_base = even_segments_differs | is_half_argument;
-  assign \$subtracts$and  = even_segments_differs & sign_merged;
-  assign \$subtracts$and_2  = is_tail & sign_merged;
-  assign \$subtracts$or  = \$subtracts$and  | \$subtracts$and_2 ;
-  assign subtracts = \$subtracts$or  | is_odd;
   always @(posedge clk)
     if (en) begin
       if (becomes_nan_signed) result <= 32'd2143289344;

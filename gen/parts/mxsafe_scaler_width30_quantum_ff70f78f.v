@@ -15,6 +15,12 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   nan,
   product
 );
+  wire \$is_inexact$any ;
+  wire \$increment_of_positive$or ;
+  wire \$increment$not ;
+  wire \$increment$and ;
+  wire \$increment$or ;
+  wire \$product$not ;
   wire \$has_small_top$any ;
   wire \$is_near$more ;
   wire \$is_normal$not ;
@@ -67,12 +73,6 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   wire \$lost_4$and ;
   wire \$lost_2$and ;
   wire \$lost_1$and ;
-  wire \$is_inexact$any ;
-  wire \$increment_of_positive$or ;
-  wire \$increment$not ;
-  wire \$increment$and ;
-  wire \$increment$or ;
-  wire \$product$not ;
   reg [7:0] base_shifted_1;
   reg below_shifted_1;
   reg beyond_shifted_1;

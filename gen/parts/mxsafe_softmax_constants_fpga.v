@@ -19,6 +19,7 @@ module mxsafe_softmax_constants_fpga(
   complement,
   invalid
 );
+  wire \$place_distance$not ;
   wire \$place_distance$or ;
   wire \$place_shifted_1$xor ;
   wire \$place_shifted_1$xor_2 ;
@@ -41,11 +42,12 @@ module mxsafe_softmax_constants_fpga(
   wire \$raised$any ;
   wire [7:0] \$raised$mux ;
   wire \$digits$xor ;
+  wire \$digits$not ;
   wire \$normal_subnormal$any ;
   wire \$normal_subnormal$not ;
   wire \$normal_vanishes$not ;
-  wire \$digits$not ;
   wire \$rounds_up$not ;
+  wire \$digits$xor_2 ;
   wire \$reach_reached$less ;
   wire \$reach_reached$less_2 ;
   wire \$reach_reached$less_3 ;
@@ -62,10 +64,9 @@ module mxsafe_softmax_constants_fpga(
   wire \$invalid_ordered$not ;
   wire \$invalid_ordered$or ;
   wire [23:0] \$complement_aligned$not ;
+  wire \$digits$xor_3 ;
   wire \$negative_subtracted$or ;
   wire [30:0] \$threshold$xor ;
-  wire \$digits$xor_2 ;
-  wire \$digits$xor_3 ;
   wire \$digits$not_2 ;
   wire \$digits$xor_4 ;
   wire \$digits$xor_5 ;
@@ -121,7 +122,6 @@ module mxsafe_softmax_constants_fpga(
   wire \$digits$not_23 ;
   wire [25:0] \$start$add ;
   wire [25:0] \$start$add_2 ;
-  wire \$place_distance$not ;
   wire \$reach_reached$any ;
   wire \$aligned_aligned$any ;
   reg [26:0] aligned_aligned;

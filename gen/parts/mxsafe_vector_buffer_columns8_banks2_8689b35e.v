@@ -42,6 +42,10 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
 );
   wire [1:0] \$held$or ;
   wire \$gemm_wants$and ;
+  wire unused_1;
+  wire [1:0] \$vector_has_turn$and ;
+  wire [1:0] \$load_has_turn$and ;
+  wire [1:0] \$x_gets$and ;
   wire [1:0] \$y_gets$and ;
   wire [1:0] \$store_gets$and ;
   wire [1:0] \$banks_written$or ;
@@ -115,10 +119,6 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
   wire \$bank_0_0_read_en$or ;
   wire unused_0;
   wire \$bank_1_0_read_en$or ;
-  wire unused_1;
-  wire [1:0] \$vector_has_turn$and ;
-  wire [1:0] \$load_has_turn$and ;
-  wire [1:0] \$x_gets$and ;
   wire [7:0] bank_0_0_read_address;
   wire [127:0] bank_0_0_read_data;
   wire bank_0_0_read_en;
