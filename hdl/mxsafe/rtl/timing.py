@@ -75,7 +75,13 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "DescriptorCheck": {"kinds": (0, 1)},
     "Fetch": {"wanted": (0, 1)},
     "FoldedChain": {"controls": (0, 1), "parts": (0, 1), "results": (0, 1)},
-    "GemmEngine": {"streams": (0, 1), "rows": (0, 1), "result": (0, 1)},
+    "GemmEngine": {
+        "streams": (0, 1),
+        "rows": (0, 1),
+        "result": (0, 1),
+        # Whether all MACs of a unit share one accumulator, not only as many as a tile lasts cycles.
+        "one accumulator": (0, 1),
+    },
     "LoadEngine": {"runs": (0, 1), "word": (0, 1)},
     "OperandBuffer": {"write": (0, 1)},
     "OperandFeed": {"pause": (0, 1)},
@@ -86,7 +92,13 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "StoreEngine": {"runs": (0, 1), "within": (0, 1), "beat": (0, 1)},
     "VectorBuffer": {"turns": (0, 1), "beat": (0, 1)},
     # What is chosen for a lane from many places leaves no time for anything else.
-    "VectorChain": {"controls": (0, 1), "units": (0, 1), "multiply_stages": (3, 5)},
+    "VectorChain": {
+        "controls": (0, 1),
+        "units": (0, 1),
+        "multiply_stages": (3, 5),
+        # Whether a function has all registers that it may have.
+        "all of a function": (0, 1),
+    },
     "VectorEngine": {"reads": (0, 1), "operands": (0, 1), "results": (0, 1), "codes": (0, 1)},
 }
 """Registers by unit and place, for each of `TARGETS`."""
