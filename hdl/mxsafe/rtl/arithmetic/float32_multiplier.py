@@ -95,6 +95,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
 
     Notes
     -----
+    Digits of two bits make the product of significands, but where a register stands within it: such
+    a register is one of a DSP block, and four `DspMultiplier` make the product then.
+
     What was tried is in ``docs/experiments.md``.
     """
 
