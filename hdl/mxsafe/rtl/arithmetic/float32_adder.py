@@ -21,7 +21,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES
+from mxsafe.rtl.timing import only_for, stages_of
 from mxsafe.rtl.unit import Unit
 
 __all__ = [
@@ -67,9 +67,8 @@ class Float32AdderConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        if self.quick and self.target == "fpga":
-            raise ValueError("quick must be False with target fpga, not True")
-        stages = STAGES["Float32Adder"][self.target]
+        only_for(self, "asic", "quick")
+        stages = stages_of(self)
         self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
@@ -77,7 +76,12 @@ class Float32AdderConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return STAGES["Float32Adder"][self.target].standing(self.latency)
+        return stages_of(self).standing(self.latency)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether registers may stand between all steps, see `Float32Adder`."""
+        return self.target == "fpga"
 
 
 class Float32Adder(Unit[Float32AdderConfiguration]):
@@ -100,6 +104,10 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
 
     Notes
     -----
+    By target: for an FPGA significands are added in one carry chain, which is faster there than
+    parts that do not wait for each other in look-up tables; and a sum is normalised in steps of one
+    distance each, between which registers may stand.
+
     What was tried is in ``docs/experiments.md``.
     """
 
@@ -196,7 +204,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         (aligned,) = sideband.cross("aligned", aligned=aligned)
         significand = _significand(m, "large", sideband["large"])
         total: Value
-        if self.config.target == "fpga":
+        if self.config.in_steps:
             total = _sum_in_a_chain(m, significand, aligned, sideband)
         else:
             parts = 3 if self.config.quick else 2
@@ -230,7 +238,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         at_largest = named(m, "is_at_largest", 1, exponent == LARGEST_EXPONENT)
         too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
-        if self.config.target == "fpga":
+        if self.config.in_steps:
             sideband = Sideband(
                 pipe,
                 rounds=rounds,

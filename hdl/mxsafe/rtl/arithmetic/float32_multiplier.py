@@ -26,7 +26,7 @@ from mxsafe.rtl.arithmetic.radix4 import (
 )
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES
+from mxsafe.rtl.timing import stages_of
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["Float32Multiplier", "Float32MultiplierConfiguration"]
@@ -64,7 +64,7 @@ class Float32MultiplierConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        stages = STAGES["Float32Multiplier"][self.target]
+        stages = stages_of(self)
         self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
@@ -72,7 +72,7 @@ class Float32MultiplierConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return STAGES["Float32Multiplier"][self.target].standing(self.latency)
+        return stages_of(self).standing(self.latency)
 
 
 class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
@@ -95,6 +95,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
 
     Notes
     -----
+    Digits of two bits make the product of significands, but where a register stands within it: such
+    a register is one of a DSP block, and four `DspMultiplier` make the product then.
+
     What was tried is in ``docs/experiments.md``.
     """
 
@@ -134,7 +137,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         )
         significand = Cat(self.a[:MANTISSA_BITS], a_normal)
         factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
-        if self.config.target == "fpga":
+        if "within" in self.config.boundaries:  # a register that only DSP blocks have
             found = self._in_blocks(m, platform, significand, factor)
             for boundary in self.config.boundaries[:3]:
                 leading, exponents, negative, zero, infinite, invalid = pipe.cross_all(

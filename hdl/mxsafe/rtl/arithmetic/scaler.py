@@ -22,7 +22,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES, Stages
+from mxsafe.rtl.timing import Stages, Timed, stages_of
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer, within
 
@@ -40,10 +40,10 @@ SUM_BITS = E8M0.width + 1
 """Bits of the sum of two E8M0 bytes."""
 
 
-def scale_stages(target: Target, width: int) -> Stages:
+def scale_stages(config: Timed, width: int) -> Stages:
     """Registers of a scaler of numbers of so many bits, which has distances below that."""
     steps = {f"shifted_{1 << n}" for n in range(max(width, MANTISSA_BITS + 3).bit_length())}
-    known = STAGES["Scaler"][target]
+    known = stages_of(config, of="Scaler")
     return replace(
         known,
         places=tuple(
@@ -99,7 +99,7 @@ class ScalerConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         width = require_integer("width", self.width, 2, WIDEST_SUM)
-        stages = scale_stages(self.target, width)
+        stages = scale_stages(self, width)
         self._settle(pipeline=stages.default)
         self._set(
             width=width,
@@ -112,7 +112,7 @@ class ScalerConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return scale_stages(self.target, self.width).standing(self.latency)
+        return scale_stages(self, self.width).standing(self.latency)
 
 
 class Scaler(Unit[ScalerConfiguration]):
@@ -243,7 +243,7 @@ class Scaler(Unit[ScalerConfiguration]):
         )
         magnitude, negative, nan = sideband.all
         distance: Value
-        if self.config.target == "asic" and self.latency == 1:
+        if self.config.boundaries == ("shifted_1",):
             # All of this is before the only register: the first bits of the distance are the first
             # to be known, and to be shifted by.
             counted = Cat(zeros, Const(0, stages))[:stages]

@@ -28,6 +28,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
+from mxsafe.rtl.timing import Timed, at
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -40,13 +41,31 @@ __all__ = [
     "Product",
     "RoundingMultiplier",
     "RoundingMultiplierConfiguration",
+    "block_registers",
+    "comes_signed",
     "dsp_product",
+    "product_places",
 ]
 
 
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
 _DSP = DspMultiplierConfiguration()
+
+
+def comes_signed(config: Timed) -> bool:
+    """Whether a product is a signed number and a carry, not a magnitude and a sign beside it."""
+    return config.target == "fpga"
+
+
+def product_places(config: Timed) -> tuple[str, ...]:
+    """Where registers may stand within a product, in the direction of the data."""
+    return (*DSP_PLACES, "shifted") if comes_signed(config) else ()
+
+
+def block_registers(config: Timed) -> int:
+    """Registers of a DSP block, which stand wherever one multiplies."""
+    return at(config, "block", of="OperandMultiplier")
 
 
 @dataclass(frozen=True)
@@ -159,7 +178,7 @@ class OperandMultiplierConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers stand."""
-        if self.target == "asic":
+        if not self.signed:
             return ()
         shifted = ("shifted",) if self.halved else ()
         multiplied = DSP_PLACES if self.dsp else self.registers
@@ -170,13 +189,18 @@ class OperandMultiplierConfiguration(Configuration):
         """On an FPGA operands are shifted, not their product, if the block has bits for that."""
         operands = (Operand.of(self.formats.of(side)) for side in SIDES)
         fit = all(each.magnitude_bits < DSP_BITS for each in operands)  # and their sign
-        in_block = self.target == "fpga" and self.dsp and not self.paired
+        in_block = self.signed and self.dsp and not self.paired
         return in_block and not self.complemented and fit
+
+    @property
+    def signed(self) -> bool:
+        """Whether the product is a signed number, see `comes_signed`."""
+        return comes_signed(self)
 
     @property
     def plain(self) -> bool:
         """Whether operands are not prepared for multiplication by digits."""
-        return self.dsp or self.target == "fpga"
+        return self.dsp or self.signed
 
     @property
     def latency(self) -> int:
@@ -197,13 +221,6 @@ class OperandMultiplierConfiguration(Configuration):
 class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """Product of two prepared operands as sign and fixed-point magnitude.
 
-    Combinational, unless it is for an FPGA. There a block multiplies in three cycles. It takes 18
-    bits, and elements of most formats are numbers of fewer (MXSF: 13 with the sign). Such operands
-    are shifted in front of the block, where their shifts are less than that of the product. With
-    wider formats, and where two products come from one block, the product is shifted: a level of
-    look-up tables for each bit of the shift, half of them behind the block, half behind a register
-    more.
-
     Attributes
     ----------
     en : In(1)
@@ -218,6 +235,16 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     term : Out(signed), plus : Out(1)
         For an FPGA instead of these: the product is ``term + plus``.
+
+    Notes
+    -----
+    By target: combinational, with a sign that stays beside, unless it is for an FPGA. There numbers
+    are signed, so that sums need no gates in front of their carry chains, and a block multiplies in
+    three cycles. It takes 18 bits, and elements of most formats are numbers of fewer (MXSF: 13 with
+    the sign). Such operands are shifted in front of the block, where their shifts are less than
+    that of the product. With wider formats, and where two products come from one block, the product
+    is shifted: a level of look-up tables for each bit of the shift, half of them behind the block,
+    half behind a register more.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -228,9 +255,9 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             **{side: In(operand_layout(config.formats, side, dsp=config.plain)) for side in SIDES},
             **({"significands": In(config.product.significand_bits)} if config.paired else {}),
             **(
-                {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
-                if config.target == "asic"
-                else {"term": Out(signed(config.product.magnitude_bits + 1)), "plus": Out(1)}
+                {"term": Out(signed(config.product.magnitude_bits + 1)), "plus": Out(1)}
+                if config.signed
+                else {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
             ),
         }
 
@@ -240,7 +267,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         if config.shifts_first:
             self._multiply_in_place(m, platform)
             return m
-        if config.target == "fpga":
+        if config.signed:
             self._multiply_in_stages(m, platform)
             return m
         significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)

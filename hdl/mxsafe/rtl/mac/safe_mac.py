@@ -20,6 +20,7 @@ from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     RoundingMultiplier,
     RoundingMultiplierConfiguration,
+    block_registers,
 )
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
@@ -83,10 +84,10 @@ class SafeMacConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.formats.float_elements  # which refuses integers
-        fpga = self.target == "fpga"
-        self._settle(dsp=fpga)
+        block = block_registers(self)
+        self._settle(dsp=bool(block))
         self._settle(pipeline=min(at(self, "default"), len(self.places)))
-        least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
+        least = 1 + (block if self.dsp else 0)
         self._set(
             pipeline=check_pipeline(self.pipeline, self.places, least),
             finite=self.finite and self.formats.has_special_codes,
@@ -99,9 +100,14 @@ class SafeMacConfiguration(Configuration):
         return mac_base("safe_mac", self.formats)
 
     @property
+    def in_steps(self) -> bool:
+        """Whether it is made of `MacSteps`, see `SafeMac`."""
+        return self.target == "fpga"
+
+    @property
     def places(self) -> tuple[str, ...]:
         """Where registers may stand."""
-        if self.target == "asic":
+        if not self.in_steps:
             return mac_boundaries(self.lanes)
         own = tuple(place.name for place in mac_places(self.lanes, dsp=bool(self.dsp)))
         return (*DSP_PLACES, *own) if self.dsp else own
@@ -109,7 +115,7 @@ class SafeMacConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers of so many stand; for standard cells those are the last of them."""
-        if self.target == "asic":
+        if not self.in_steps:
             return self.places
         within = DSP_PLACES if self.dsp else ()
         others = mac_places(self.lanes, dsp=bool(self.dsp))
@@ -158,6 +164,10 @@ class SafeMac(Unit[SafeMacConfiguration]):
 
     Sums stay 23-bit integers from the decoders to the output (see `Rounder`); only the last sum,
     which leaves packed, is normalised. What was tried is in ``docs/experiments.md``.
+
+    By target: for an FPGA it is made of `MacSteps`, short ones that registers may stand between, of
+    signed numbers where DSP blocks multiply. In standard cells a cycle is long enough for a product
+    and its rounding, which are one `RoundingMultiplier` without registers.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -174,7 +184,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        if config.target == "fpga":
+        if config.in_steps:
             self._add_in_steps(m, platform)
             return m
         flagged = config.multiplier.flagged

@@ -148,11 +148,11 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     def vector_buffer(self) -> VectorBufferConfiguration:
         """Where rows are."""
         m = self.machine
-        return VectorBufferConfiguration(
+        return self.part(
+            VectorBufferConfiguration,
             columns=m.vector_lanes,
             banks=m.vector_banks,
             bank_depth=m.bank_beats,
-            target=m.target,
         )
 
     def operand_buffer(self, name: str) -> OperandBufferConfiguration:

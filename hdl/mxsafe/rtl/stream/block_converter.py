@@ -22,7 +22,7 @@ from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
@@ -79,8 +79,7 @@ class BlockConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        if self.paced and self.target != "fpga":
-            raise ValueError(f"paced must be False for target {self.target}, not True")
+        only_for(self, "fpga", "paced")
         Alignment.of(self.format)
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
             raise ValueError(

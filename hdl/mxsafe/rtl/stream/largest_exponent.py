@@ -44,7 +44,7 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     """The largest of several unsigned numbers. Combinational.
 
     Nothing is subtracted: bit by bit from the top, those numbers drop out that lack a bit that
-    others have. On an FPGA, where a carry chain is faster than that, pairs are compared.
+    others have.
 
     Attributes
     ----------
@@ -52,6 +52,10 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
         Exponents without a sign.
     largest : Out(bits)
         The largest of them.
+
+    Notes
+    -----
+    By target: on an FPGA, where a carry chain is faster than that, pairs are compared.
     """
 
     def ports(self) -> Mapping[str, Member]:

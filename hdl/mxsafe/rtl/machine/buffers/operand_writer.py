@@ -104,9 +104,9 @@ class OperandWriterConfiguration(Configuration):
         """Ports of the buffers by name: beats of codes, and words of two scale entries."""
         width, lanes = self.packer.width, self.packer.lanes
         ports = {}
-        for target, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
-            ports[f"{target}_codes"] = BufferWrite(beats, 8 * width * lanes)
-            ports[f"{target}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
+        for name, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
+            ports[f"{name}_codes"] = BufferWrite(beats, 8 * width * lanes)
+            ports[f"{name}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
         return ports
 
 

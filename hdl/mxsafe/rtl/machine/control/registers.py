@@ -58,8 +58,7 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        target = [self.target] if self.target != self.defaults["target"] else []
-        return [*shortest(self._differing), *target]
+        return [*shortest(self._differing), *self._for_target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
         others = constant_registers(machine)

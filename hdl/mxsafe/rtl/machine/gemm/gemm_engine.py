@@ -50,7 +50,8 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     else:
         # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
         clocks = machine.tile_beats * machine.lanes // machine.array_lanes
-        shared = max(shape.unit.macs // clocks, 1) if machine.target == "asic" else 1
+        one = at(machine, "one accumulator", of="GemmEngine")
+        shared = 1 if one else max(shape.unit.macs // clocks, 1)
         arithmetic = Exact(
             formats=machine.formats,
             block=machine.block_beats * machine.lanes,
