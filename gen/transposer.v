@@ -97,6 +97,8 @@ module transposer(
   assign is_open = \$is_open$not  | m_axis_tready;
   assign \$takes_rows$not  = ~ is_draining;
   assign \$takes_rows$not_2  = ~ is_padding;
+  // A short tile is filled up with rows of zeros: then, and while the last tile drains, rows come
+  // from here and not from the stream.
   assign takes_rows = \$takes_rows$not  & \$takes_rows$not_2 ;
   assign \$s_axis_tready$and  = is_open & takes_rows;
   assign \$s_axis_tready$not  = ~ rst;
@@ -119,6 +121,7 @@ module transposer(
   assign entering_5 = is_padding ? 8'h00 : s_axis_tdata[23:16];
   assign entering_6 = is_padding ? 8'h00 : s_axis_tdata[15:8];
   assign entering_7 = is_padding ? 8'h00 : s_axis_tdata[7:0];
+  // Both directions share the registers: a cell takes one of two neighbours.
   assign row_0_next = is_downwards ? { entering_7, entering_6, entering_5, entering_4, entering_3, entering_2, entering_1, entering_0 } : { row_0[55:0], entering_0 };
   assign row_1_next = is_downwards ? row_0 : { row_1[55:0], entering_1 };
   assign row_2_next = is_downwards ? row_1 : { row_2[55:0], entering_2 };
@@ -147,6 +150,7 @@ module transposer(
     if (step) row_1 <= row_1_next;
   always @(posedge clk)
     if (step) row_0 <= row_0_next;
+  // The tile that has come in leaves at right angles to the way it came.
   always @(posedge clk)
     if (rst) is_downwards <= 1'h0;
     else if (round_ends) is_downwards <= \$is_downwards$not ;

@@ -58,7 +58,7 @@ def _narrowed_names(netlist: Any, names: Any, needs: list[int]) -> Any:
                 if not path or _read_width(netlist, field.value, needs) == len(field.value)
             }
         elif width:
-            less = Signal(Shape(width, signal.shape().signed), name=name)
+            less = Signal(Shape(width, signal.shape().signed), name=name, attrs=signal.attrs)
             netlist.signals[less] = value[:width]
             field = _nir.SignalField(value[:width], signed=less.shape().signed)
             netlist.signal_fields[less] = {(): field}
