@@ -278,6 +278,7 @@ module mxsafe_descriptor_queue_under_way2(
   always @(posedge clk)
     if (rst) into <= 3'h0;
     else if (memory_write_en) into <= \$into$mux ;
+  // The memory shows the head a cycle after it is read, until the next one is read.
   always @(posedge clk)
     if (rst) shows <= 1'h0;
     else shows <= \$shows$or ;

@@ -123,7 +123,9 @@ def add_pairs_with_carry(m: Module, terms: Sequence[Term]) -> list[Term]:
         (value, carry), (other, flag) = terms[left], terms[left + 1]
         name, width = f"level{len(terms)}_{left // 2}_sum", _sum_width(value, other)
         total = value + other if isinstance(carry, Const) else value + other + carry
-        sums.append((named(m, name, Shape(width, signed=True), total[:width].as_signed()), flag))
+        added = named(m, name, Shape(width, signed=True), total[:width].as_signed())
+        noted(added, "One of two carries goes into this addition, the other one into a later one.")
+        sums.append((added, flag))
     return sums
 
 

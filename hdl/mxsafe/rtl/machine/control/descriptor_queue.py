@@ -168,6 +168,9 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             unread.eq(unread + taken - reads),
             shows.eq(reads | (shows & ~leaves)),
         ]
+        noted(
+            shows, "The memory shows the head a cycle after it is read, until the next one is read."
+        )
         for event, pointer in ((taken, into), (reads, out_of)):
             following = truncated(m, f"after_{pointer.name}", len(pointer), pointer + 1)
             with m.If(event):

@@ -171,6 +171,11 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         held = Signal(_SQUARE_BITS, name="held_square", reset_less=True)
         waits = Signal(name="word_waits")
         passes = named(m, "word_passes", 1, at[0] | at[2])
+        noted(
+            passes,
+            "Of four words of a group the first and the third leave as they come, the second one "
+            "while the last enters, and that one behind it: no word enters then.",
+        )
         with m.If(ends):
             m.d.sync += waits.eq(1)
         with m.Elif(self.m.ready):
