@@ -174,6 +174,7 @@ module transposer(
     if (step) row_5 <= row_5_next;
   always @(posedge clk)
     if (step) row_4 <= row_4_next;
+  // What leaves is at the bottom of the columns, or at the right end of the rows.
   assign m_axis_tdata = { \m_axis_tdata[7] , \m_axis_tdata[6] , \m_axis_tdata[5] , \m_axis_tdata[4] , \m_axis_tdata[3] , \m_axis_tdata[2] , \m_axis_tdata[1] , row_7[63:56] };
 endmodule
 `default_nettype wire

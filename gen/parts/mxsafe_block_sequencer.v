@@ -137,6 +137,7 @@ module mxsafe_block_sequencer(
   // Whether the step of an enabled cycle ago was the last of a row of MACs.
   always @(posedge clk)
     if (en) completes <= \$completes$any ;
+  // Flags wait for what they belong to: dot products, the scaler, the adder.
   always @(posedge clk)
     if (rst) begins <= 1'h0;
     else if (en) begins <= is_stepping;

@@ -229,6 +229,8 @@ module mxsafe_load_engine(
   assign \$has_failed$or  = is_past_end | read_error;
   assign \$has_failed$or_2  = \$has_failed$or  | runs_past;
   assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
+  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
+  // the buffer have begun.
   assign runs_past = memory_walk_past & is_taken;
   assign \$is_free$not  = ~ buffer_walk_active;
   assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;

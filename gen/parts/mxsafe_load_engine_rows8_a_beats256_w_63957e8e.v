@@ -282,6 +282,8 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
   assign \$runs_past$not  = ~ word_is_held;
   assign \$runs_past$and  = is_taken & \$runs_past$not ;
+  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
+  // the buffer have begun.
   assign runs_past = memory_walk_past & \$runs_past$and ;
   // Words of the next descriptor are asked for while those of this one still come; its addresses in
   // the buffer begin when the last of these is written.

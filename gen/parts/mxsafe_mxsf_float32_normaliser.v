@@ -70,6 +70,7 @@ module mxsafe_mxsf_float32_normaliser(
   // for in the next addition.
   assign exponent = { 1'h0, word[30:23] } | \$exponent$and ;
   assign \$fraction$any  = | word[16:0];
+  // The lowest bit is sticky: it stands for all bits of the source that no element holds.
   assign fraction = \$subnormal$any  ? { word[22:17], \$fraction$any  } : { shifted_1[6:1], lower_1 };
   assign \$subnormal$any  = | word[30:23];
   assign sign = word[31];

@@ -32,6 +32,8 @@ module mxsafe_mxsf_operand_decoder(
   assign \$shift$not  = ~ low_is_normal;
   assign \$shift$or  = code[2] | \$shift$not ;
   assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
+  // Not normalised: each mantissa stays where the code has it, and the shift tells where that is. So
+  // a multiplexer of two is all there is.
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign sign = code[7];
 endmodule

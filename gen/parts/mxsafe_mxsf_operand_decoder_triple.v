@@ -30,6 +30,8 @@ module mxsafe_mxsf_operand_decoder_triple(
   output [6:0] triple;
   wire [6:0] triple;
   assign distance = shift - 3'h1;
+  // Not normalised: each mantissa stays where the code has it, and the shift tells where that is. So
+  // a multiplexer of two is all there is.
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   // Three times the significand but for the lowest bit, which is the same; prepared here once for
   // all multipliers of a row or column.

@@ -327,7 +327,7 @@ module mxsafe_store_engine(
   assign is_whole = from_vector & \$is_whole$not ;
   assign \$increment_0$any  = | vector_data[14:0];
   assign \$increment_0$or  = vector_data[16] | \$increment_0$any ;
-  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of odd.
+  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.
   assign increment_0 = vector_data[15] & \$increment_0$or ;
   assign rounded_0 = vector_data[31:16] + { 15'h0000, increment_0 };
   assign is_special_0 = & vector_data[30:23];

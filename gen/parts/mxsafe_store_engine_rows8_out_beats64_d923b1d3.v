@@ -273,7 +273,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign slice_source_payload[257] = \$slice_source_payload$and  & \$slice_source_payload$not ;
   assign \$increment_0$any  = | slice_sink_payload[14:0];
   assign \$increment_0$or  = slice_sink_payload[16] | \$increment_0$any ;
-  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of odd.
+  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.
   assign increment_0 = slice_sink_payload[15] & \$increment_0$or ;
   assign rounded_0 = slice_sink_payload[31:16] + { 15'h0000, increment_0 };
   assign is_special_0 = & slice_sink_payload[30:23];

@@ -132,7 +132,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
                 begins.eq(stepping),
                 completes.eq(completing.any()),
             ]
-        # Flags wait for what they belong to: dot products, the scaler, the adder.
+        noted(begins, "Flags wait for what they belong to: dot products, the scaler, the adder.")
         steps_after = config.dot_latency + config.step_latency
         results_after = config.dot_latency + config.result_latency
         final = named(m, "is_final", 1, begins & block_final & completes)

@@ -183,6 +183,12 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         m.d.comb += self.sign.eq(self.code[-1])
         offset = self.config.operand.offset(fields)
         shift, significand = _decoded(m, "", field, mantissa, offset, element.sub)
+        if self.config.factor != "digits":
+            noted(
+                self.significand,
+                "Not normalised: each mantissa stays where the code has it, and the shift tells "
+                "where that is. So a multiplexer of two is all there is.",
+            )
         if self.config.nan:
             noted(self.nan, "NaN or Inf: a significand of 0 keeps it out of the sums.")
             m.d.comb += self.nan.eq(is_special(element, self.code))
@@ -254,7 +260,6 @@ def _decoded(
     low_shift: Value = Cat(low_field[0] | ~low_normal, low_field[1:])
     if sub is None:
         low_shift = Const(1 + offset)
-    # Each mantissa stays where the code has it, so a multiplexer of two is all there is.
     significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
     return Mux(normal, _with_offset(field, offset), low_shift), significand
 

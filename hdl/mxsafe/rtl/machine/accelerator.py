@@ -83,7 +83,6 @@ class Accelerator(Unit[AcceleratorConfiguration]):
         place(m, platform, "registers", registers)
         connect(m, flipped(self.s_axi), registers.s_axi)
         connect(m, flipped(self.m_axi), core.m_axi)
-        # A soft reset is a reset of all but the registers.
         if stages := self.config.registers.reset_stages:
             resets = [
                 Signal(name=f"core_reset_{stage}", reset_less=True, init=1)

@@ -123,7 +123,10 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
         place, normalised = self._normalised(m, mantissa)
         # A short mantissa (bfloat16) gets zeros for the bits below.
         padded = Cat(Const(0, max(kept + 2 - bits, 0)), mantissa)
-        # Bits that no element holds, of which only counts whether there is a one.
+        noted(
+            self.fraction,
+            "The lowest bit is sticky: it stands for all bits of the source that no element holds.",
+        )
         surplus = len(padded) - kept - 1
         normal = Cat(padded[:surplus].any(), padded[surplus:])
         noted(

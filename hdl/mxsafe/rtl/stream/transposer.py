@@ -151,7 +151,10 @@ class Transposer(Unit[TransposerConfiguration]):
             )
             with m.If(step):
                 m.d.sync += row.as_value().eq(following)
-        # What leaves stands at the bottom of the columns, or at the right end of the rows.
+        noted(
+            self.m_axis.tdata.as_value(),
+            "What leaves is at the bottom of the columns, or at the right end of the rows.",
+        )
         columns = [
             Mux(downwards, rows[-1][size - 1 - i], rows[size - 1 - i][size - 1])
             for i in range(size)

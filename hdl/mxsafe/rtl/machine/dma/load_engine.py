@@ -188,11 +188,15 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         ends = walk.advance & walk.last
         if at(self.config, "word"):
             ends = Const(0, 1)  # a cycle later, from a register
-        # Once its addresses in the buffer have begun, it is the oldest that is not done.
         is_oldest: Value = taken
         if at(self.config, "word"):
             is_oldest = taken & ~self._holds
         self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
+        noted(
+            self._runs_past,
+            "An error belongs to the oldest descriptor that is not done: this one is, once its "
+            "addresses in the buffer have begun.",
+        )
         is_free = named(m, "is_free", 1, ~walk.active | ends)
         noted(
             is_free,

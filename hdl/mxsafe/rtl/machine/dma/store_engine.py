@@ -334,7 +334,10 @@ def _rounded(m: Module, index: int, number: Value) -> Value:
     """A binary32 number as bfloat16, to nearest even; NaN has one code."""
     upper, lower = number[16:], number[:16]
     increment = named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any()))
-    noted(increment, "binary32 to bfloat16, nearest even: up above half an ulp, or at half of odd.")
+    noted(
+        increment,
+        "binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.",
+    )
     total = truncated(m, f"rounded_{index}", 16, upper + increment)
     special = named(m, f"is_special_{index}", 1, number[23:31].all())
     is_nan = named(m, f"is_nan_{index}", 1, special & number[:23].any())
