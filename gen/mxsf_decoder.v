@@ -35,7 +35,7 @@ module mxsf_decoder(
   assign low_significand = sub_is_normal ? { 1'h1, code[1:0], 3'h0 } : { subnormal_significand, 3'h0 };
   assign exponent = is_normal ? normal_exponent : low_exponent;
   assign significand = is_normal ? { 1'h1, code[4:0] } : low_significand;
-  // Exponent field 0 has the subnormals; or, in a format of two modes, the second mode, whose fields
+  // Exponent field 0 has the subnormals; or, with two modes (MXSF), the second mode, whose fields
   // lie within the mantissa and whose field 0 has the subnormals.
   assign is_normal = | code[6:5];
   // Fields of either mode are re-biased by adding a constant.

@@ -117,7 +117,7 @@ class Decoder(Unit[DecoderConfiguration]):
 
         noted(
             normal,
-            "Exponent field 0 has the subnormals; or, in a format of two modes, the second mode, "
+            "Exponent field 0 has the subnormals; or, with two modes (MXSF), the second mode, "
             "whose fields lie within the mantissa and whose field 0 has the subnormals.",
         )
         normal_exponent = truncated(
