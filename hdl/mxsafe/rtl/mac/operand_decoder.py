@@ -137,7 +137,7 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         if isinstance(format, FormatSet):
             shift, significand = self._decode_set(m, format)
         elif isinstance(format.element, IntFormat):
-            noted(self.significand, "The magnitude of the most negative code takes all bits.")
+            noted(self.sign, "The magnitude of the most negative code takes all bits.")
             m.d.comb += self.sign.eq(self.code[-1])
             shift, significand = Const(1), Mux(self.sign, -self.code, self.code)[: len(self.code)]
         else:
