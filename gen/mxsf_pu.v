@@ -197,6 +197,7 @@ module mxsf_pu(
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
+  // Accumulators go on with the next tile while the rows of this one leave.
   always @(posedge clk)
     if (copies_rows) row_3_held <= { accumulate_15_acc, accumulate_14_acc, accumulate_13_acc, accumulate_12_acc };
   always @(posedge clk)

@@ -204,6 +204,7 @@ module mxsafe_fetch_small_fpga(
   assign \$verdict$not  = ~ judged;
   assign \$verdict$and  = shows & \$verdict$not ;
   assign leaves = descriptor_valid & descriptor_ready;
+  // Close to the top of memory descriptors are asked for one by one.
   assign is_close_to_top = & { next_word_high, next_word_low[29:4] };
   assign fits = next_word_low[3:0] <= 4'he;
   assign \$is_lost$not  = ~ fits;
@@ -247,6 +248,7 @@ module mxsafe_fetch_small_fpga(
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
     else if (memory_0_read_en) memory_0_read_address <= \$memory_0_read_address$add ;
+  // A descriptor is offered a cycle after it is shown: its check has a register.
   always @(posedge clk)
     if (rst) judged <= 1'h0;
     else judged <= \$judged$and_2 ;
@@ -270,11 +272,14 @@ module mxsafe_fetch_small_fpga(
     else if (\$next_word_is_past$all ) next_word_is_past <= next_high[30];
   always @(posedge clk)
     if (\$next_word_high$all ) next_word_high <= \$next_word_high$mux ;
+  // Addresses in two halves: no chain of carries goes through both.
   always @(posedge clk)
     if (\$next_word_low$differ ) next_word_low <= \$next_word_low$mux ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
     else if (\$descriptors_left$differ ) descriptors_left <= \$descriptors_left$mux_2 ;
+  // Credits: descriptors that are asked for or wait here. Half of the places are asked for at a
+  // time, once they are free.
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$descriptors_ahead$sub ;

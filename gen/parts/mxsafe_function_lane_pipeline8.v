@@ -3611,6 +3611,8 @@ module mxsafe_function_lane_pipeline8(
   assign is_below_normal = \$is_below_normal$or  & \$is_below_normal$not ;
   assign has_mantissa = | value[22:0];
   assign leading_zeros_low_low_high_any = value[2] | value[1];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign leading_zeros_low_low_high = ~ value[2];
   assign leading_zeros_low_low[0] = leading_zeros_low_low_high_any ? leading_zeros_low_low_high : 1'h0;
   assign leading_zeros_low_low[1] = ~ leading_zeros_low_low_high_any;

@@ -51,6 +51,8 @@ module mxsafe_mxsf_operand_dot_reset(
   wire rst;
   input [67:0] w;
   wire [67:0] w;
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
   assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
   assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
@@ -97,6 +99,8 @@ module mxsafe_mxsf_operand_dot_reset(
     .sign(multiply_3_sign),
     .w(w[67:51])
   );
+  // Signs stay beside the sums to the end: whoever adds the halves up subtracts those that are
+  // negative.
   assign negate = { negate_1_sums, negate_0_sums };
   assign halves = { \halves[1] , \halves[0]  };
 endmodule

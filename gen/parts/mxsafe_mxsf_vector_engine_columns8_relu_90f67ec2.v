@@ -444,6 +444,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     else queue_done <= \$queue_done$and ;
   always @(posedge clk)
     if (\$rows_left$differ ) rows_left <= \$rows_left$mux ;
+  // A result goes to each of its sinks when that can take it, and is done with when all have it:
+  // this one has.
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$converter_has_result$and ;
@@ -506,13 +508,17 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
     else if (\$has_result$differ ) has_result <= \$has_result$mux_2 ;
+  // Lanes that count: the others put out 0.
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$counts$more_8 , \$counts$more_7 , \$counts$more_6 , \$counts$more_5 , \$counts$more_4 , \$counts$more_3 , \$counts$more_2 , \$counts$more  };
+  // Readers of one port take turns: what one wants stays until it is read. The next turn comes then,
+  // or if there is nothing to read.
   always @(posedge clk)
     if (rst) turn_of_reader <= 3'h1;
     else if (\$turn_of_reader$or ) turn_of_reader <= { turn_of_reader[1:0], turn_of_reader[2] };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
+  // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
     if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)

@@ -438,6 +438,8 @@ module mxsafe_normalise_lane_gain_optional(
   assign \$full_product_row_0_magnitude$mux  = number_significand[0] ? factor : 18'h00000;
   assign \$full_product_row_0_magnitude$mux_2  = full_product_row_0_twice ? { factor, 1'h0 } : 19'h00000;
   assign full_product_row_0_magnitude = { 1'h0, \$full_product_row_0_magnitude$mux  } | \$full_product_row_0_magnitude$mux_2 ;
+  // Booth row, low columns left out. A negative one has ones above it without end: they are part of
+  // the constant, for which its inverted sign stands.
   assign { full_product_row_0[4:0], unused_0 } = full_product_row_0_magnitude ^ { number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1] };
   assign full_product_row_0[5] = ~ number_significand[1];
   assign full_product_row_1_once = number_significand[1] ^ number_significand[2];
@@ -692,6 +694,7 @@ module mxsafe_normalise_lane_gain_optional(
   assign raised = { \$raised$not , scaled_there[20] } + 9'h003;
   assign \$is_infinite$and  = at_end_scaled & scaled_there[20];
   assign is_infinite = infinite_scaled | \$is_infinite$and ;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = is_infinite | nan_scaled;
   assign result[21:0] = is_special ? 22'h000000 : mantissa[21:0];
   assign result[22] = is_special ? nan_scaled : mantissa[22];

@@ -2282,6 +2282,8 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   assign \$upper_sum$add_6  = \$upper_sum$add_5  + { 6'h00, rise_5_row };
   assign upper_sum = \$upper_sum$add_6  + { 4'h0, rise_6_row };
   assign magnitude = { upper_summed, lowest_summed } ^ { subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed };
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low = ~ total_signed[1];
   assign zeros_low_low_high_any = total_signed[3] | total_signed[2];
   assign zeros_low_low_high = ~ total_signed[3];

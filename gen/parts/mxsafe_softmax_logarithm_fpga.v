@@ -327,6 +327,8 @@ module mxsafe_softmax_logarithm_fpga(
   wire zeros_low_low_low;
   reg [5:0] zeros_normalised;
   reg [5:0] zeros_sloped;
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low = ~ total[1];
   assign zeros_low_low_high_any = total[3] | total[2];
   assign zeros_low_low_high = ~ total[3];

@@ -252,11 +252,13 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
   assign y_holds = y_hold ? y_shows : 2'h0;
   assign store_holds = store_hold ? store_shows : 2'h0;
   assign \$held$or  = x_holds | y_holds;
+  // Banks not to be read: somebody still looks at what they show.
   assign held = \$held$or  | store_holds;
   assign \$gemm_wants$any  = | gemm_has_turn;
   assign \$gemm_wants$not  = ~ \$gemm_wants$any ;
   assign \$gemm_wants$and_2  = gemm_valid & \$gemm_wants$not ;
   assign \$gemm_wants$not_2  = ~ gemm_address[8];
+  // Fixed priority: a bank goes to the first one that wants it.
   assign gemm_wants[0] = \$gemm_wants$and_2  & \$gemm_wants$not_2 ;
   assign \$gemm_wants$any_2  = | gemm_has_turn;
   assign \$gemm_wants$not_3  = ~ \$gemm_wants$any_2 ;

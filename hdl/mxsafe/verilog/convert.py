@@ -17,6 +17,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.narrow import narrow
+from mxsafe.verilog.notes import without_notes
 from mxsafe.verilog.yosys import run_yosys
 
 __all__ = ["Elaborated", "elaborate_all", "to_verilog"]
@@ -203,7 +204,8 @@ def to_verilog(rtlil_text: str) -> str:
     """Verilog for one RTLIL module, with the Yosys that comes with Amaranth.
 
     Registers are recognised (``if (rst) ... else if (en) ...``) and dead wires removed; nothing
-    else is optimised, so that the text stays close to the source. Registers and memories get no
+    else is optimised, so that the text stays close to the source. Notes are left out: see
+    `mxsafe.verilog.notes.with_notes`. Registers and memories get no
     power-up value: a design that leans on one shows as X in simulation.
 
     Raises
@@ -211,7 +213,7 @@ def to_verilog(rtlil_text: str) -> str:
     RuntimeError
         If Yosys fails; the message is its own.
     """
-    printed = run_yosys(f"read_rtlil <<rtlil\n{rtlil_text}\nrtlil\n{_PASSES}")
+    printed = run_yosys(f"read_rtlil <<rtlil\n{without_notes(rtlil_text)}\nrtlil\n{_PASSES}")
     lines = [line.rstrip() for line in printed.splitlines()]
     (start,) = (place for place, line in enumerate(lines) if line.startswith("module "))
     text = "\n".join(lines[start:]) + "\n"

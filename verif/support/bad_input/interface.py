@@ -38,6 +38,7 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.verilog.narrow": "takes parts of a design that is being built",
     "mxsafe.verilog.unread": "takes parts of a design that is being built",
     "mxsafe.verilog.nets": "takes parts of a design that is being built",
+    "mxsafe.verilog.notes": "takes parts of a design that is being built",
     "mxsafe.verilog.yosys": "drives other people's tools and reads what they write",
     "mxsafe.host.simulated.Simulated": "compiles a simulator, whose sources are no input",
     "mxsafe.host.serial": "talks to a board",

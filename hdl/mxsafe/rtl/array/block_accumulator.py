@@ -19,6 +19,7 @@ from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at, stages_of
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
@@ -248,7 +249,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             return [_Flags(adds, of_mac, self.turn[0]) for of_mac in starts]
         flags = []
         for i in range(macs):
-            # They reach every bit of two registers of each MAC, which lie all over the unit.
             near = RegisterCopy(bits=3)
             place(m, platform, f"flags_{i}", near, reset=False)
             m.d.comb += [
@@ -257,6 +257,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             ]
             valid, starts, first_turn = near.copy
             adds = named(m, f"adds_{i}", 1, self.en & valid)
+            noted(adds, "From registers of its own: flags reach every bit of the sums of a MAC.")
             flags.append(_Flags(adds, starts, first_turn))
         return flags
 
@@ -265,7 +266,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         if not _in_memory(self.config):
             copies: list[Value] = [named(m, "copies", 1, self.en & self.turn[0])] * (len(sums) - 1)
             turns = sums_in_turn(m, copies=copies, turn=self.turn, sums=sums)
-            return gated_or(m, "head", turns).as_signed()
+            head = gated_or(m, "head", turns)
+            return noted(head, "The sum whose turn it is: turns are one-hot.").as_signed()
         copies = [
             named(m, f"copies_{mac}", 1, self.en & flags[mac].copies) for mac in range(1, len(sums))
         ]
@@ -277,6 +279,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             for some in (turns[start : start + _TOGETHER],)
         ]
         head = named(m, "head", self.config.sum_bits, any_of(together))
+        noted(head, "Chosen in two cycles: among sums of MACs that lie together, then among those.")
         return delayed(m, self.en, "chosen", head, 1).as_signed()
 
     def _scale(self, m: Module, platform: object, head: Value) -> Signal:
@@ -325,13 +328,23 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         if inside:
             m.d.comb += add.en.eq(self.en)
         moves = named(m, "moves", 1, self.en & before)
-        # The ring turns only for steps: between them the accumulators stay, and take no power.
+        noted(
+            moves,
+            "The ring of accumulators turns for steps alone: between them they stay, and take no "
+            "power. Its last register is the last one in the adder.",
+        )
         with m.If(moves):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
 
-        # The ring has yet to turn for steps inside the adder: a MAC's accumulator is that far on.
         flags: Value = sum(passing[1:], passing[0]) if passing else Const(0)
-        count = truncated(m, "passing", inside.bit_length(), flags)
+        count = truncated(
+            m,
+            "passing",
+            inside.bit_length(),
+            flags,
+            note="Steps inside the adder, for which the ring has yet to turn: the accumulator of a "
+            "MAC is so many places further on.",
+        )
         own: Value = around[0]
         for further in range(1, inside + 1):
             own = named(m, f"own_{further}", 32, Mux(count == further, around[further], own))
@@ -353,7 +366,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         read = memory.read_port(domain="comb")
         write = memory.write_port()
 
-        # A block steps through all its MACs: counting the steps is enough for both addresses.
         own = Signal(32, reset_less=True)
         first = Signal(name="adds_first", reset_less=True)
         with m.If(self.en):
@@ -363,9 +375,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         written = delayed(m, self.en, "passing", self.steps, behind, reset=True)
         writes = named(m, "writes", 1, self.en & written)
         self._count(m, "write", writes, write.addr)
-        # Sums of a row of MACs come without a gap: they move on in every cycle, and are all there
-        # when the last one is.
         shown = [Signal(32, name=f"shown_{i}", reset_less=True) for i in range(config.shown - 1)]
+        noted(
+            self.acc.as_value(),
+            "Sums of a row of MACs come without a gap: they move on in every cycle, and are all "
+            "there when the last one is.",
+        )
         around = [*shown, add.sum]
         with m.If(self.en):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
@@ -386,6 +401,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         address = Signal(len(accumulator), name=f"{name}_address")
         following = truncated(m, f"next_{name}_address", len(accumulator), address + 1)
         last = named(m, f"{name}_is_last", 1, address == self.config.macs - 1)
+        noted(
+            address, "Every block steps through all MACs in order, so a counter is address enough."
+        )
         with m.If(counts):
             m.d.sync += address.eq(Mux(last, 0, following))
         m.d.comb += accumulator.eq(address)

@@ -28,6 +28,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at
 from mxsafe.rtl.unit import Unit, place
 
@@ -122,8 +123,8 @@ def _shift_of_product(
 ) -> tuple[Value, int]:
     """How far the product of significands goes to the left, and by how much that is too far."""
     if dsp:
-        # Both shifts count from 1.
-        return named(m, "shift", product.shift_bits, a.shift + w.shift), 2
+        shift = named(m, "shift", product.shift_bits, a.shift + w.shift)
+        return noted(shift, "Two too large: the shift of either operand counts from 1."), 2
     bits = product.max_shift.bit_length()
     # Integers have no distance, and one of the two is no integer.
     distances = [operand.distance for operand in (a, w) if _has_distance(operand)]
@@ -308,7 +309,11 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
                 choices.append(
                     (gate, Cat(Const(0, step << low), near[: max(bits) - (step << low)]))
                 )
-        return gated_or(m, "shifted", choices)
+        return noted(
+            gated_or(m, "shifted", choices),
+            "Both upper bits of the shift at once, as a choice of four. Small significands come "
+            "with small shifts, so a choice has no more bits than are possible.",
+        )
 
     def _pipe(self, m: Module) -> tuple[Value, Pipeline]:
         """The clock enable, and the registers."""
@@ -320,7 +325,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         """Registers of a block, and the shift in two halves."""
         config = self.config
         enable, pipe = self._pipe(m)
-        # The product is shifted by the sum less 2: that is known before the block has multiplied.
         # Where nothing multiplies meanwhile, two bits that are always 0 cost less.
         always_zero = 0 if config.dsp else 2
         bits = (config.product.max_shift + always_zero).bit_length()
@@ -337,7 +341,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             for boundary in DSP_PLACES:
                 sideband.cross(boundary)
         else:
-            # A negative factor, unless it stays beside: then nothing is negated behind the product.
             multiply = FactorsInStages(config.formats, dsp=config.dsp, reset=config.reset)
             factors = multiply.factors(m, self.a, self.w, None if beside else negative)
             significands = multiply.product(m, platform, "significands", enable, factors, sideband)
@@ -345,13 +348,18 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         sideband = Sideband(pipe, is_negative=sideband["is_negative"])
         half = bits // 2
         near = named(m, "shifted_by_low_bits", None, significands << distance[:half])
+        noted(near, "The shift in two halves, with room for a register between them.")
         near, high = sideband.cross("shifted", shifted=near, high=distance[half:])
         width = len(self.term)
         shifted = (near << Cat(Const(0, half), high))[always_zero:]
         far = named(m, "shifted", width, shifted[:width])
-        # A complement is one short of the negated number, which the next addition makes up: the
-        # gates for it are in the look-up tables of the shift.
         negative = sideband["is_negative"]
+        if beside:
+            noted(
+                self.term,
+                "One short where it is negative: a complement, whose one comes as plus and is the "
+                "carry into the next addition.",
+            )
         m.d.comb += [
             self.term.eq(far ^ negative.replicate(width)),
             self.plus.eq(negative),
@@ -365,8 +373,8 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         narrow, wide = sorted(SIDES, key=lambda side: len(numbers[side]))
         half = len(numbers[narrow]) // 2
         negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
-        # Known a cycle before the number is negated, so that its upper half does not wait for it.
         borrows: Value = named(m, "borrows", 1, numbers[narrow][:half].any() & negative)
+        noted(borrows, "Known a cycle before the number is negated: its upper half need not wait.")
         number, other, borrows, negative = pipe.cross_all(
             "shifted",
             number=numbers[narrow],
@@ -384,7 +392,11 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         """Magnitude of an operand, a multiple of its format's smallest subnormal."""
         operand = getattr(self, side)
         far = named(m, f"shifted_{side}", None, operand.significand << operand.shift)
-        # The smallest shift is 1.
+        noted(
+            far,
+            "Element in fixed point, in front of the DSP block: nothing is left to shift behind "
+            "it. Bit 0 is always 0, for the smallest shift is 1.",
+        )
         return far[1 : 1 + Operand.of(self.config.formats.of(side)).magnitude_bits]
 
 
@@ -466,6 +478,11 @@ def _negated(m: Module, name: str, value: Value, negate: Value) -> Value:
     """
     above = Cat(value[:place].any() for place in range(1, len(value) + 1))
     flips = named(m, f"{name}_flips", len(above), above & negate.replicate(len(above)))
+    noted(
+        flips,
+        "Negation without a carry chain: a number and its opposite differ in all bits above the "
+        "lowest one.",
+    )
     return named(m, name, None, Cat(value[0], Cat(value[1:], 0) ^ flips)).as_signed()
 
 
@@ -571,6 +588,11 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
         apart = self.config.product.significand_bits
         both = Cat(self.a[0], Const(0, apart - len(self.a[0])), self.a[1])
         factors = (named(m, "both", None, both), self.w)
+        noted(
+            self.products.as_value(),
+            "Two products from one DSP block: the significands of two rows stand as far apart as a "
+            "product has bits. They are unsigned, so nothing is borrowed between the products.",
+        )
         products = dsp_product(m, platform, "both", self.en, factors, reset=False)
         m.d.comb += self.products.as_value().eq(products)
         return m
@@ -694,13 +716,18 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         left, right = (self._decoder(m, platform, side) for side in SIDES)
         product = _significand_product(m, config.formats, left, right, dsp=config.dsp)
         shift, too_far = _shift_of_product(m, config.product, left, right, dsp=config.dsp)
-        # Rounded first, while it is narrow, and shifted then: see `RoundingMultiplier`.
         kept = self._rounded(m, product, shift, too_far)
         surplus = config.excess + too_far  # bits of the shifted product below the result's quantum
         if (spare := surplus - config.product.significand_bits) > 0:
-            # With less of a shift than that nothing is kept.
             bits = (config.product.max_shift + too_far - spare).bit_length()
-            shift, surplus = truncated(m, "distance", bits, shift - spare), surplus - spare
+            shift = truncated(
+                m,
+                "distance",
+                bits,
+                shift - spare,
+                note="With less of a shift than what is subtracted here nothing is kept.",
+            )
+            surplus -= spare
         shifted = named(m, "shifted", None, kept << shift)
         m.d.comb += [
             self.sign.eq(left.sign ^ right.sign),
@@ -729,7 +756,6 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         precision, most, width = config.sum_format.precision, config.most_drops, config.rounded_bits
         if not most:
             return product
-        # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
         long = Cat(product[j + precision :].any() for j in range(most))
         # Below the smallest shift there is nothing to compare with.
         levels = (config.excess - j + least for j in range(most))
@@ -737,12 +763,21 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         too_long = named(m, "drops_for_precision", most, long)
         too_low = named(m, "drops_for_subnormals", most, low)
         drops = named(m, "drops", most, too_long | too_low)
-        # drops[1:] is half of the new quantum less one: together with the lowest kept bit it
-        # rounds to nearest even, with no sticky bit.
+        noted(
+            drops,
+            "drops[j]: at least j + 1 low bits go, for the precision or for the smallest "
+            "subnormal. The product is rounded while it is narrow, and shifted then.",
+        )
         tie_to_even = named(
             m, "tie_to_even", 1, select(leading_one(drops), product[1:].as_unsigned())
         )
+        noted(tie_to_even, "The lowest kept bit: 1 where a tie goes up to even.")
         with_half = named(m, "with_half", None, product + drops[1:])
+        noted(
+            with_half,
+            "drops[1:] is half of the new quantum less one: with the lowest kept bit added it "
+            "rounds to nearest even, with no sticky bit.",
+        )
         rounded = truncated(m, "rounded", width, with_half + tie_to_even)
-        # The low bits that are dropped hold what is left of the addition.
-        return named(m, "kept", width, cleared(rounded, drops))
+        kept = named(m, "kept", width, cleared(rounded, drops))
+        return noted(kept, "Bits that are dropped hold what the addition left.")

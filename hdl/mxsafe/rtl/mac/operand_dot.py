@@ -31,6 +31,7 @@ from mxsafe.rtl.mac.multiplier import (
     product_places,
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
@@ -352,7 +353,6 @@ class OperandDot(Unit[OperandDotConfiguration]):
         places = {config.lanes: "total", config.lanes // 2: "halves"}
         places = {**places, config.together: "sums", 1: "products"}
         terms = pipe.cross_terms("products", terms)
-        # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
             count = 2 * config.lanes // len(terms)
             place = places.get(count, "")
@@ -360,6 +360,12 @@ class OperandDot(Unit[OperandDotConfiguration]):
                 terms = self._add_with_late_carry(m, pipe, terms)
                 continue
             terms = pipe.cross_terms(place, add_level(m, terms))
+        if config.carries == "negate":
+            noted(
+                self.negate,
+                "Signs stay beside the sums to the end: whoever adds the halves up subtracts those "
+                "that are negative.",
+            )
         for index, (value, negate) in enumerate(terms):
             carries = getattr(self, config.carries)
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
@@ -376,7 +382,13 @@ class OperandDot(Unit[OperandDotConfiguration]):
                 "sums",
                 **{f"lower_{index}": lower, f"upper_{index}": upper, f"negate_{index}": negate},
             )
-            above = truncated(m, f"above_{index}", self.config.late, upper + lower[-1])
+            above = truncated(
+                m,
+                f"above_{index}",
+                self.config.late,
+                upper + lower[-1],
+                note="Upper bits of a sum take the carry of the lower ones behind the register.",
+            )
             sums.append((Cat(lower[:-1], above).as_signed(), negate))
         return sums
 
@@ -393,7 +405,6 @@ class OperandDot(Unit[OperandDotConfiguration]):
 
     def _product(self, m: Module, platform: object, pipe: Pipeline, lane: int) -> Term:
         config, a, w = self.config, self.a[lane], self.w[lane]
-        # Integers have their sign within; other products carry it beside them.
         if config.formats.has_integers:
             product: Value = a.number * w.number
             if config.signed and config.dsp:

@@ -25,6 +25,7 @@ from mxsafe.rtl.mac.multiplier import (
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
@@ -199,14 +200,12 @@ class SafeMac(Unit[SafeMacConfiguration]):
             terms.append((multiply.magnitude, multiply.sign))
             if flagged:
                 flags.append(multiply.nan)
-        # Flags of codes for NaN and Inf go beside the numbers, register by register.
         nan = Cat(flags).any() if flags else Const(0, 1)
         nan = pipe.cross("products", "nan", nan)
         terms = pipe.cross_terms("products", terms)
-        # A sum of zeros is -0 only if every product is negative, and then every product is -0.
         zero_sign: Value = named(m, "zero_sign", 1, Cat(sign for _, sign in terms).all())
+        noted(zero_sign, "A sum of zeros is -0 only if every product is negative: all are -0 then.")
 
-        # Every sum but the last is rounded in place: it stays a multiple of the smallest subnormal.
         while len(terms) > 2:
             terms = self._add_pairs(m, platform, terms)
         if "sums" in config.boundaries:
@@ -215,9 +214,13 @@ class SafeMac(Unit[SafeMacConfiguration]):
             nan = pipe.cross("sums", "nan", nan)
         value, negate = add(m, "total", *terms) if len(terms) == 2 else terms[0]
 
-        # Packing rounds the last sum too: it looks for the leading one anyway.
         pack = Packer(sum_format=config.sum_format)
         place(m, platform, "pack", pack)
+        noted(
+            pack.value,
+            "Sums before this one were rounded in place, as multiples of the smallest subnormal; "
+            "the packer rounds this one, for it looks for the leading one anyway.",
+        )
         m.d.comb += [
             pack.value.eq(value),
             pack.negate.eq(negate),
@@ -235,9 +238,12 @@ class SafeMac(Unit[SafeMacConfiguration]):
         steps = MacSteps(m, platform, pipe, config.multiplier, self.en)
         lanes = [self._decode(m, platform, lane) for lane in range(config.lanes)]
         flags = [unit.nan for pair in lanes for unit in pair if unit.config.nan]
+        zero_sign = named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all())
         beside = Sideband(
             pipe,
-            zero_sign=named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all()),
+            zero_sign=noted(
+                zero_sign, "The sign of a sum of zeros: -0 only if every product is negative."
+            ),
             nan=named(m, "any_nan", 1, Cat(flags).any()) if flags else Const(0, 1),
         )
         terms = [steps.product(lane, a, w) for lane, (a, w) in enumerate(lanes)]
@@ -269,7 +275,6 @@ class SafeMac(Unit[SafeMacConfiguration]):
         level = f"level{len(terms)}"
         for left in range(0, len(terms), 2):
             name = f"{level}_{left // 2}"
-            # The rounder needs no sign: two's complement rounds to nearest even just as well.
             exact, negate = add(m, name, terms[left], terms[left + 1])
             rounder = Rounder(width=len(exact), sum_format=self.config.sum_format)
             place(m, platform, f"round_{name}", rounder)

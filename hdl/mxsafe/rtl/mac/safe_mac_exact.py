@@ -172,7 +172,6 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
         flags = []
         for side in SIDES:
             codes, operands = getattr(self, side), getattr(multiply, side)
-            # Two integers are operands as they are.
             if config.formats.has_integers:
                 m.d.comb += operands.as_value().eq(codes.as_value())
                 continue
