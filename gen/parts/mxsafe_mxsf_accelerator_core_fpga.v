@@ -434,7 +434,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
   always @(posedge clk)
     if (rst) fetch_start <= 1'h0;
     else fetch_start <= start;
-  mxsafe_operand_buffer_word_bits128_2c1569c5 a_buffer (
+  mxsafe_operand_buffer_word_bits128_beats256_fpga a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
     .codes_data(a_buffer_codes_data),
@@ -553,7 +553,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .words_ready(load_words_ready),
     .words_valid(load_words_valid)
   );
-  mxsafe_operand_buffer_word_bits128_6df910c7 out_buffer (
+  mxsafe_operand_buffer_word_bits128_c5a10b28 out_buffer (
     .clk(clk),
     .codes_address(out_buffer_codes_address),
     .codes_data(out_buffer_codes_data),
@@ -913,7 +913,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  mxsafe_operand_buffer_word_bits128_33411e66 w_buffer (
+  mxsafe_operand_buffer_word_bits128_beats512_fpga w_buffer (
     .clk(clk),
     .codes_address(gemm_w_codes_address),
     .codes_data(gemm_w_codes_data),

@@ -730,7 +730,7 @@ module mxsafe_mxsf_vector_engine(
     .step(vector_takes),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_6a02ab98 write (
+  mxsafe_mxsf_operand_writer_512x2048x4096 write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

@@ -665,7 +665,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .step(vector_takes),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_width8_376ceb24 write (
+  mxsafe_mxsf_operand_writer_width8_64x256x512 write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

@@ -765,7 +765,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .step(vector_is_written),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_width8_b8c32d61 write (
+  mxsafe_mxsf_operand_writer_width8_13b82c2b write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

@@ -158,13 +158,11 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     def operand_buffer(self, name: str) -> OperandBufferConfiguration:
         """Where operands are, or results (``out``), which leave in words."""
-        beats = getattr(self.machine, f"{name}_beats")
         is_out = name == "out"
         return self.part(
             OperandBufferConfiguration,
             word_bits=8 * self.machine.word_bytes,
-            beats=beats,
-            entries=beats // 2,
+            beats=getattr(self.machine, f"{name}_beats"),
             writers=1 if is_out else 2,
             reads_words=is_out,
         )

@@ -32,9 +32,7 @@ class OperandBufferConfiguration(Configuration):
     word_bits : int
         Bits of a word: half a beat of codes, or two entries of scales.
     beats : int
-        Beats of codes, at least 2.
-    entries : int
-        Entries of scales, an even number, at least 4.
+        Beats of codes, a multiple of 4, at least 8, and twice as many as entries of scales.
     writers : int
         2 where the vector engine and the load engine write, 1 where the vector engine does alone.
     reads_words : bool
@@ -50,7 +48,6 @@ class OperandBufferConfiguration(Configuration):
 
     word_bits: PositiveInteger = 256
     beats: PositiveInteger = 2048
-    entries: PositiveInteger = 1024
     writers: PositiveInteger = 2
     reads_words: bool = False
     target: Target = "asic"
@@ -58,10 +55,8 @@ class OperandBufferConfiguration(Configuration):
     def __post_init__(self) -> None:
         if self.word_bits % 16:
             raise ValueError(f"word_bits must be a multiple of 16, not {self.word_bits}")
-        if self.beats < 2:
-            raise ValueError(f"beats must be 2 or more, not {self.beats}")
-        if self.entries < 4 or self.entries % 2:
-            raise ValueError(f"entries must be even and 4 or more, not {self.entries}")
+        if self.beats < 8 or self.beats % 4:
+            raise ValueError(f"beats must be a multiple of 4 from 8 on, not {self.beats}")
         if self.writers > len(WRITERS):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
 
@@ -69,6 +64,11 @@ class OperandBufferConfiguration(Configuration):
     def latency(self) -> int:
         """Cycles from an address to what stands there."""
         return 1
+
+    @property
+    def entries(self) -> int:
+        """Entries of scales."""
+        return self.beats // 2
 
     @property
     def beat_bits(self) -> int:

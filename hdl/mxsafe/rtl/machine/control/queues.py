@@ -58,9 +58,6 @@ class QueuesConfiguration(Configuration):
         Descriptors that have a place in each queue.
     products_under_way : int
         Most descriptors of the GEMM engine that run at a time; the VECTOR engine runs one.
-    transfers_under_way : int
-        Most descriptors of the LOAD engine that run at a time, and of the STORE engine: with two
-        the latency of memory is hidden.
     token_bits : int
         Bits of a counter of tokens, which must hold those of all descriptors that run.
     number_bits : int
@@ -76,15 +73,14 @@ class QueuesConfiguration(Configuration):
 
     depth: Alike = 8
     products_under_way: int = 3
-    transfers_under_way: int = 2
     token_bits: PositiveInteger = TOKEN_BITS
     number_bits: PositiveInteger = 32
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         most = self.most_tokens
-        for name in ("products_under_way", "transfers_under_way"):
-            self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
+        count = require_integer("products_under_way", self.products_under_way, 1, most)
+        self._set(products_under_way=count)
 
     @property
     def latency(self) -> int:
@@ -99,12 +95,9 @@ class QueuesConfiguration(Configuration):
     @property
     def under_way(self) -> dict[str, int]:
         """By queue most descriptors that run at a time; all of them have places."""
-        return {
-            "load": min(self.transfers_under_way, self.depth),
-            "gemm": min(self.products_under_way, self.depth),
-            "vector": 1,
-            "store": min(self.transfers_under_way, self.depth),
-        }
+        # Two runs of words hide the latency of memory.
+        most = {"load": 2, "gemm": self.products_under_way, "vector": 1, "store": 2}
+        return {queue: min(count, self.depth) for queue, count in most.items()}
 
     @property
     def properties(self) -> Mapping[str, Any]:

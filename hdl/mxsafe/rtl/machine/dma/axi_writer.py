@@ -11,7 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4Write, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
-from mxsafe.rtl.machine.dma.tag_queue import TagQueue, TagQueueConfiguration
+from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
@@ -22,11 +22,6 @@ __all__ = ["AxiWriter", "AxiWriterConfiguration"]
 @dataclass(frozen=True, kw_only=True)
 class AxiWriterConfiguration(AxiMasterConfiguration):
     """An `AxiWriter`; a burst is outstanding until its response has come."""
-
-    @property
-    def tags(self) -> TagQueueConfiguration:
-        """For each burst outstanding whether it ends a run with `last`."""
-        return TagQueueConfiguration(tag_bits=1, depth=self.bursts)
 
     @property
     def run(self) -> data.StructLayout:

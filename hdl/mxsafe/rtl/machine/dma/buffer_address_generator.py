@@ -7,17 +7,17 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["BUFFER_FIELDS", "BufferAddressGenerator", "BufferAddressGeneratorConfiguration"]
 
 _LOOPS = (0, 1, 2, 3)
-_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+_WIDTHS = WIDTHS["load"]
 BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS))
 """Fields of LOAD and STORE that say where words stand in a buffer, after the first one."""
 

@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
@@ -19,7 +19,7 @@ from mxsafe.validation import PowerOfTwo
 __all__ = ["MEMORY_FIELDS", "MemoryAddressGenerator", "MemoryAddressGeneratorConfiguration"]
 
 _LOOPS = (1, 2, 3)
-_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+_WIDTHS = WIDTHS["load"]
 MEMORY_FIELDS = (
     "address",
     "count_0",
@@ -88,7 +88,7 @@ class MemoryAddressGeneratorConfiguration(Configuration):
     @property
     def run(self) -> data.StructLayout:
         """A run: address in words, number of words, and whether it is the descriptor's last."""
-        fields = {"first": ADDRESS_BITS - self.byte_bits, "words": _WIDTHS["count_0"]}
+        fields = {"first": ADDRESS_BITS - self.byte_bits, "words": RUN_BITS}
         return data.StructLayout(fields | ({"last": 1} if self.tells_last else {}))
 
 

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -77,7 +78,7 @@ class BeatSplitterConfiguration(_PartsConfiguration):
         If a parameter is not as above.
     """
 
-    beats_bits: PositiveInteger = 13
+    beats_bits: PositiveInteger = WIDTHS["vector"]["beats"]
 
     @property
     def memory(self) -> BeatMemoryConfiguration:

@@ -13,7 +13,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
-from mxsafe.rtl.machine.ports import BufferRead
+from mxsafe.rtl.machine.ports import WIDTHS, BufferRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
@@ -22,6 +22,7 @@ from mxsafe.validation import PositiveInteger, within
 __all__ = ["BeatReader", "BeatReaderConfiguration"]
 
 _MOST_AHEAD = 8
+_WIDTHS = WIDTHS["vector"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,8 @@ class BeatReaderConfiguration(Configuration):
         Bits of a beat.
     depth : int
         Beats of the buffer.
-    address_bits, stride_bits, beats_bits, rows_bits : int
-        Bits of an address, of what lies between two rows, of the beats of a row, and of the rows.
+    address_bits, rows_bits : int
+        Bits of an address, and of the number of rows.
     ahead : int
         Beats that are kept here, 1 to 8. With 3 a beat is taken every cycle, with 2 two in three,
         with 1 one in three.
@@ -54,8 +55,6 @@ class BeatReaderConfiguration(Configuration):
     beat_bits: PositiveInteger = 512
     depth: int = 2048
     address_bits: int = 14
-    stride_bits: int = 14
-    beats_bits: PositiveInteger = 13
     rows_bits: PositiveInteger = 8
     ahead: Annotated[int, within(1, _MOST_AHEAD)] = 3
     later: bool = False
@@ -72,7 +71,7 @@ class BeatReaderConfiguration(Configuration):
     def walk(self) -> RowAddressGeneratorConfiguration:
         """Address generator configuration."""
         return RowAddressGeneratorConfiguration(
-            depth=self.depth, address_bits=self.address_bits, stride_bits=self.stride_bits
+            depth=self.depth, address_bits=self.address_bits, stride_bits=_WIDTHS["x_stride"]
         )
 
 
@@ -110,8 +109,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         return {
             "start": In(1),
             "origin": In(config.address_bits),
-            "stride": In(config.stride_bits),
-            "beats": In(config.beats_bits),
+            "stride": In(config.walk.stride_bits),
+            "beats": In(_WIDTHS["beats"]),
             "rows": In(config.rows_bits),
             "stop": In(1),
             "read": Out(BufferRead(config.depth, config.beat_bits)),
@@ -125,7 +124,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         walk = RowAddressGenerator(config.walk)
         place(m, platform, "walk", walk, reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
-        beats_left = Signal(config.beats_bits, name="beats_left", reset_less=True)
+        beats_left = Signal(len(self.beats), name="beats_left", reset_less=True)
         room = Signal(range(config.ahead + 1), init=config.ahead, name="room")
         noted(
             room,

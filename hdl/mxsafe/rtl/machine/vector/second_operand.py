@@ -10,11 +10,12 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import AlikePower, PositiveInteger
+from mxsafe.validation import AlikePower
 
 __all__ = ["SecondOperand", "SecondOperandConfiguration"]
 
@@ -27,8 +28,6 @@ class SecondOperandConfiguration(Configuration):
     ----------
     columns : int
         Numbers of a beat, a power of two, at least 2.
-    beats_bits : int
-        Bits of the number of operands of a row.
     only_numbers : bool
         Whether an operand is always one number.
     target : {"asic", "fpga"}
@@ -41,7 +40,6 @@ class SecondOperandConfiguration(Configuration):
     """
 
     columns: AlikePower = 16
-    beats_bits: PositiveInteger = 13
     only_numbers: bool = False
     target: Target = "asic"
 
@@ -62,7 +60,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
     ----------
     start : In(1)
         A row begins with the next operand; there is no beat yet.
-    beats : In(beats_bits)
+    beats : In
         Operands of a row, at least 1; steady.
     numbers, constant : In(1)
         Unless there are `only_numbers`: how operands come from beats, steady. With ``numbers``
@@ -81,7 +79,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         operand = data.ArrayLayout(32, 1) if config.only_numbers else beat
         return {
             "start": In(1),
-            "beats": In(config.beats_bits),
+            "beats": In(WIDTHS["vector"]["beats"]),
             **({} if config.only_numbers else {"numbers": In(1), "constant": In(1)}),
             "s_axis": In(AxiStream(beat, last=False)),
             "m_axis": Out(AxiStream(operand, last=False)),
@@ -94,7 +92,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         constant: Value = Const(0, 1)
         if not self.config.only_numbers:
             numbers, constant = self.numbers, self.constant
-        left = Signal(self.config.beats_bits, name="operands_left", reset_less=True)
+        left = Signal(len(self.beats), name="operands_left", reset_less=True)
         lane = Signal(range(columns), name="lane", reset_less=True)
         held = Signal(name="number_is_held")
         number = Signal(32, name="number", reset_less=True)

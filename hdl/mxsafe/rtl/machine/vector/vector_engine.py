@@ -18,7 +18,7 @@ from mxsafe.rtl.machine.buffers.operand_writer import (
 )
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
-from mxsafe.rtl.machine.ports import BufferRead, BufferWrite, EnginePort
+from mxsafe.rtl.machine.ports import WIDTHS, BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
@@ -35,7 +35,7 @@ __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 
 _Chain = VectorChain | FoldedChain
 _DESCRIPTOR = DESCRIPTORS["vector"]
-_WIDTHS = {each.name: each.width for each in _DESCRIPTOR.own}
+_WIDTHS = WIDTHS["vector"]
 _NAMES = {each.name: each.enumeration for each in _DESCRIPTOR.own}
 
 
@@ -115,8 +115,6 @@ class VectorEngineConfiguration(PartConfiguration):
             beat_bits=32 * self.machine.rows,
             depth=self.machine.vector_beats,
             address_bits=_WIDTHS["x"],
-            stride_bits=_WIDTHS["x_stride"],
-            beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
             # Only the first parts of whole rows come faster than a beat in two cycles.
             ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
@@ -147,7 +145,6 @@ class VectorEngineConfiguration(PartConfiguration):
         return self.part(
             SecondOperandConfiguration,
             columns=self.machine.rows,
-            beats_bits=_WIDTHS["beats"],
         )
 
     @property
@@ -167,9 +164,7 @@ class VectorEngineConfiguration(PartConfiguration):
         """The same for beats of several parts, if they have."""
         if self.machine.vector_parts == 1:
             return None
-        return FoldedChainConfiguration(
-            chain=self.chain, parts=self.machine.vector_parts, beats_bits=_WIDTHS["beats"]
-        )
+        return FoldedChainConfiguration(chain=self.chain, parts=self.machine.vector_parts)
 
     @property
     def converter(self) -> BlockConverterConfiguration:
@@ -194,15 +189,9 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def writer(self) -> OperandWriterConfiguration:
         """Operand writer configuration."""
-        beats = tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS)
         return OperandWriterConfiguration(
             packer=self.packer,
-            beats=beats,
-            entries=tuple(each // 2 for each in beats),
-            address_bits=_WIDTHS["out"],
-            stride_bits=_WIDTHS["out_stride"],
-            entry_bits=_WIDTHS["out_scales"],
-            entry_stride_bits=_WIDTHS["out_scale_stride"],
+            beats=tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS),
             later=bool(at(self, "results")),
         )
 
