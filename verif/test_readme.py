@@ -136,6 +136,14 @@ def test_pages_show_the_verilog_of_the_example() -> None:
         assert part in top, part
 
 
+def test_figures_of_the_readme_stand_on_pages() -> None:
+    """The pages are made from measured numbers; of percentages those with a decimal count."""
+    figures = set(re.findall(r"\d+,\d{3}|\d+\.\d+ ?%", _CODE.sub("", README.read_text())))
+    pages = " ".join(page.read_text() for page in PAGES if page != README).replace(" %", "%")
+    assert len(figures) > 7
+    assert {each for each in figures if each.replace(" %", "%") not in pages} == set()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_links_lead_somewhere(name: str) -> None:
     page = ROOT / name
