@@ -54,9 +54,12 @@ def published_luts() -> list[PublishedLuts]:
 
 def own_luts(unit: str) -> Mapping[str, Any]:
     """Numbers of a MAC of one stage that is built for FPGAs without DSP blocks, on Xilinx."""
-    found = find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
-    numbers: Mapping[str, Any] = found["numbers"]["luts"]
+    numbers: Mapping[str, Any] = _own(unit)["numbers"]["luts"]
     return numbers
+
+
+def _own(unit: str) -> Result:
+    return find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
 
 
 _MULTIPLIER = (r"/[aw]_next to .*/mac.*_sums", "a multiplier, its shifter and two additions")
@@ -170,6 +173,7 @@ def pictures() -> dict[str, bytes]:
         for result in _results_on(synthesis, "xilinx")
         if result["macs"] and "DSPs" not in result["configuration"]
     ]
+    luts += [_own(unit) for unit in dict.fromkeys(_UNITS.values())]
     drawn = {
         "synthesis.svg": synthesis_report.draw_areas(
             areas, references=[("the paper's core (65 nm netlist), mxsf", PAPER_GE, PAPER_NS)]
