@@ -35,6 +35,7 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   m_axi_rvalid,
   m_axi_rready
 );
+  wire \$m_axi_rready$not ;
   wire \$m_axi_rready$or ;
   wire \$words_valid$not ;
   wire [5:0] \$beats_under_way$add ;
@@ -53,7 +54,6 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   wire \$may_ask$not_2 ;
   wire \$free_after_0$not ;
   wire \$idle$any ;
-  wire \$m_axi_rready$not ;
   wire address_moves;
   reg beat_of_word;
   wire beat_taken;
@@ -142,6 +142,7 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   assign \$may_ask$not_2  = ~ stop;
   assign may_ask = \$may_ask$and_2  & \$may_ask$not_2 ;
   assign \$free_after_0$not  = ~ splitter_0_burst_valid;
+  // Fixed priority: the first client that has a burst goes first.
   assign free_after_0 = may_ask & \$free_after_0$not ;
   assign burst_from_0 = splitter_0_burst_valid ? splitter_0_burst_payload[68:0] : splitter_1_burst_payload[68:0];
   assign is_wanted = | { splitter_1_burst_valid, splitter_0_burst_valid };
@@ -151,6 +152,7 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   assign idle = ~ \$idle$any ;
   assign \$m_axi_rready$not  = ~ word_is_valid;
   assign \$m_axi_rready$or  = \$m_axi_rready$not  | words_ready;
+  // While all is to end, beats are taken and dropped: AXI cannot take back a burst.
   assign m_axi_rready = \$m_axi_rready$or  | stop;
   assign beat_taken = m_axi_rvalid & m_axi_rready;
   assign \$words_valid$not  = ~ stop;
@@ -171,6 +173,8 @@ module mxsafe_axi_reader_word_bytes16_data_bits64(
   always @(posedge clk)
     if (rst) beat_of_word <= 1'h0;
     else if (beat_taken) beat_of_word <= \$beat_of_word$add ;
+  // Credits: beats that are asked for and not there. A burst may begin where one beat less than the
+  // window is outstanding.
   always @(posedge clk)
     if (rst) beats_under_way <= 8'h00;
     else beats_under_way <= \$beats_under_way$sub ;

@@ -142,6 +142,7 @@ module mxsafe_axi_writer(
   assign beat_moves = \$beat_moves$not  | m_axi_wready;
   assign \$beat_enters$and  = beat_moves & burst_is_active;
   assign \$beat_enters$or  = words_valid | stop;
+  // While all is to end, a burst that was begun goes on with empty strobes.
   assign beat_enters = \$beat_enters$and  & \$beat_enters$or ;
   assign \$burst_ends$any  = | beats_after_this;
   assign burst_ends = ~ \$burst_ends$any ;
@@ -167,6 +168,7 @@ module mxsafe_axi_writer(
   always @(posedge clk)
     if (rst) burst_is_active <= 1'h0;
     else if (data_are_free) burst_is_active <= burst_begins;
+  // The upper bit of bresp says that an answer is an error.
   always @(posedge clk)
     if (rst) error <= 1'h0;
     else error <= \$error$and ;

@@ -156,6 +156,7 @@ module mxsafe_axi_writer_word_bytes16_data_bits64_fpga(
   assign rest_and_beat = beat_of_word ? { 64'h0000000000000000, rest_of_word } : words_payload;
   assign \$beat_enters$and  = beat_moves & burst_is_active;
   assign \$beat_enters$or  = beat_is_there | stop;
+  // While all is to end, a burst that was begun goes on with empty strobes.
   assign beat_enters = \$beat_enters$and  & \$beat_enters$or ;
   assign \$burst_ends$any  = | beats_after_this;
   assign burst_ends = ~ \$burst_ends$any ;
@@ -189,6 +190,7 @@ module mxsafe_axi_writer_word_bytes16_data_bits64_fpga(
   always @(posedge clk)
     if (rst) beat_of_word <= 1'h0;
     else if (beat_enters) beat_of_word <= \$beat_of_word$add ;
+  // The upper bit of bresp says that an answer is an error.
   always @(posedge clk)
     if (rst) error <= 1'h0;
     else error <= \$error$and ;

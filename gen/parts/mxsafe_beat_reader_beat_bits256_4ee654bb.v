@@ -124,6 +124,7 @@ module mxsafe_beat_reader_beat_bits256_4ee654bb(
   assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 13'h0001;
   assign beats_less_1 = beats_left - 13'h0001;
+  // Places are taken from the first on: beats move up as the oldest one leaves.
   assign held_after = beat_leaves ? { 1'h0, is_held[1] } : is_held;
   assign \$first_free$not  = ~ held_after;
   assign first_free = \$first_free$not  & { held_after[0], 1'h1 };
@@ -171,9 +172,12 @@ module mxsafe_beat_reader_beat_bits256_4ee654bb(
   always @(posedge clk)
     if (rst) rows_left <= 8'h00;
     else if (\$rows_left$differ ) rows_left <= \$rows_left$mux_2 ;
+  // Credits: a beat is asked for only where it finds a place here when it comes, so nothing that was
+  // read has to wait in the memory.
   always @(posedge clk)
     if (rst) room <= 2'h2;
     else room <= \$room$sub ;
+  // A cycle late: what is wanted stays so until it is read.
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
     else is_offered_or_outside <= { \$is_offered_or_outside$and_3 , \$is_offered_or_outside$and  };

@@ -116,6 +116,7 @@ module mxsafe_beat_reader_beat_bits256_ec0eb3e1(
   assign beat_asked = is_offered_or_outside[0] & read_ready;
   assign ends_row = beats_left == 13'h0001;
   assign beats_less_1 = beats_left - 13'h0001;
+  // Places are taken from the first on: beats move up as the oldest one leaves.
   assign held_after = beat_leaves ? 1'h0 : is_held;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives_later & first_free;
@@ -162,6 +163,7 @@ module mxsafe_beat_reader_beat_bits256_ec0eb3e1(
   always @(posedge clk)
     if (rst) has_room <= 1'h1;
     else has_room <= \$has_room$sub ;
+  // A cycle late: what is wanted stays so until it is read.
   always @(posedge clk)
     if (rst) is_offered_or_outside <= 2'h0;
     else is_offered_or_outside <= { \$is_offered_or_outside$and_3 , \$is_offered_or_outside$and  };

@@ -118,6 +118,7 @@ module mxsafe_beat_reader_depth4096(
   assign \$read_valid$not  = ~ walk_outside;
   assign read_valid = beat_wanted & \$read_valid$not ;
   assign outside = beat_wanted & walk_outside;
+  // Places are taken from the first on: beats move up as the oldest one leaves.
   assign held_after = beat_taken ? { 1'h0, is_held[2:1] } : is_held;
   assign \$first_free$not  = ~ held_after;
   assign first_free = \$first_free$not  & { held_after[1:0], 1'h1 };
@@ -149,6 +150,8 @@ module mxsafe_beat_reader_depth4096(
   always @(posedge clk)
     if (rst) rows_left <= 8'h00;
     else if (\$rows_left$differ ) rows_left <= \$rows_left$mux_2 ;
+  // Credits: a beat is asked for only where it finds a place here when it comes, so nothing that was
+  // read has to wait in the memory.
   always @(posedge clk)
     if (rst) room <= 2'h3;
     else room <= \$room$sub ;

@@ -105,6 +105,7 @@ module mxsafe_beat_reader_depth4096_address_110ed204(
   assign \$read_valid$not  = ~ walk_outside;
   assign read_valid = beat_wanted & \$read_valid$not ;
   assign outside = beat_wanted & walk_outside;
+  // Places are taken from the first on: beats move up as the oldest one leaves.
   assign held_after = beat_taken ? 1'h0 : m_axis_tvalid;
   assign first_free = ~ held_after;
   assign loads_0 = beat_arrives & first_free;

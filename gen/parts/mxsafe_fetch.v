@@ -27,7 +27,7 @@ module mxsafe_fetch(
   error,
   ended
 );
-  wire \$run_valid$any ;
+  wire \$ended$any ;
   wire \$ended$not ;
   wire [3:0] \$next_low$mux ;
   wire \$next_is_lost$any ;
@@ -37,8 +37,8 @@ module mxsafe_fetch(
   wire \$memory_0_read_en$any ;
   wire \$memory_0_read_en$not ;
   wire \$memory_0_read_en$or ;
+  wire \$run_valid$any ;
   wire \$descriptor_valid$any ;
-  wire \$run_valid$and ;
   wire \$descriptor_valid$not ;
   wire \$descriptor_valid$and ;
   wire \$descriptor_valid$not_2 ;
@@ -48,8 +48,8 @@ module mxsafe_fetch(
   wire [31:0] \$descriptors_left$sub ;
   wire [3:0] \$into$add ;
   wire [4:0] \$waiting$add ;
+  wire \$run_valid$and ;
   wire [4:0] \$waiting$sub ;
-  wire \$run_valid$not ;
   wire \$shows$not ;
   wire \$shows$and ;
   wire \$shows$or ;
@@ -58,13 +58,13 @@ module mxsafe_fetch(
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
   wire \$verdict$and ;
-  wire \$run_valid$and_2 ;
+  wire \$run_valid$not ;
   wire [28:0] \$next_word_low$mux ;
   wire [29:0] \$next_word_high$mux ;
+  wire \$run_valid$and_2 ;
   wire \$run_valid$not_2 ;
-  wire \$ended$any ;
-  wire \$ended$not_2 ;
   wire \$ended$any_2 ;
+  wire \$ended$not_2 ;
   wire \$next_word_high$differ ;
   wire \$next_word_high$differ_2 ;
   wire \$next_word_low$differ ;
@@ -141,6 +141,7 @@ module mxsafe_fetch(
   wire [256:0] word;
   input word_valid;
   wire word_valid;
+  assign \$shows$and  = shows & \$shows$not ;
   assign \$shows$or  = memory_0_read_en | \$shows$and ;
   assign \$judged$not  = ~ leaves;
   assign \$judged$and  = shows & \$judged$not ;
@@ -148,6 +149,7 @@ module mxsafe_fetch(
   assign \$verdict$not  = ~ judged;
   assign \$verdict$and  = shows & \$verdict$not ;
   assign leaves = descriptor_valid & descriptor_ready;
+  // Close to the top of memory descriptors are asked for one by one.
   assign is_close_to_top = & { next_word_high, next_word_low[28:3] };
   assign has_room = descriptors_ahead <= 5'h08;
   assign ends_program = descriptors_left <= 32'd8;
@@ -161,10 +163,10 @@ module mxsafe_fetch(
   assign \$run_valid$not_2  = ~ next_word_is_past;
   assign run_valid = \$run_valid$and_2  & \$run_valid$not_2 ;
   assign run_payload[64:59] = descriptors_asked * 5'h01;
-  assign \$ended$any  = | descriptors_left;
-  assign \$ended$not_2  = ~ \$ended$any ;
-  assign \$ended$any_2  = | descriptors_ahead;
-  assign \$ended$not  = ~ \$ended$any_2 ;
+  assign \$ended$any_2  = | descriptors_left;
+  assign \$ended$not_2  = ~ \$ended$any_2 ;
+  assign \$ended$any  = | descriptors_ahead;
+  assign \$ended$not  = ~ \$ended$any ;
   assign ended = \$ended$not_2  & \$ended$not ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
   assign \$next_low$mux  = is_close_to_top ? 4'h1 : 4'h8;
@@ -194,7 +196,6 @@ module mxsafe_fetch(
   assign \$waiting$add  = waiting + { 4'h0, word_valid };
   assign \$waiting$sub  = \$waiting$add  - { 4'h0, memory_0_read_en };
   assign \$shows$not  = ~ leaves;
-  assign \$shows$and  = shows & \$shows$not ;
   always @(posedge clk)
     if (\$number$any ) number <= 32'd0;
     else if (leaves) number <= next_number;
@@ -206,6 +207,7 @@ module mxsafe_fetch(
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
     else if (memory_0_read_en) memory_0_read_address <= \$memory_0_read_address$add ;
+  // A descriptor is offered a cycle after it is shown: its check has a register.
   always @(posedge clk)
     if (rst) judged <= 1'h0;
     else judged <= \$judged$and ;
@@ -223,11 +225,14 @@ module mxsafe_fetch(
     else if (\$next_word_is_past$all ) next_word_is_past <= next_high[30];
   always @(posedge clk)
     if (\$next_word_high$all ) next_word_high <= \$next_word_high$mux ;
+  // Addresses in two halves: no chain of carries goes through both.
   always @(posedge clk)
     if (\$next_word_low$differ ) next_word_low <= \$next_word_low$mux ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
     else if (\$descriptors_left$differ ) descriptors_left <= \$descriptors_left$mux_2 ;
+  // Credits: descriptors that are asked for or wait here. Half of the places are asked for at a
+  // time, once they are free.
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$descriptors_ahead$sub ;

@@ -26,16 +26,17 @@ module mxsafe_fetch_small(
   ended
 );
   wire \$is_lost$not ;
-  wire \$ended$not ;
   wire \$ended$any ;
+  wire \$ended$not ;
+  wire \$ended$any_2 ;
   wire \$ended$not_2 ;
   wire [4:0] \$next_low$mux ;
   wire \$next_is_lost$any ;
   wire \$next_is_lost$and ;
   wire \$next_is_lost$any_2 ;
   wire \$next_is_lost$not ;
-  wire \$memory_0_write_en$not ;
   wire \$is_lost$and ;
+  wire \$memory_0_write_en$not ;
   wire \$memory_0_read_en$any ;
   wire \$memory_0_read_en$not ;
   wire \$memory_0_read_en$or ;
@@ -45,7 +46,6 @@ module mxsafe_fetch_small(
   wire \$descriptor_valid$not_2 ;
   wire [2:0] \$error$mux ;
   wire [4:0] \$descriptors_ahead$add ;
-  wire \$run_valid$any ;
   wire [4:0] \$descriptors_ahead$sub ;
   wire [31:0] \$descriptors_left$sub ;
   wire \$which_word$add ;
@@ -55,18 +55,18 @@ module mxsafe_fetch_small(
   wire \$shows$not ;
   wire \$shows$and ;
   wire \$shows$or ;
+  wire \$run_valid$any ;
   wire \$judged$not ;
-  wire \$run_valid$and ;
   wire \$judged$and ;
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
   wire \$verdict$and ;
   wire [29:0] \$next_word_low$mux ;
   wire [29:0] \$next_word_high$mux ;
+  wire \$run_valid$and ;
   wire \$run_valid$not ;
   wire \$run_valid$and_2 ;
   wire \$run_valid$not_2 ;
-  wire \$ended$any_2 ;
   wire \$next_word_high$differ ;
   wire \$next_word_high$differ_2 ;
   wire \$next_word_low$differ ;
@@ -154,6 +154,7 @@ module mxsafe_fetch_small(
   wire [128:0] word;
   input word_valid;
   wire word_valid;
+  assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
   assign fetch_failed = | { memory_1_read_data[128], memory_0_read_data[128] };
   assign \$descriptor_valid$any  = | verdict;
   assign \$descriptor_valid$not  = ~ \$descriptor_valid$any ;
@@ -179,6 +180,7 @@ module mxsafe_fetch_small(
   assign \$verdict$not  = ~ judged;
   assign \$verdict$and  = shows & \$verdict$not ;
   assign leaves = descriptor_valid & descriptor_ready;
+  // Close to the top of memory descriptors are asked for one by one.
   assign is_close_to_top = & { next_word_high, next_word_low[29:4] };
   assign fits = next_word_low[3:0] <= 4'he;
   assign \$is_lost$not  = ~ fits;
@@ -196,10 +198,10 @@ module mxsafe_fetch_small(
   assign \$run_valid$not_2  = ~ is_lost;
   assign run_valid = \$run_valid$and_2  & \$run_valid$not_2 ;
   assign run_payload[66:60] = descriptors_asked * 5'h02;
-  assign \$ended$any_2  = | descriptors_left;
-  assign \$ended$not  = ~ \$ended$any_2 ;
-  assign \$ended$any  = | descriptors_ahead;
-  assign \$ended$not_2  = ~ \$ended$any ;
+  assign \$ended$any  = | descriptors_left;
+  assign \$ended$not  = ~ \$ended$any ;
+  assign \$ended$any_2  = | descriptors_ahead;
+  assign \$ended$not_2  = ~ \$ended$any_2 ;
   assign ended = \$ended$not  & \$ended$not_2 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
   assign \$next_low$mux  = is_close_to_top ? 5'h02 : 5'h10;
@@ -217,7 +219,6 @@ module mxsafe_fetch_small(
   assign \$memory_0_read_en$any  = | waiting;
   assign \$memory_0_read_en$not  = ~ shows;
   assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
-  assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
   always @(posedge clk)
     if (\$number$any ) number <= 32'd0;
     else if (leaves) number <= next_number;
@@ -229,6 +230,7 @@ module mxsafe_fetch_small(
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
     else if (memory_0_read_en) memory_0_read_address <= \$memory_0_read_address$add ;
+  // A descriptor is offered a cycle after it is shown: its check has a register.
   always @(posedge clk)
     if (rst) judged <= 1'h0;
     else judged <= \$judged$and ;
@@ -249,11 +251,14 @@ module mxsafe_fetch_small(
     else if (\$next_word_is_past$all ) next_word_is_past <= next_high[30];
   always @(posedge clk)
     if (\$next_word_high$all ) next_word_high <= \$next_word_high$mux ;
+  // Addresses in two halves: no chain of carries goes through both.
   always @(posedge clk)
     if (\$next_word_low$differ ) next_word_low <= \$next_word_low$mux ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
     else if (\$descriptors_left$differ ) descriptors_left <= \$descriptors_left$mux_2 ;
+  // Credits: descriptors that are asked for or wait here. Half of the places are asked for at a
+  // time, once they are free.
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$descriptors_ahead$sub ;

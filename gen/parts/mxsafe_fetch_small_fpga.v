@@ -27,6 +27,7 @@ module mxsafe_fetch_small_fpga(
   ended
 );
   wire \$is_lost$not ;
+  wire \$next_is_lost$any ;
   wire \$next_is_lost$not ;
   wire \$memory_0_write_en$not ;
   wire \$memory_0_read_en$any ;
@@ -34,8 +35,8 @@ module mxsafe_fetch_small_fpga(
   wire \$memory_0_read_en$or ;
   wire \$descriptor_valid$any ;
   wire \$descriptor_valid$not ;
-  wire \$descriptor_valid$and ;
   wire \$is_lost$and ;
+  wire \$descriptor_valid$and ;
   wire \$descriptor_valid$not_2 ;
   wire [2:0] \$error$mux ;
   wire \$is_wanted_or_all_asked$any ;
@@ -55,7 +56,6 @@ module mxsafe_fetch_small_fpga(
   wire [4:0] \$waiting$sub ;
   wire \$shows$not ;
   wire \$shows$and ;
-  wire \$ended$any ;
   wire \$shows$or ;
   wire \$is_checked$not ;
   wire \$is_checked$and ;
@@ -65,13 +65,13 @@ module mxsafe_fetch_small_fpga(
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
   wire \$verdict$and ;
-  wire \$ended$not ;
+  wire \$ended$any ;
   wire [29:0] \$next_word_low$mux ;
   wire [29:0] \$next_word_high$mux ;
+  wire \$ended$not ;
   wire [4:0] \$next_low$mux ;
-  wire \$next_is_lost$any ;
-  wire \$next_is_lost$and ;
   wire \$next_is_lost$any_2 ;
+  wire \$next_is_lost$and ;
   wire \$next_word_high$differ ;
   wire \$next_word_high$differ_2 ;
   wire \$next_word_low$differ ;
@@ -165,6 +165,7 @@ module mxsafe_fetch_small_fpga(
   wire [128:0] word;
   input word_valid;
   wire word_valid;
+  assign \$memory_0_read_en$not  = ~ shows;
   assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
   assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
   assign fetch_failed = | { memory_1_read_data[128], memory_0_read_data[128] };
@@ -203,6 +204,7 @@ module mxsafe_fetch_small_fpga(
   assign \$verdict$not  = ~ judged;
   assign \$verdict$and  = shows & \$verdict$not ;
   assign leaves = descriptor_valid & descriptor_ready;
+  // Close to the top of memory descriptors are asked for one by one.
   assign is_close_to_top = & { next_word_high, next_word_low[29:4] };
   assign fits = next_word_low[3:0] <= 4'he;
   assign \$is_lost$not  = ~ fits;
@@ -222,17 +224,16 @@ module mxsafe_fetch_small_fpga(
   assign \$next_low$mux  = held_close_to_top ? 5'h02 : 5'h10;
   assign next_low = { 1'h0, next_word_low } + { 26'h0000000, \$next_low$mux  };
   assign next_high = { 1'h0, next_word_high } + 31'h00000001;
-  assign \$next_is_lost$any  = | descriptors_left;
-  assign \$next_is_lost$and  = \$next_is_lost$any  & is_lost;
-  assign \$next_is_lost$any_2  = | descriptors_ahead;
-  assign \$next_is_lost$not  = ~ \$next_is_lost$any_2 ;
+  assign \$next_is_lost$any_2  = | descriptors_left;
+  assign \$next_is_lost$and  = \$next_is_lost$any_2  & is_lost;
+  assign \$next_is_lost$any  = | descriptors_ahead;
+  assign \$next_is_lost$not  = ~ \$next_is_lost$any ;
   assign next_is_lost = \$next_is_lost$and  & \$next_is_lost$not ;
   assign descriptor_is_complete = word_valid & which_word;
   assign \$memory_0_write_en$not  = ~ which_word;
   assign memory_0_write_en = word_valid & \$memory_0_write_en$not ;
   assign memory_1_write_en = word_valid & which_word;
   assign \$memory_0_read_en$any  = | waiting;
-  assign \$memory_0_read_en$not  = ~ shows;
   always @(posedge clk)
     if (rst) held_close_to_top <= 1'h0;
     else held_close_to_top <= is_close_to_top;
@@ -247,6 +248,7 @@ module mxsafe_fetch_small_fpga(
   always @(posedge clk)
     if (rst) memory_0_read_address <= 4'h0;
     else if (memory_0_read_en) memory_0_read_address <= \$memory_0_read_address$add ;
+  // A descriptor is offered a cycle after it is shown: its check has a register.
   always @(posedge clk)
     if (rst) judged <= 1'h0;
     else judged <= \$judged$and_2 ;
@@ -270,11 +272,14 @@ module mxsafe_fetch_small_fpga(
     else if (\$next_word_is_past$all ) next_word_is_past <= next_high[30];
   always @(posedge clk)
     if (\$next_word_high$all ) next_word_high <= \$next_word_high$mux ;
+  // Addresses in two halves: no chain of carries goes through both.
   always @(posedge clk)
     if (\$next_word_low$differ ) next_word_low <= \$next_word_low$mux ;
   always @(posedge clk)
     if (rst) descriptors_left <= 32'd0;
     else if (\$descriptors_left$differ ) descriptors_left <= \$descriptors_left$mux_2 ;
+  // Credits: descriptors that are asked for or wait here. Half of the places are asked for at a
+  // time, once they are free.
   always @(posedge clk)
     if (rst) descriptors_ahead <= 5'h00;
     else descriptors_ahead <= \$descriptors_ahead$sub ;

@@ -327,6 +327,7 @@ module mxsafe_mxsf_accelerator_core(
   assign memory_stops = stop | stopped;
   assign \$fetch_word_valid$not  = ~ is_word_of_load;
   assign fetch_word_valid = reader_words_valid & \$fetch_word_valid$not ;
+  // From registers, for counters are long: a descriptor is done cycles after these.
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };

@@ -395,9 +395,11 @@ module mxsafe_mxsf_accelerator_core_fpga(
   assign \$quiet$and_2  = \$quiet$and  & memory_stops;
   assign \$events$and  = load_words_valid & load_words_ready;
   assign \$events$and_2  = slice_words_written_source_valid & slice_words_written_source_ready;
+  // From registers, for counters are long: a descriptor is done cycles after these.
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
+  // What is idle while it is to stop stays so: a register may say it.
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
     else quiet <= \$quiet$and_2 ;
@@ -413,6 +415,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
   always @(posedge clk)
     if (rst) queues_vector_done <= 1'h0;
     else queues_vector_done <= vector_queue_done;
+  // A cycle late: counters of the engine begin when a descriptor comes.
   always @(posedge clk)
     if (rst) vector_is_due <= 1'h0;
     else vector_is_due <= \$vector_is_due$and ;

@@ -255,6 +255,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   assign \$block_last$equal  = beat_of_block == 6'h07;
   assign \$block_last$equal_2  = beat_of_block == 6'h3f;
   assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
+  // The end of a row ends a block early: beats are counted anew after it.
   assign block_last = slice_entry_sink_payload[216] | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
@@ -291,8 +292,12 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   assign largest_7 = tiles ? largest_of_tile_0_largest : largest_of_lane_7;
   assign largest_after_7 = block_last ? 8'h00 : largest_7;
   assign \$moves$not  = ~ m_axis_tvalid;
+  // Elastic register: it takes a beat where it is empty or its beat leaves.
   assign moves = \$moves$not  | m_axis_tready;
+  // Lifts the largest exponent of the block to the most steps, all others as much.
   assign lift_0 = 9'h00d - { 1'h0, slice_waiting__tuser[10:3] };
+  // One adder for three terms: the lowest bits of its operands make the carry, 1 for subnormals.
+  // What ends up below 0 rounds to zero, wherever it is.
   assign raised_0 = { slice_waiting__tdata[15], slice_waiting__tdata[15:7], 1'h1 } + { lift_0[8], lift_0, slice_waiting__tdata[15] };
   assign is_special_0 = & slice_waiting__tuser[10:3];
   assign byte_0 = slice_waiting__tuser[10:3] - 8'h00;
@@ -363,6 +368,8 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
       if (is_special_7) \m_axis_tdata.scales[7]  <= 8'hff;
       else \m_axis_tdata.scales[7]  <= byte_7;
     end
+  // What turns a height into a binade. A block with NaN or Inf is lowered so far that all its codes
+  // are zero: its scale says what it is.
   always @(posedge clk)
     if (moves) lowered_held_7 <= \$lowered_held_7$mux ;
   always @(posedge clk)
@@ -516,6 +523,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
     else if (beat_taken) largest_before_1 <= largest_after_1;
+  // The largest exponent of a block is at least the one of scale byte 0.
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
     else if (beat_taken) largest_before_0 <= largest_after_0;

@@ -246,6 +246,7 @@ module mxsafe_mxsf_operand_writer_6a02ab98(
   assign \$scales_within$less_3  = { 1'h0, w_scales_address[9], a_scales_address, a_scales_halves[1] } < 12'h800;
   assign \$scales_within$and  = { \$scales_within$less_3 , \$scales_within$less_2 , \$scales_within$less  } & { is_w, is_a, is_out };
   assign \$scales_within$any  = | \$scales_within$and ;
+  // What is for an address that its buffer does not have is flagged instead.
   assign scales_within = \$scales_within$not  & \$scales_within$any ;
   assign \$out_scales_valid$and  = scales_wanted & scales_within;
   assign out_scales_valid = \$out_scales_valid$and  & is_out;
@@ -312,6 +313,8 @@ module mxsafe_mxsf_operand_writer_6a02ab98(
   assign \$codes_taken$and_2  = \$codes_taken$and  & is_out;
   assign \$codes_taken$and_3  = \$codes_taken$and_2  & out_codes_ready;
   assign \$codes_taken$and_4  = codes_wanted & codes_within;
+  // Codes and scales of a beat go to different memories, perhaps in different cycles: what is
+  // written already waits for the other kind.
   always @(posedge clk)
     if (rst) codes_written <= 1'h0;
     else codes_written <= \$codes_written$and ;

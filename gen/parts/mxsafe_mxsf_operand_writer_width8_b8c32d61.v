@@ -234,6 +234,7 @@ module mxsafe_mxsf_operand_writer_width8_b8c32d61(
   assign \$scales_within$less_3  = { 1'h0, w_scales_address[6], a_scales_address, a_scales_halves[1] } < 9'h100;
   assign \$scales_within$and  = { \$scales_within$less_3 , \$scales_within$less_2 , \$scales_within$less  } & { is_w, is_a, is_out };
   assign \$scales_within$any  = | \$scales_within$and ;
+  // What is for an address that its buffer does not have is flagged instead.
   assign scales_within = \$scales_within$not  & \$scales_within$any ;
   assign out_scales_halves[0] = ~ a_scales_halves[1];
   assign out_scales_data[127:64] = a_scales_halves[1] ? s_axis_tdata[319:256] : 64'h0000000000000000;
@@ -302,6 +303,8 @@ module mxsafe_mxsf_operand_writer_width8_b8c32d61(
   assign \$codes_served$and_2  = \$codes_served$and  & \$codes_served$not_2 ;
   assign codes_served = ~ \$codes_served$and_2 ;
   assign \$scales_wanted$and  = s_axis_tvalid & s_axis_tuser;
+  // Codes and scales of a beat go to different memories, perhaps in different cycles: what is
+  // written already waits for the other kind.
   always @(posedge clk)
     if (rst) scales_written <= 1'h0;
     else scales_written <= \$scales_written$and ;

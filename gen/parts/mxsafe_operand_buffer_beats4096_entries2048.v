@@ -112,6 +112,7 @@ module mxsafe_operand_buffer_beats4096_entries2048(
   wire vector_scales_valid;
   assign codes_1_write_en = codes_written & codes_halves[1];
   assign load_scales_ready = ~ vector_scales_valid;
+  // The first writer goes first: the other is ready while it writes nothing.
   assign scales_written = vector_scales_valid | load_scales_valid;
   assign scales_0_write_address = vector_scales_valid ? vector_scales_address : load_scales_address;
   assign scales_halves = vector_scales_valid ? vector_scales_halves : load_scales_halves;
@@ -128,6 +129,7 @@ module mxsafe_operand_buffer_beats4096_entries2048(
   assign codes_halves = vector_codes_valid ? vector_codes_halves : load_codes_halves;
   assign \codes_data$31  = vector_codes_valid ? vector_codes_data : load_codes_data;
   assign codes_0_write_en = codes_written & codes_halves[0];
+  // Of two entries side by side only the memory of the wanted one is read.
   always @(posedge clk)
     if (scales_en) shows_odd_entry <= scales_address[0];
   mxsafe_beat_memory_beat_bits256_depth4096 codes_0 (

@@ -122,6 +122,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
   assign codes_0_write_en = codes_is_held & codes_halves_held[0];
   assign codes_1_write_en = codes_is_held & codes_halves_held[1];
   assign load_scales_ready = ~ vector_scales_valid;
+  // The first writer goes first: the other is ready while it writes nothing.
   assign scales_written = vector_scales_valid | load_scales_valid;
   assign \scales_address$43  = vector_scales_valid ? vector_scales_address : load_scales_address;
   assign scales_halves = vector_scales_valid ? vector_scales_halves : load_scales_halves;
@@ -148,6 +149,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
   assign codes_written = vector_codes_valid | load_codes_valid;
   assign \codes_address$29  = vector_codes_valid ? vector_codes_address : load_codes_address;
   assign codes_halves = vector_codes_valid ? vector_codes_halves : load_codes_halves;
+  // Of two entries side by side only the memory of the wanted one is read.
   always @(posedge clk)
     if (scales_en) shows_odd_entry <= scales_address[0];
   always @(posedge clk)

@@ -420,6 +420,8 @@ module mxsafe_queues(
   assign fetch_is_stuck = ended | finds_queue_full;
   assign \$is_deadlock$not  = ~ all_are_empty;
   assign \$is_deadlock$and  = all_are_stuck & \$is_deadlock$not ;
+  // No queue can do anything any more, and no descriptor can come that would change that: there are
+  // no more, or the next one finds its queue full.
   assign is_deadlock = \$is_deadlock$and  & fetch_is_stuck;
   assign load_failed = | queue_load_error;
   assign gemm_failed = | queue_gemm_error;
@@ -451,6 +453,7 @@ module mxsafe_queues(
   assign load_gemm_vector_store_goes_first = \$load_gemm_vector_store_goes_first$or  & \$load_gemm_vector_store_goes_first$or_3 ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_least : vector_store_least;
   assign \$chosen_error$not_3  = ~ load_failed;
+  // Of several errors in one cycle the first in this order counts.
   assign chosen_error[1] = gemm_failed & \$chosen_error$not_3 ;
   assign \$chosen_error$any_3  = | { gemm_failed, load_failed };
   assign \$chosen_error$not_4  = ~ \$chosen_error$any_3 ;
@@ -519,6 +522,8 @@ module mxsafe_queues(
   always @(posedge clk)
     if (rst) stopped <= 1'h0;
     else if (!stopped) stopped <= \$stopped$any ;
+  // Credit counters of tokens from each queue to each other one. Those that an earlier program left
+  // are forgotten at a start.
   always @(posedge clk)
     if (\$tokens_store_to_vector$any ) tokens_store_to_vector <= 6'h00;
     else tokens_store_to_vector <= \$tokens_store_to_vector$sub ;

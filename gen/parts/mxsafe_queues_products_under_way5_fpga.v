@@ -472,6 +472,8 @@ module mxsafe_queues_products_under_way5_fpga(
   assign fetch_is_stuck = ended | finds_queue_full;
   assign \$is_deadlock$not  = ~ all_are_empty;
   assign \$is_deadlock$and  = all_are_stuck & \$is_deadlock$not ;
+  // No queue can do anything any more, and no descriptor can come that would change that: there are
+  // no more, or the next one finds its queue full.
   assign is_deadlock = \$is_deadlock$and  & fetch_is_stuck;
   assign load_failed = | queue_load_error;
   assign gemm_failed = | queue_gemm_error;
@@ -494,6 +496,7 @@ module mxsafe_queues_products_under_way5_fpga(
   assign load_gemm_vector_store_goes_first = load_gemm_there & \$load_gemm_vector_store_goes_first$or ;
   assign load_gemm_vector_store_least = load_gemm_vector_store_goes_first ? load_gemm_held : vector_store_held;
   assign \$chosen_error$not  = ~ error_0_0;
+  // Of several errors in one cycle the first in this order counts.
   assign chosen_error[1] = error_1_0 & \$chosen_error$not ;
   assign \$chosen_error$any  = | { error_1_0, error_0_0 };
   assign \$chosen_error$not_2  = ~ \$chosen_error$any ;
@@ -696,6 +699,8 @@ module mxsafe_queues_products_under_way5_fpga(
   always @(posedge clk)
     if (rst) is_done <= 1'h0;
     else is_done <= \$is_done$and_3 ;
+  // A cycle after both were seen: a descriptor stays until it is taken, and so does its place in the
+  // queue.
   always @(posedge clk)
     if (rst) store_has_turn <= 1'h0;
     else store_has_turn <= \$store_has_turn$and_4 ;
@@ -708,6 +713,8 @@ module mxsafe_queues_products_under_way5_fpga(
   always @(posedge clk)
     if (rst) load_has_turn <= 1'h0;
     else load_has_turn <= \$load_has_turn$and_4 ;
+  // Credit counters of tokens from each queue to each other one. Those that an earlier program left
+  // are forgotten at a start.
   always @(posedge clk)
     if (\$tokens_store_to_vector$any ) tokens_store_to_vector <= 6'h00;
     else tokens_store_to_vector <= \$tokens_store_to_vector$sub ;

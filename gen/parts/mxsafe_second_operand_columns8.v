@@ -81,6 +81,8 @@ module mxsafe_second_operand_columns8(
   assign \$ends_beat$all  = & lane;
   assign \$ends_beat$not  = ~ constant;
   assign \$ends_beat$mux  = numbers ? \$ends_beat$all  : \$ends_beat$not ;
+  // A beat of operands is taken with its last number, or at the end of a row; a constant one stays
+  // for the whole row.
   assign ends_beat = ends_row | \$ends_beat$mux ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 3'h1;
@@ -97,6 +99,7 @@ module mxsafe_second_operand_columns8(
   assign m_axis_tvalid = numbers ? number_is_held : s_axis_tvalid;
   assign \$operands_left$mux  = ends_row ? beats : left_less_1;
   assign \$number_is_held$and  = operand_moves & numbers;
+  // One number for all lanes: it waits in a register, chosen from the lanes of a beat.
   always @(posedge clk)
     if (operand_moves) number <= of_lane;
   always @(posedge clk)

@@ -85,6 +85,8 @@ module mxsafe_second_operand_columns8_fpga(
   assign \$ends_beat$all  = & lane;
   assign \$ends_beat$not  = ~ constant;
   assign \$ends_beat$mux  = numbers ? \$ends_beat$all  : \$ends_beat$not ;
+  // A beat of operands is taken with its last number, or at the end of a row; a constant one stays
+  // for the whole row.
   assign ends_beat = ends_row | \$ends_beat$mux ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 3'h1;
@@ -106,6 +108,7 @@ module mxsafe_second_operand_columns8_fpga(
   assign \$ends_row$equal_2  = operands_left == 13'h0002;
   assign \$ends_row$mux  = \$ends_row$or_2  ? \$ends_row$equal  : \$ends_row$equal_2 ;
   assign \$number_is_held$and  = operand_moves & numbers;
+  // One number for all lanes: it waits in a register, chosen from the lanes of a beat.
   always @(posedge clk)
     if (operand_moves) number <= of_lane;
   always @(posedge clk)

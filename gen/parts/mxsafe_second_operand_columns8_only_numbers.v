@@ -65,6 +65,8 @@ module mxsafe_second_operand_columns8_only_numbers(
   assign operand_moves = s_axis_tvalid & moves;
   assign ends_row = operands_left == 13'h0001;
   assign \$ends_beat$all  = & lane;
+  // A beat of operands is taken with its last number, or at the end of a row; a constant one stays
+  // for the whole row.
   assign ends_beat = ends_row | \$ends_beat$all ;
   assign left_less_1 = operands_left - 13'h0001;
   assign next_lane = lane + 3'h1;

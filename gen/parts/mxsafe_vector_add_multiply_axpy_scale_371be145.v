@@ -139,23 +139,6 @@ module mxsafe_vector_add_multiply_axpy_scale_371be145(
   assign \$waits_for_addend$and  = enters & \$waits_for_addend$not ;
   assign \$m_axis_tvalid$and  = valid[11] & lane_0_en;
   always @(posedge clk)
-    if (lane_0_en) last_7 <= last_6;
-  always @(posedge clk)
-    if (lane_0_en) last_6 <= last_5;
-  always @(posedge clk)
-    if (lane_0_en) last_5 <= last_4;
-  always @(posedge clk)
-    if (lane_0_en) last_4 <= last_3;
-  always @(posedge clk)
-    if (lane_0_en) last_3 <= last_2;
-  always @(posedge clk)
-    if (lane_0_en) last_2 <= last_1;
-  always @(posedge clk)
-    if (lane_0_en) last_1 <= s_axis_tlast;
-  always @(posedge clk)
-    if (rst) m_axis_tvalid <= 1'h0;
-    else if (output_is_free) m_axis_tvalid <= \$m_axis_tvalid$and ;
-  always @(posedge clk)
     if (rst) valid <= 12'h000;
     else if (lane_0_en) valid <= { valid[10:0], enters };
   always @(posedge clk)
@@ -173,6 +156,23 @@ module mxsafe_vector_add_multiply_axpy_scale_371be145(
     if (lane_0_en) last_9 <= last_8;
   always @(posedge clk)
     if (lane_0_en) last_8 <= last_7;
+  always @(posedge clk)
+    if (lane_0_en) last_7 <= last_6;
+  always @(posedge clk)
+    if (lane_0_en) last_6 <= last_5;
+  always @(posedge clk)
+    if (lane_0_en) last_5 <= last_4;
+  always @(posedge clk)
+    if (lane_0_en) last_4 <= last_3;
+  always @(posedge clk)
+    if (lane_0_en) last_3 <= last_2;
+  always @(posedge clk)
+    if (lane_0_en) last_2 <= last_1;
+  always @(posedge clk)
+    if (lane_0_en) last_1 <= s_axis_tlast;
+  always @(posedge clk)
+    if (rst) m_axis_tvalid <= 1'h0;
+    else if (output_is_free) m_axis_tvalid <= \$m_axis_tvalid$and ;
   mxsafe_multiply_add_late_addend_fpga lane_0 (
     .addend(lane_0_addend),
     .clk(clk),

@@ -14,6 +14,7 @@ from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
@@ -22,7 +23,7 @@ from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
@@ -79,8 +80,7 @@ class BlockConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        if self.paced and self.target != "fpga":
-            raise ValueError(f"paced must be False for target {self.target}, not True")
+        only_for(self, "fpga", "paced")
         Alignment.of(self.format)
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
             raise ValueError(
@@ -307,6 +307,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         ends = {name: count == last[name] for name in config.shapes}
         ended = Mux(tiles, ends.get("tiles", 0), ends.get("blocks", 0))
         block_last = named(m, "block_last", 1, entry.last | ended)
+        noted(block_last, "The end of a row ends a block early: beats are counted anew after it.")
         following = truncated(m, "next_beat", len(count), count + 1)
         after = named(m, "beat_after", len(count), Mux(block_last, 0, following))
         with m.If(taken):
@@ -326,8 +327,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         config = self.config
         bits, emax, span = config.exponent_bits, config.alignment.emax, config.tile
         fields = [entry.fields.word_select(lane, bits) for lane in range(config.width)]
-        # At least the one of scale byte 0.
         before = [Signal(bits, init=emax, name=f"largest_before_{i}") for i in range(config.width)]
+        noted(before[0], "The largest exponent of a block is at least the one of scale byte 0.")
         of_tiles: list[Value] = []
         if "tiles" in config.shapes:
             groups = span // config.grouped
@@ -365,6 +366,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             Signal(name=name) for name in ("is_valid", "is_last", "is_block_last")
         )
         moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
+        noted(moves, "Elastic register: it takes a beat where it is empty or its beat leaves.")
         m.d.comb += [
             source.tready.eq(moves if at(config, "waiting") else moves & ~ResetSignal()),
             self.m_axis.tvalid.eq(valid),
@@ -379,10 +381,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             ]
         for lane in range(config.width):
             height, special, byte = self._raised(m, lane, waiting[lane], summary.largest[lane])
-            # From so far up all is zero: NaN and Inf, whose scale says what they are.
             bits = Shape.cast(range(1 - alignment.lowest)).width
             steps = (-alignment.lowest, 1 - alignment.bottom)
-            # For an FPGA it is known before the registers: what is behind them is the longer half.
             chosen = ("special", special)
             if at(config, "lowered"):
                 chosen = ("lowered", Mux(special, *steps)[:bits])
@@ -401,6 +401,11 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             if not at(config, "lowered"):
                 lowering = Mux(lowering, *steps)
             lowering = named(m, f"lowering_{lane}", bits, lowering)
+            noted(
+                lowering,
+                "What turns a height into a binade. A block with NaN or Inf is lowered so far "
+                "that all its codes are zero: its scale says what it is.",
+            )
             encode = ElementEncoder(format=config.format)
             place(m, platform, f"encode_{lane}", encode)
             binade = named(m, f"binade_{lane}", None, held["height"] - lowering)
@@ -417,16 +422,21 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
     ) -> tuple[Value, Value, Value]:
         """Steps above nothing, whether the block is NaN or Inf, and its scale if it is not."""
         alignment = self.config.alignment
-        # What lifts the largest exponent to the most steps, and all others by as much.
         lift = named(m, f"lift_{lane}", signed(len(largest) + 1), alignment.steps - largest)
-        # One adder for three terms: the lowest bits make the carry, 1 for subnormals.
+        noted(
+            lift, "Lifts the largest exponent of the block to the most steps, all others as much."
+        )
         subnormal = value.exponent[-1]
         addends = (
             Cat(Const(1, 1), value.exponent).as_signed(),
             Cat(subnormal, lift).as_signed(),
         )
         raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
-        # Whatever is lower than the steps go rounds to zero, wherever it stands.
+        noted(
+            raised,
+            "One adder for three terms: the lowest bits of its operands make the carry, 1 for "
+            "subnormals. What ends up below 0 rounds to zero, wherever it is.",
+        )
         bits = alignment.steps.bit_length()
         height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
         special = named(m, f"is_special_{lane}", 1, largest.all())

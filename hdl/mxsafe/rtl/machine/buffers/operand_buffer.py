@@ -11,6 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -162,6 +163,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     def _read_entries(self, m: Module, halves: Sequence[BeatMemory]) -> None:
         """Of two entries side by side only the one that is wanted."""
         is_odd = Signal(name="shows_odd_entry", reset_less=True)
+        noted(is_odd, "Of two entries side by side only the memory of the wanted one is read.")
         with m.If(self.scales.en):
             m.d.sync += is_odd.eq(self.scales.address[0])
         for number, half in enumerate(halves):
@@ -183,7 +185,11 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         m.d.comb += first.ready.eq(1)
         if last is not first:
             m.d.comb += last.ready.eq(~first.valid)
-        valid: Value = named(m, f"{kind}_written", 1, first.valid | last.valid)
+        writes = named(m, f"{kind}_written", 1, first.valid | last.valid)
+        if last is not first:
+            noted(
+                writes, "The first writer goes first: the other is ready while it writes nothing."
+            )
         address = Mux(first.valid, first.address, last.address)
         halves = Mux(first.valid, first.halves, last.halves)
         data = Mux(first.valid, first.data, last.data)
@@ -194,7 +200,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         )
         # The memories lie all over the device: what they get comes from registers.
         registers = at(self.config, "write")
-        valid = held(m, f"{kind}_is_held", valid, registers, reset=True)
+        valid = held(m, f"{kind}_is_held", writes, registers, reset=True)
         written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
         for number in range(2):

@@ -16,6 +16,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGeneratorConfiguration,
 )
 from mxsafe.rtl.machine.ports import BufferWrite
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -104,9 +105,9 @@ class OperandWriterConfiguration(Configuration):
         """Ports of the buffers by name: beats of codes, and words of two scale entries."""
         width, lanes = self.packer.width, self.packer.lanes
         ports = {}
-        for target, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
-            ports[f"{target}_codes"] = BufferWrite(beats, 8 * width * lanes)
-            ports[f"{target}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
+        for name, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
+            ports[f"{name}_codes"] = BufferWrite(beats, 8 * width * lanes)
+            ports[f"{name}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
         return ports
 
 
@@ -173,12 +174,18 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         for kind, walk_config in self.config.walks.items():
             walk = RowAddressGenerator(walk_config)
             place(m, platform, f"{kind}_walk", walk, reset=False)
-            # What is written once the other kind has to wait.
             written = Signal(name=f"{kind}_written")
+            noted(
+                written,
+                "Codes and scales of a beat go to different memories, perhaps in different "
+                "cycles: what is written already waits for the other kind.",
+            )
             wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
             fits = Cat(walk.address < size for size in sizes[kind])
             within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
-            # To each of the targets, and what is for an address that its buffer does not have.
+            noted(
+                within, "What is for an address that its buffer does not have is flagged instead."
+            )
             offers = [*(wants & within & here for here in is_target), wants & ~within]
             if self.config.later:
                 later = Signal(len(offers), name=f"{kind}_offered_or_outside")

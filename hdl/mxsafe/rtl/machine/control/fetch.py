@@ -17,6 +17,7 @@ from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheckConfiguration,
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -162,15 +163,16 @@ class Fetch(Unit[FetchConfiguration]):
         config = self.config
         at_a_time = config.ahead // 2
         left = Signal(NUMBER_BITS, name="descriptors_left")
-        # Two halves: no chain of carries goes through both.
         bits = len(self.run.payload.first)
         low = Signal(bits // 2, name="next_word_low", reset_less=True)
         high = Signal(bits - len(low), name="next_word_high", reset_less=True)
         is_past = Signal(name="next_word_is_past")
         first = Cat(low, high)
-        # Close to the top descriptors are asked for one by one.
+        noted(low, "Addresses in two halves: no chain of carries goes through both.")
         room_bits = (at_a_time * config.words - 1).bit_length()
-        is_close: Value = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        near_top = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        noted(near_top, "Close to the top of memory descriptors are asked for one by one.")
+        is_close: Value = near_top
         is_lost: Value = is_past
         if config.words > 1:
             fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
@@ -179,6 +181,11 @@ class Fetch(Unit[FetchConfiguration]):
         is_close = held(m, "held_close_to_top", is_close, at(config, "wanted"), reset=True)
         ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
         has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
+        noted(
+            ahead,
+            "Credits: descriptors that are asked for or wait here. Half of the places are asked "
+            "for at a time, once they are free.",
+        )
         ends = named(m, "ends_program", 1, left <= at_a_time)
         most = named(m, "most_asked", len(ahead), Mux(ends, left, at_a_time))
         asked = named(m, "descriptors_asked", len(ahead), Mux(is_close, 1, most))
@@ -261,6 +268,9 @@ class Fetch(Unit[FetchConfiguration]):
             waiting.eq(waiting + complete - reads),
             shows.eq(reads | (shows & ~leaves)),
         ]
+        noted(
+            judged, "A descriptor is offered a cycle after it is shown: its check has a register."
+        )
         is_checked: Value = shows & ~leaves
         if config.check.latency:
             checked = Signal(name="is_checked")

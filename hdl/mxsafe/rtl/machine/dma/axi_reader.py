@@ -13,6 +13,7 @@ from mxsafe.rtl.machine.axi import Axi4Read, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue, TagQueueConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo, within
 
@@ -153,10 +154,14 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     def _ask(self, m: Module, splitters: list[BurstSplitter], asked: Signal, took: Signal) -> None:
         """Offer addresses, one a cycle, while there is room in the window."""
         config, axi = self.config, self.m_axi
-        # A burst may begin where one beat less than the window is outstanding.
         under_way = Signal(range(config.window + config.burst), name="beats_under_way")
         window_bits = config.window.bit_length() - 1
         open_ = named(m, "window_is_open", 1, ~under_way[window_bits:].any())
+        noted(
+            under_way,
+            "Credits: beats that are asked for and not there. A burst may begin where one beat "
+            "less than the window is outstanding.",
+        )
         moves = named(m, "address_moves", 1, ~axi.arvalid | axi.arready)
         may = named(m, "may_ask", 1, moves & open_ & ~self._full & ~self.stop)
         bursts: Value = splitters[-1].burst.payload.as_value()
@@ -165,6 +170,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         for number, splitter in enumerate(splitters):
             m.d.comb += splitter.burst.ready.eq(free)
             free = named(m, f"free_after_{number}", 1, free & ~splitter.burst.valid)
+            noted(free, "Fixed priority: the first client that has a burst goes first.")
         for number, splitter in reversed(list(enumerate(splitters[:-1]))):
             valid = splitter.burst.valid
             bursts = named(
@@ -204,6 +210,10 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         word = Signal(config.word.size, name="word", reset_less=True)
         held = data.View(config.word, word)
         moves = named(m, "word_moves", 1, ~valid | words.ready | self.stop)
+        noted(
+            moves,
+            "While all is to end, beats are taken and dropped: AXI cannot take back a burst.",
+        )
         m.d.comb += [
             axi.rready.eq(moves),
             took.eq(axi.rvalid & moves),

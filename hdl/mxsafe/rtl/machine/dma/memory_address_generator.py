@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
@@ -147,10 +148,10 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         m.d.comb += steps.eq(there & moves)
         first = named(m, "first_word", len(run.first) + 1, self.base + walk.address)
         is_past = Signal(name="run_is_past", reset_less=True)
-        # The last word of a run that begins below the top may still be past it.
         count = len(run.words)
         below_top = named(m, "is_below_top", 1, run.first[count:].all())
         end = named(m, "run_end", count + 1, run.first[:count] + (run.words - 1)[:count])
+        noted(below_top, "The last word of a run that begins below the top may still be past it.")
         m.d.comb += [
             walk.begins.eq(begins),
             walk.start.eq(self.fields.address[config.byte_bits :]),

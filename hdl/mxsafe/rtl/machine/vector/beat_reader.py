@@ -14,6 +14,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGeneratorConfiguration,
 )
 from mxsafe.rtl.machine.ports import BufferRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, within
@@ -126,6 +127,11 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         rows_left = Signal(config.rows_bits, name="rows_left")
         beats_left = Signal(config.beats_bits, name="beats_left", reset_less=True)
         room = Signal(range(config.ahead + 1), init=config.ahead, name="room")
+        noted(
+            room,
+            "Credits: a beat is asked for only where it finds a place here when it comes, so "
+            "nothing that was read has to wait in the memory.",
+        )
         taken = named(m, "beat_taken", 1, self.m_axis.tvalid & self.m_axis.tready)
         has_room = named(m, "has_room", 1, room.any())
         wanted = named(m, "beat_wanted", 1, rows_left.any() & has_room & ~self.stop)
@@ -134,8 +140,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         offers: Value = wanted & ~walk.outside
         is_outside: Value = wanted & walk.outside
         if config.later:
-            # What is wanted stays so until it is read.
             held = Signal(2, name="is_offered_or_outside")
+            noted(held, "A cycle late: what is wanted stays so until it is read.")
             m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
             offers, is_outside = held[0], held[1]
             # Two beats are asked for two cycles apart at least.
@@ -188,6 +194,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         ]
         after = named(m, "held_after", config.ahead, Mux(leaves, held[1:], held))
         free = named(m, "first_free", config.ahead, ~after & Cat(1, after[:-1]))
+        noted(after, "Places are taken from the first on: beats move up as the oldest one leaves.")
         m.d.sync += held.eq(after | Mux(arrives, free, 0))
         for number, register in enumerate(places):
             load = named(m, f"loads_{number}", 1, arrives & free[number])

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
@@ -95,10 +96,13 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
             numbers, constant = self.numbers, self.constant
         left = Signal(self.config.beats_bits, name="operands_left", reset_less=True)
         lane = Signal(range(columns), name="lane", reset_less=True)
-        # A number waits in a register: it goes to all lanes.
         held = Signal(name="number_is_held")
         number = Signal(32, name="number", reset_less=True)
         free = named(m, "number_is_free", 1, ~held | self.m_axis.tready)
+        noted(
+            number,
+            "One number for all lanes: it waits in a register, chosen from the lanes of a beat.",
+        )
         moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
         step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
         ends: Value = left == 1
@@ -106,6 +110,11 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
             ends = Signal(name="row_ends", reset_less=True)
         ends_row = named(m, "ends_row", 1, ends)
         ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
+        noted(
+            ends_beat,
+            "A beat of operands is taken with its last number, or at the end of a row; a constant "
+            "one stays for the whole row.",
+        )
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         next_lane = truncated(m, "next_lane", len(lane), lane + 1)
         lane_after = named(m, "lane_after", len(lane), Mux(ends_row, 0, next_lane))

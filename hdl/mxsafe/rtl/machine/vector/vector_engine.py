@@ -23,6 +23,7 @@ from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfigur
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
 from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.stream.register_slice import sliced
@@ -287,8 +288,11 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     def _control(self, m: Module, chain: _Chain, start: Value) -> None:
         """Tell the units what to do."""
         command = self.queue.descriptor
-        # From registers, as all lanes see them; the first beat comes cycles later.
         controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
+        noted(
+            controls.as_value(),
+            "From registers, for all lanes see them; the first beat comes later.",
+        )
         if self.config.folded:
             beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
             with m.If(start):
@@ -418,6 +422,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         counts = Signal(columns, name="counts", reset_less=True)
         with m.If(start):
             m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
+        noted(counts, "Lanes that count: the others put out 0.")
         taken = Signal(name="result_taken")
         valid = Signal(name="has_result")
         last = Signal(name="result_is_last", reset_less=True)
@@ -562,6 +567,11 @@ class _Sink:
         self.wants = named(m, f"{name}_wants", 1, offered & ~self.has)
         self.takes = Signal(name=f"{name}_takes")
         takes: Value = Const(0, 1) if later else self.takes
+        noted(
+            self.has,
+            "A result goes to each of its sinks when that can take it, and is done with when all "
+            "have it: this one has.",
+        )
         self.served = named(m, f"{name}_is_served", 1, ~self.wants | takes)
         self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
 
@@ -578,6 +588,11 @@ def _share_port(m: Module, port: Any, readers: list[BeatReader], *, later: bool)
     if later and len(reads) > 1:
         turn = Signal(len(reads), name="turn_of_reader", init=1)
         wants = named(m, "reader_wants", 1, (turn & Cat(read.valid for read in reads)).any())
+        noted(
+            turn,
+            "Readers of one port take turns: what one wants stays until it is read. The next turn "
+            "comes then, or if there is nothing to read.",
+        )
         with m.If(~wants | port.ready):
             m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
         turns = chosen = list(turn)
