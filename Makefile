@@ -18,7 +18,7 @@ test test-yosys test-full test-oracles mutate coverage: export OPENBLAS_NUM_THRE
 demo: $(VENV)/installed
 	$(RUN) mxsafe decode 0x7f 0x20 0x1f 0x01
 	$(RUN) mxsafe vectors --unit mac --arithmetic exact --count 5000
-	@command -v iverilog >/dev/null || { echo "install iverilog to compare its Verilog with these" >&2; exit 1; }
+	@command -v iverilog >/dev/null || { echo "install iverilog to compare the Verilog of the MAC with these vectors" >&2; exit 1; }
 	iverilog -g2012 -y gen -y gen/parts -s mac_tb -o mac.vvp examples/mac_tb.v examples/mac_top.v
 	vvp -n mac.vvp
 
