@@ -130,7 +130,7 @@ module mxsafe_operand_buffer(
   assign codes_0_write_en = codes_written & codes_halves[0];
   always @(posedge clk)
     if (scales_en) shows_odd_entry <= scales_address[0];
-  mxsafe_beat_memory_beat_bits256_depth2048 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(2048)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:0]),
@@ -140,7 +140,7 @@ module mxsafe_operand_buffer(
     .write_data(\codes_data$31 [255:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits256_depth2048 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(2048)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[511:256]),
@@ -150,7 +150,7 @@ module mxsafe_operand_buffer(
     .write_data(\codes_data$31 [511:256]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits128 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(512)) scales_0 (
     .clk(clk),
     .read_address(scales_address[9:1]),
     .read_data(scales_0_read_data),
@@ -160,7 +160,7 @@ module mxsafe_operand_buffer(
     .write_data(\scales_data$41 [127:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(512)) scales_1 (
     .clk(clk),
     .read_address(scales_address[9:1]),
     .read_data(scales_1_read_data),

@@ -156,7 +156,7 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
   always @(posedge clk)
     if (rst) codes_is_held <= 1'h0;
     else codes_is_held <= codes_written;
-  mxsafe_beat_memory_beat_bits128_depth256 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[127:0]),
@@ -166,7 +166,7 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
     .write_data(codes_data_held[127:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth256 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:128]),
@@ -176,7 +176,7 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
     .write_data(codes_data_held[255:128]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth64 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(64)) scales_0 (
     .clk(clk),
     .read_address(scales_address[6:1]),
     .read_data(scales_0_read_data),
@@ -186,7 +186,7 @@ module mxsafe_operand_buffer_word_bits128_2c1569c5(
     .write_data(scales_data_held[63:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth64 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(64)) scales_1 (
     .clk(clk),
     .read_address(scales_address[6:1]),
     .read_data(scales_1_read_data),

@@ -156,7 +156,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
   always @(posedge clk)
     if (rst) codes_is_held <= 1'h0;
     else codes_is_held <= codes_written;
-  mxsafe_beat_memory_beat_bits128 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(512)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[127:0]),
@@ -166,7 +166,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
     .write_data(codes_data_held[127:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(512)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:128]),
@@ -176,7 +176,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
     .write_data(codes_data_held[255:128]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth128 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(128)) scales_0 (
     .clk(clk),
     .read_address(scales_address[7:1]),
     .read_data(scales_0_read_data),
@@ -186,7 +186,7 @@ module mxsafe_operand_buffer_word_bits128_33411e66(
     .write_data(scales_data_held[63:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth128 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(128)) scales_1 (
     .clk(clk),
     .read_address(scales_address[7:1]),
     .read_data(scales_1_read_data),

@@ -96,7 +96,7 @@ module mxsafe_operand_buffer_word_bits128_6df910c7(
   always @(posedge clk)
     if (rst) codes_is_held <= 1'h0;
     else codes_is_held <= vector_codes_valid;
-  mxsafe_beat_memory_beat_bits128_depth64 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(64)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[127:0]),
@@ -106,7 +106,7 @@ module mxsafe_operand_buffer_word_bits128_6df910c7(
     .write_data(codes_data_held[127:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth64 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(64)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:128]),
@@ -116,7 +116,7 @@ module mxsafe_operand_buffer_word_bits128_6df910c7(
     .write_data(codes_data_held[255:128]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth16 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(16)) scales_0 (
     .clk(clk),
     .read_address(scales_address),
     .read_data(scales_data[63:0]),
@@ -126,7 +126,7 @@ module mxsafe_operand_buffer_word_bits128_6df910c7(
     .write_data(scales_data_held[63:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth16 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(16)) scales_1 (
     .clk(clk),
     .read_address(scales_address),
     .read_data(scales_data[127:64]),

@@ -130,7 +130,7 @@ module mxsafe_operand_buffer_word_bits128_8d3210fe(
   assign codes_0_write_en = codes_written & codes_halves[0];
   always @(posedge clk)
     if (scales_en) shows_odd_entry <= scales_address[0];
-  mxsafe_beat_memory_beat_bits128_depth256 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[127:0]),
@@ -140,7 +140,7 @@ module mxsafe_operand_buffer_word_bits128_8d3210fe(
     .write_data(\codes_data$31 [127:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth256 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:128]),
@@ -150,7 +150,7 @@ module mxsafe_operand_buffer_word_bits128_8d3210fe(
     .write_data(\codes_data$31 [255:128]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth64 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(64)) scales_0 (
     .clk(clk),
     .read_address(scales_address[6:1]),
     .read_data(scales_0_read_data),
@@ -160,7 +160,7 @@ module mxsafe_operand_buffer_word_bits128_8d3210fe(
     .write_data(\scales_data$41 [63:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth64 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(64)) scales_1 (
     .clk(clk),
     .read_address(scales_address[6:1]),
     .read_data(scales_1_read_data),

@@ -70,7 +70,7 @@ module mxsafe_operand_buffer_word_bits128_afa883ee(
   assign scales_1_write_en = vector_scales_valid & vector_scales_halves[1];
   assign codes_0_write_en = vector_codes_valid & vector_codes_halves[0];
   assign codes_1_write_en = vector_codes_valid & vector_codes_halves[1];
-  mxsafe_beat_memory_beat_bits128_depth64 codes_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(64)) codes_0 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[127:0]),
@@ -80,7 +80,7 @@ module mxsafe_operand_buffer_word_bits128_afa883ee(
     .write_data(vector_codes_data[127:0]),
     .write_en(codes_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth64 codes_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(64)) codes_1 (
     .clk(clk),
     .read_address(codes_address),
     .read_data(codes_data[255:128]),
@@ -90,7 +90,7 @@ module mxsafe_operand_buffer_word_bits128_afa883ee(
     .write_data(vector_codes_data[255:128]),
     .write_en(codes_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth16 scales_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(16)) scales_0 (
     .clk(clk),
     .read_address(scales_address),
     .read_data(scales_data[63:0]),
@@ -100,7 +100,7 @@ module mxsafe_operand_buffer_word_bits128_afa883ee(
     .write_data(vector_scales_data[63:0]),
     .write_en(scales_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits64_depth16 scales_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(64), .DEPTH(16)) scales_1 (
     .clk(clk),
     .read_address(scales_address),
     .read_data(scales_data[127:64]),

@@ -396,7 +396,7 @@ module mxsafe_vector_buffer(
     if (\$y_shows$any ) y_shows <= y_gets;
   always @(posedge clk)
     if (\$x_shows$any ) x_shows <= x_gets;
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_0_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_0_0 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_0_read_data),
@@ -406,7 +406,7 @@ module mxsafe_vector_buffer(
     .write_data(write_0[267:12]),
     .write_en(write_0[10])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_0_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_0_1 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_1_read_data),
@@ -416,7 +416,7 @@ module mxsafe_vector_buffer(
     .write_data(write_0[523:268]),
     .write_en(write_0[11])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_1_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_1_0 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_0_read_data),
@@ -426,7 +426,7 @@ module mxsafe_vector_buffer(
     .write_data(write_1[267:12]),
     .write_en(write_1[10])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_1_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_1_1 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_1_read_data),
@@ -436,7 +436,7 @@ module mxsafe_vector_buffer(
     .write_data(write_1[523:268]),
     .write_en(write_1[11])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_2_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_2_0 (
     .clk(clk),
     .read_address(bank_2_0_read_address),
     .read_data(bank_2_0_read_data),
@@ -446,7 +446,7 @@ module mxsafe_vector_buffer(
     .write_data(write_2[267:12]),
     .write_en(write_2[10])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_2_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_2_1 (
     .clk(clk),
     .read_address(bank_2_0_read_address),
     .read_data(bank_2_1_read_data),
@@ -456,7 +456,7 @@ module mxsafe_vector_buffer(
     .write_data(write_2[523:268]),
     .write_en(write_2[11])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_3_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_3_0 (
     .clk(clk),
     .read_address(bank_3_0_read_address),
     .read_data(bank_3_0_read_data),
@@ -466,7 +466,7 @@ module mxsafe_vector_buffer(
     .write_data(write_3[267:12]),
     .write_en(write_3[10])
   );
-  mxsafe_beat_memory_beat_bits256_depth1024 bank_3_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(1024)) bank_3_1 (
     .clk(clk),
     .read_address(bank_3_0_read_address),
     .read_data(bank_3_1_read_data),

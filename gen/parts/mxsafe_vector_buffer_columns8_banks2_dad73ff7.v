@@ -260,7 +260,7 @@ module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
     if (\$y_shows$any ) y_shows <= y_gets;
   always @(posedge clk)
     if (\$x_shows$any ) x_shows <= x_gets;
-  mxsafe_beat_memory_beat_bits128_depth256 bank_0_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_0_0 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_0_read_data),
@@ -270,7 +270,7 @@ module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
     .write_data(write_0[137:10]),
     .write_en(write_0[8])
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_0_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_0_1 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_1_read_data),
@@ -280,7 +280,7 @@ module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
     .write_data(write_0[265:138]),
     .write_en(write_0[9])
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_1_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_1_0 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_0_read_data),
@@ -290,7 +290,7 @@ module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
     .write_data(write_1[137:10]),
     .write_en(write_1[8])
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_1_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_1_1 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_1_read_data),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,8 +22,10 @@ from mxsafe.synthesis.bitstream import (
     make_bitstream,
     mapped_alone,
     read_report,
+    without_parameters,
 )
 from mxsafe.synthesis.technologies import SynthesisError
+from mxsafe.verilog.manifest import read_manifest
 from verif.cli.command import run_in
 from verif.host.copying_machine import copying_machines
 from verif.host.host_programs import SMALL
@@ -96,16 +99,16 @@ def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
     assert 0 < len(alone) < len(sources) // 2
 
 
-def test_what_is_in_block_ram(modules: dict[str, Module]) -> None:
+def test_what_is_in_block_ram(tmp_path: Path) -> None:
     """Memories of arrays and of buffers of operands, none of descriptors."""
-    files = modules["mxsf_accelerator_fpga"].sources
+    folder = shutil.copytree(GEN, tmp_path / "gen")
+    entries = read_manifest(folder)["modules"]
     inside = {
-        path.relative_to(GEN).as_posix(): re.findall(
-            r"^ *(mxsafe_beat_memory\w*) ", path.read_text(), re.MULTILINE
-        )
-        for path in files
+        name: re.findall(r"^ *(mxsafe_beat_memory\w*) ", (folder / name).read_text(), re.MULTILINE)
+        for name in without_parameters(folder, entries, "mxsf_accelerator_fpga")
     }
-    found = in_block_ram(GEN, inside)
+    assert {f"parts/{memory}.v" for own in inside.values() for memory in own} <= inside.keys()
+    found = in_block_ram(folder, inside)
     for part in (*IN_BLOCKS, "descriptor_queue", "fetch_"):
         own = {memory for name, those in inside.items() if part in name for memory in those}
         assert own

@@ -9,6 +9,7 @@ follow those whose netlists they simulate.
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -45,7 +46,8 @@ from mxsafe.synthesis.technologies import (
     command,
 )
 from mxsafe.validation import require_one_of
-from mxsafe.verilog.convert import elaborate_all, to_verilog
+from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
+from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed
 
 __all__ = ["SCRATCH", "measure", "synthesise"]
 
@@ -260,13 +262,22 @@ def _designs(
     clock: float | None,
     cases: Sequence[Case] = (),
 ) -> list[Design]:
-    """The units as Verilog, perhaps of cases; what they have in common is generated once."""
+    """The units as Verilog, perhaps of cases; what they have in common is generated once.
+
+    Modules with parameters become one for each set of them: recipes name modules.
+    """
     modules = elaborate_all(units)
-    texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
+    parts = {name: module.unit for name, module in modules.items() if not module.configured}
+    texts = {name: with_fixed(to_verilog(modules[name].rtlil)) for name in parts}
+    for name, module in modules.items():
+        for part in module.configured:
+            own = fixed_name(name, part.verilog_parameters)
+            parts[own] = part
+            texts[own] = fixed(part.template, part.verilog_parameters, own)
     designs = []
     for unit, case in zip(units, cases or (None,) * len(units), strict=True):
         left_out = case.without if case else ()
-        inside = modules[unit.module_name].inside
+        inside = _inside(modules[unit.module_name], texts)
         ports = list(unit.port_signals())
         designs.append(
             Design(
@@ -275,11 +286,11 @@ def _designs(
                 clocked=unit.config.clocked,
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
-                kept=tuple(name for name in inside if modules[name].unit.synthesised_once),
+                kept=tuple(name for name in inside if parts[name].synthesised_once),
                 memories=tuple(
                     name
                     for name in inside
-                    if modules[name].unit.is_memory or isinstance(modules[name].unit, left_out)
+                    if parts[name].is_memory or isinstance(parts[name], left_out)
                 ),
                 clock=clock,
                 scripts=case.scripts if case else (),
@@ -288,6 +299,17 @@ def _designs(
             )
         )
     return designs
+
+
+def _inside(module: Elaborated, texts: Mapping[str, str]) -> list[str]:
+    """Modules inside one, those with parameters by the names that instances have."""
+    found = [name for name in module.inside if name in texts]
+    instances = {
+        name
+        for own in (module.unit.module_name, *found)
+        for name in re.findall(r"^  (\w+) .*\($", texts[own], re.MULTILINE)
+    }
+    return found + sorted((instances & texts.keys()) - {*found})
 
 
 def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         The same beats.
     """
 
+    is_parametric = True
+
     def ports(self) -> Mapping[str, Member]:
         """Stream in, stream out."""
         signature = stream.Signature(self.config.bits)

@@ -1,0 +1,54 @@
+"""Modules with parameters made into modules without: a tool may look at each by itself."""
+
+import re
+from collections.abc import Mapping
+
+from mxsafe.validation import checked
+
+__all__ = ["fixed", "fixed_name", "with_fixed"]
+
+_INSTANCE = re.compile(r"^  (\w+) #\((.*)\)(?= (?:\\\S+ +|\w+ )\($)", re.MULTILINE)
+_GIVEN = re.compile(r"\.(\w+)\((\d+)\)")
+
+
+@checked
+def fixed_name(module: str, parameters: Mapping[str, int]) -> str:
+    """Name of a module with these parameters, of which there may be none."""
+    return "_".join([module, *(f"{name.lower()}{value}" for name, value in parameters.items())])
+
+
+@checked
+def fixed(text: str, parameters: Mapping[str, int], name: str = "") -> str:
+    """A module whose parameters are so by default.
+
+    Parameters
+    ----------
+    text : str
+        Verilog of a module with parameters.
+    parameters : Mapping of str to int
+    name : str
+        What the module is called then; as it is, if it is empty.
+
+    Raises
+    ------
+    ValueError
+        If the text has no such parameter.
+    """
+    for parameter, value in parameters.items():
+        text, count = re.subn(
+            rf"(^  parameter {parameter} = )\d+", rf"\g<1>{value}", text, flags=re.M
+        )
+        if count != 1:
+            raise ValueError(f"parameters must be of the module, not {parameter}")
+    return re.sub(r"^(module )\w+", rf"\g<1>{name}", text, flags=re.M) if name else text
+
+
+@checked
+def with_fixed(text: str) -> str:
+    """A module whose instances with parameters are of modules without, called as `fixed_name`."""
+
+    def renamed(found: re.Match[str]) -> str:
+        given = {name: int(value) for name, value in _GIVEN.findall(found[2])}
+        return f"  {fixed_name(found[1], given)}"
+
+    return _INSTANCE.sub(renamed, text)
