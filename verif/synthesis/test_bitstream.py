@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,14 +21,13 @@ from mxsafe.synthesis.bitstream import (
     make_bitstream,
     mapped_alone,
     read_report,
-    without_parameters,
 )
 from mxsafe.synthesis.technologies import SynthesisError
-from mxsafe.verilog.manifest import read_manifest
+from mxsafe.verilog.parameters import without_parameters
 from verif.cli.command import run_in
 from verif.host.copying_machine import copying_machines
 from verif.host.host_programs import SMALL
-from verif.support.manifest import GEN, Module
+from verif.support.manifest import Module
 
 # No other test generates a machine of this configuration.
 BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096, clock_mhz=25)
@@ -99,16 +97,18 @@ def test_what_is_mapped_alone(modules: dict[str, Module]) -> None:
     assert 0 < len(alone) < len(sources) // 2
 
 
-def test_what_is_in_block_ram(tmp_path: Path) -> None:
+def test_what_is_in_block_ram(modules: dict[str, Module], tmp_path: Path) -> None:
     """Memories of arrays and of buffers of operands, none of descriptors."""
-    folder = shutil.copytree(GEN, tmp_path / "gen")
-    entries = read_manifest(folder)["modules"]
+    files = modules["mxsf_accelerator_fpga"].sources
+    texts = without_parameters({path.stem: path.read_text() for path in files})
+    for name, text in texts.items():
+        (tmp_path / f"{name}.v").write_text(text)
     inside = {
-        name: re.findall(r"^ *(mxsafe_beat_memory\w*) ", (folder / name).read_text(), re.MULTILINE)
-        for name in without_parameters(folder, entries, "mxsf_accelerator_fpga")
+        f"{name}.v": re.findall(r"^ *(mxsafe_beat_memory\w*) ", text, re.MULTILINE)
+        for name, text in texts.items()
     }
-    assert {f"parts/{memory}.v" for own in inside.values() for memory in own} <= inside.keys()
-    found = in_block_ram(folder, inside)
+    assert {f"{memory}.v" for own in inside.values() for memory in own} <= inside.keys()
+    found = in_block_ram(tmp_path, inside)
     for part in (*IN_BLOCKS, "descriptor_queue", "fetch_"):
         own = {memory for name, those in inside.items() if part in name for memory in those}
         assert own

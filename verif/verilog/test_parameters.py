@@ -14,7 +14,7 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
-from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed
+from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed, without_parameters
 from verif.support.manifest import GEN, Module, load
 from verif.support.proof import compared, run_yosys
 from verif.support.published import published
@@ -167,4 +167,7 @@ def test_parameters_that_are_fixed() -> None:
     assert fixed_name("a", {"X": 5, "Y": 6}) == "a_x5_y6"
     assert fixed_name("a", {}) == "a"
     instances = "  a #(.X(5), .Y(6)) one (\n  );\n  b two (\n  );\n"
-    assert with_fixed(instances) == "  a_x5_y6 one (\n  );\n  b two (\n  );\n"
+    own = "  a_x5_y6 one (\n  );\n  b two (\n  );\n"
+    assert with_fixed(instances) == own
+    made = without_parameters({"c": instances, "a": text})
+    assert made == {"c": own, "a_x5_y6": fixed(text, {"X": 5, "Y": 6}, "a_x5_y6")}

@@ -12,11 +12,10 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.first_calls import call_first
@@ -24,8 +23,8 @@ from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
 from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 from mxsafe.verilog.generate import generate
-from mxsafe.verilog.manifest import INSTANCES, read_manifest
-from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed
+from mxsafe.verilog.manifest import read_manifest
+from mxsafe.verilog.parameters import without_parameters
 
 __all__ = [
     "ALONE",
@@ -75,6 +74,8 @@ Their beats are hundreds of bits, and go into registers at once. In look-up tabl
 where most wires are.
 """
 _MEMORY = re.compile(r"^ *((?:\w+_)?beat_memory\w*) ", re.MULTILINE)
+_FIXED = "fixed"
+"""Folder of the Verilog that is synthesised: modules without parameters, whose names say all."""
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -228,7 +229,13 @@ def make_bitstream(
     progress("generating Verilog")
     # The tools' choices follow from names: the usual seed is good for these.
     manifest = generate([Ulx3s(configuration)], folder, prefix="", clean=True)
-    sources = without_parameters(folder, manifest["modules"], _TOP)
+    listed = manifest["modules"][_TOP]["sources"]
+    # What the script says of a memory is so of those of its size.
+    texts = without_parameters({Path(file).stem: (folder / file).read_text() for file in listed})
+    (folder / _FIXED).mkdir(exist_ok=True)
+    sources = [f"{_FIXED}/{name}.v" for name in texts]
+    for name, text in texts.items():
+        (folder / _FIXED / f"{name}.v").write_text(text)
     blocks = dsp_sources(sources)
     for name, text in blocks.items():
         (folder / name).write_text(text)
@@ -278,29 +285,6 @@ def mapped_alone(sources: Iterable[str]) -> list[str]:
     """Modules of these files that are mapped each by itself; `FLATTEN` dissolves them then."""
     names = [Path(name).stem for name in sources]
     return [name for name in names if any(part in name for part in ALONE)]
-
-
-def without_parameters(
-    folder: Path, modules: Mapping[str, Mapping[str, Any]], top: str
-) -> list[str]:
-    """Make modules with parameters one for each set of them, and return the files of a module.
-
-    What a script says of a memory is so of those of its size.
-    """
-    entries = {entry["file"]: (name, entry) for name, entry in modules.items()}
-    files: list[str] = []
-    for file in modules[top]["sources"]:
-        path, (name, entry) = Path(file), entries[file]
-        text = (folder / path).read_text()
-        texts = {
-            own: fixed(text, given, own)
-            for given in entry.get(INSTANCES, {}).values()
-            for own in [fixed_name(name, given)]
-        } or {name: with_fixed(text)}
-        for own, new in texts.items():
-            files.append(path.with_name(f"{own}.v").as_posix())
-            (folder / files[-1]).write_text(new)
-    return files
 
 
 def in_block_ram(folder: Path, sources: Iterable[str]) -> list[str]:

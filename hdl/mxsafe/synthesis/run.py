@@ -9,7 +9,6 @@ follow those whose netlists they simulate.
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -46,8 +45,8 @@ from mxsafe.synthesis.technologies import (
     command,
 )
 from mxsafe.validation import require_one_of
-from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
-from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed
+from mxsafe.verilog.convert import elaborate_all, to_verilog
+from mxsafe.verilog.parameters import fixed_name, without_parameters
 
 __all__ = ["SCRATCH", "measure", "synthesise"]
 
@@ -267,22 +266,23 @@ def _designs(
     Modules with parameters become one for each set of them: recipes name modules.
     """
     modules = elaborate_all(units)
-    parts = {name: module.unit for name, module in modules.items() if not module.configured}
-    texts = {name: with_fixed(to_verilog(modules[name].rtlil)) for name in parts}
-    for name, module in modules.items():
-        for part in module.configured:
-            own = fixed_name(name, part.verilog_parameters)
-            parts[own] = part
-            texts[own] = fixed(part.template, part.verilog_parameters, own)
+    texts = {n: module.unit.template or to_verilog(module.rtlil) for n, module in modules.items()}
+    parts = {
+        fixed_name(name, part.verilog_parameters): part
+        for name, module in modules.items()
+        for part in module.configured or (module.unit,)
+    }
     designs = []
     for unit, case in zip(units, cases or (None,) * len(units), strict=True):
         left_out = case.without if case else ()
-        inside = _inside(modules[unit.module_name], texts)
+        whole = (unit.module_name, *modules[unit.module_name].inside)
+        own = without_parameters({name: texts[name] for name in whole})
+        inside = [name for name in own if name != unit.module_name]
         ports = list(unit.port_signals())
         designs.append(
             Design(
                 top=unit.module_name,
-                sources={f"{name}.v": texts[name] for name in (unit.module_name, *inside)},
+                sources={f"{name}.v": text for name, text in own.items()},
                 clocked=unit.config.clocked,
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
@@ -299,17 +299,6 @@ def _designs(
             )
         )
     return designs
-
-
-def _inside(module: Elaborated, texts: Mapping[str, str]) -> list[str]:
-    """Modules inside one, those with parameters by the names that instances have."""
-    found = [name for name in module.inside if name in texts]
-    instances = {
-        name
-        for own in (module.unit.module_name, *found)
-        for name in re.findall(r"^  (\w+) .*\($", texts[own], re.MULTILINE)
-    }
-    return found + sorted((instances & texts.keys()) - {*found})
 
 
 def _shares(result: Mapping[str, Any], found: Mapping[str, Numbers]) -> dict[str, Any]:

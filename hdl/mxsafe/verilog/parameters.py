@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from mxsafe.validation import checked
 
-__all__ = ["fixed", "fixed_name", "with_fixed"]
+__all__ = ["fixed", "fixed_name", "with_fixed", "without_parameters"]
 
-_INSTANCE = re.compile(r"^  (\w+) #\((.*)\)(?= (?:\\\S+ +|\w+ )\($)", re.MULTILINE)
+_INSTANCE = re.compile(r"^  (\w+) #\((.*)\)(?= (?:\\\S+ +|\w+ )\()", re.MULTILINE)
 _GIVEN = re.compile(r"\.(\w+)\((\d+)\)")
 
 
@@ -44,11 +44,38 @@ def fixed(text: str, parameters: Mapping[str, int], name: str = "") -> str:
 
 
 @checked
+def without_parameters(texts: Mapping[str, str]) -> dict[str, str]:
+    """Modules of which one with parameters becomes one for each set of them that instances have.
+
+    Parameters
+    ----------
+    texts : Mapping of str to str
+        Verilog by module, each with all that has instances of it.
+
+    Returns
+    -------
+    dict
+        Verilog by module, those without parameters called as `fixed_name` says.
+    """
+    given: dict[str, dict[str, dict[str, int]]] = {}
+    for text in texts.values():
+        for found in _INSTANCE.finditer(text):
+            own = _given(found)
+            given.setdefault(found[1], {})[fixed_name(found[1], own)] = own
+    made: dict[str, str] = {}
+    for module, text in texts.items():
+        if module in given:
+            made |= {name: fixed(text, own, name) for name, own in sorted(given[module].items())}
+        else:
+            made[module] = with_fixed(text)
+    return made
+
+
+@checked
 def with_fixed(text: str) -> str:
     """A module whose instances with parameters are of modules without, called as `fixed_name`."""
+    return _INSTANCE.sub(lambda found: f"  {fixed_name(found[1], _given(found))}", text)
 
-    def renamed(found: re.Match[str]) -> str:
-        given = {name: int(value) for name, value in _GIVEN.findall(found[2])}
-        return f"  {fixed_name(found[1], given)}"
 
-    return _INSTANCE.sub(renamed, text)
+def _given(instance: re.Match[str]) -> dict[str, int]:
+    return {name: int(value) for name, value in _GIVEN.findall(instance[2])}
