@@ -15,10 +15,11 @@ from verif.bench import rows
 from verif.bench.difference import changed_bits, difference
 from verif.support import simulators
 from verif.support.checkers import assert_equal, assert_same
-from verif.support.manifest import Module, alone
+from verif.support.manifest import Module
 from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SIMULATORS, run_lockstep, runtime_library, simulate
 from verif.support.tests import available, on_one_simulator
+from verif.support.wrappers import prefixed
 
 _ROOT = Path(__file__).parents[1]
 
@@ -110,7 +111,7 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
 
 def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path: Path) -> None:
     simulator = available("verilator")
-    module = alone(modules["beat_memory_beat_bits64_depth16"], tmp_path)
+    module = prefixed(tmp_path, "memory", {"": modules["beat_memory_beat_bits64_depth16"]})
     pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | {"read_en": 1}
     stimulus = {
         pin: module.ports[pin].words(np.array([number] * 3)) for pin, number in pins.items()

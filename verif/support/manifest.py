@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 from mxsafe.verilog.manifest import flat_fields, read_manifest
-from mxsafe.verilog.parameters import fixed
+from mxsafe.verilog.parameters import fixed, fixed_name
 from verif.support.recording import proved
 
 __all__ = [
     "GEN",
     "Module",
     "Port",
-    "alone",
     "generated",
     "load",
     "mac_stimulus",
@@ -182,24 +181,26 @@ def load(folder: Path) -> dict[str, Module]:
         manifest["modules"].items(), key=lambda one: (one[1]["unit"], one[0] in manifest["tops"])
     )
     return {
-        unit: Module(
-            name=name,
-            folder=folder,
-            sources=tuple(proved([folder / source for source in entry["sources"]])),
-            parameters=_configured(entry["parameters"], given) | entry["properties"],
-            latency=entry["latency"],
-            ports={
-                port["name"]: Port(
-                    name=port["name"],
-                    direction=port["direction"],
-                    width=_width(port, given),
-                    signed=port.get("signed", False),
-                    fields=tuple(flat_fields(port.get("fields", []))),
-                )
-                for port in entry["ports"]
-            },
-            unit=unit,
-            given=given,
+        unit: _put_to_proof(
+            Module(
+                name=name,
+                folder=folder,
+                sources=tuple(proved([folder / source for source in entry["sources"]])),
+                parameters=_configured(entry["parameters"], given) | entry["properties"],
+                latency=entry["latency"],
+                ports={
+                    port["name"]: Port(
+                        name=port["name"],
+                        direction=port["direction"],
+                        width=_width(port, given),
+                        signed=port.get("signed", False),
+                        fields=tuple(flat_fields(port.get("fields", []))),
+                    )
+                    for port in entry["ports"]
+                },
+                unit=unit,
+                given=given,
+            )
         )
         for name, entry in entries
         for unit, given in entry.get("instances", {entry["unit"]: {}}).items()
@@ -221,13 +222,13 @@ def _width(port: Mapping[str, Any], given: Mapping[str, int]) -> int:
     return (value - 1).bit_length() if found[1] else value
 
 
-def alone(module: Module, folder: Path) -> Module:
-    """A copy of a module that needs no parameters, so that it can be a top."""
-    if not module.given:
+def _put_to_proof(module: Module) -> Module:
+    """A module with parameters, or that of ``MXSAFE_PROVED`` which is in its place without."""
+    name = fixed_name(module.name, module.given)
+    (file,) = proved([module.folder / f"{name}.v"])
+    if not module.given or file.parent == module.folder:
         return module
-    file = folder / module.sources[0].name
-    file.write_text(module.text)
-    return replace(module, folder=folder, sources=(file, *module.sources[1:]), given={})
+    return replace(module, name=name, sources=(file,), given={})
 
 
 @cache
