@@ -4,8 +4,8 @@ A unit is made from a frozen `Configuration`, which knows the module's name, its
 latency; nothing has to be built to read them. A unit places others inside itself with `place`. In a
 simulation (`amaranth.sim`) they become ordinary submodules. When Verilog is generated, the
 *platform* handed down by Amaranth is a `ModulePlatform`: it notes each distinct unit once, and
-`place` instantiates it by name. So a module that is used a thousand times is elaborated, written
-and compiled once.
+`place` instantiates it by name, a parametric one with its parameters. So a module that is used a
+thousand times is elaborated, written and compiled once.
 """
 
 import inspect
