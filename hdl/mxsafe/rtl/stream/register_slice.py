@@ -85,7 +85,7 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
             return m
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
-        # ready goes low a cycle late: the beat that comes while the first one stays waits behind it.
+        # ready goes low a cycle late: a beat that comes while the first one stays waits behind it.
         fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | arrives))
         m.d.sync += [is_full.eq(fills), is_free.eq(~fills)]
         with m.If(~is_full):
