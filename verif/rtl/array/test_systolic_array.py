@@ -38,7 +38,7 @@ from verif.support.manifest import Module
 from verif.support.messages import INTEGERS
 from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import Tally, Volume, available, some, typical
+from verif.support.tests import Tally, Volume, available, refused, some, typical
 from verif.support.units import array_unit
 from verif.support.wrappers import prefixed
 
@@ -542,8 +542,8 @@ def test_control_of_published_arrays(name: str, tally: Tally) -> None:
         check_full_queue(simulator, module)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    array_unit,
     [
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"columns": 2.5}, "columns must be a positive integer, not 2.5"),
@@ -619,11 +619,8 @@ def test_control_of_published_arrays(name: str, tally: Tally) -> None:
             "format must be a single one in sta_window, not the set multi",
         ),
     ],
+    arithmetic="fp12",
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        array_unit(**{"arithmetic": "fp12"} | parameters)
-    assert str(error.value) == message
 
 
 def test_sizes_as_numpy_integers(tmp_path: Path) -> None:

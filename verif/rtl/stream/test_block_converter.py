@@ -14,7 +14,7 @@ from verif.rtl.stream.block_converter_checks import (
 )
 from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, available, refused, some, typical
 
 COUNTS = {"icarus": 400, "verilator": 4_000}
 """Beats of a job."""
@@ -98,8 +98,8 @@ def test_lint(tmp_path: Path) -> None:
     assert lint(block_converter(tmp_path)) == ""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_unsuitable_configurations = refused(
+    BlockConverter,
     [
         ({"shapes": ()}, "shapes must be one or both of blocks, tiles, not none"),
         ({"shapes": ("rows",)}, "shapes must be one or both of blocks, tiles, not rows"),
@@ -108,7 +108,5 @@ def test_lint(tmp_path: Path) -> None:
         ({"tile": 257}, "tile must be an integer from 2 to 256, not 257"),
         ({"paced": True}, "paced must be False for target asic, not True"),
     ],
+    format=MX_FORMATS["mxsf"],
 )
-def test_unsuitable_configurations(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        BlockConverter(format=MX_FORMATS["mxsf"], **options)

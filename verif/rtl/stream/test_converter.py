@@ -19,7 +19,7 @@ from verif.rtl.stream.converter_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, refused, some
 
 committed = pytest.mark.parametrize("name", ["mxsf_converter", "mxsf_converter_8x8"])
 
@@ -222,8 +222,8 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
     return MXFormat(name="own", element=FloatFormat(name="own", fields=fields, sub=sub))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Converter,
     [
         ({"width": 0}, "width must be a positive integer, not 0"),
         ({"block": 0}, "block must be a positive integer, not 0"),
@@ -251,8 +251,5 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
             "format must have modes without binades between them, not those of own",
         ),
     ],
+    format=MXSF,
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Converter(**{"format": MXSF} | parameters)
-    assert str(error.value) == message

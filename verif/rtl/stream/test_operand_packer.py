@@ -9,7 +9,7 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from verif.rtl.stream.packer_checks import check_packing, packer, random_blocks
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available, some
+from verif.support.tests import Tally, available, refused, some
 
 committed = pytest.mark.parametrize("name", ["mxsf_operand_packer", "mxsf_operand_packer_groups2"])
 
@@ -73,8 +73,8 @@ def test_other_sizes(fmt: str, parameters: dict[str, int], tmp_path: Path, tally
     tally("icarus", "operand packer beats", streamed.left.size)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    OperandPacker,
     [
         ({"width": 0}, "width must be a positive integer, not 0"),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
@@ -84,8 +84,5 @@ def test_other_sizes(fmt: str, parameters: dict[str, int], tmp_path: Path, tally
             "s_axis_tdata must be whole bytes, not 28 bits",
         ),
     ],
+    format=MX_FORMATS["mxsf"],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        OperandPacker(**{"format": MX_FORMATS["mxsf"]} | parameters)
-    assert str(error.value) == message

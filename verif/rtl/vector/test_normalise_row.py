@@ -14,7 +14,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
 
 _NOWHERE = -10_000
 """A power of 4 far below all others."""
@@ -232,8 +232,8 @@ def _reciprocal(variance: int) -> int:
     return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    NormaliseRow,
     [
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"span": 3}, "span must be a power of two, not 3"),
@@ -242,7 +242,3 @@ def _reciprocal(variance: int) -> int:
         ({"depth": -1}, "depth must be a positive integer, not -1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        NormaliseRow(**parameters)
-    assert str(error.value) == message

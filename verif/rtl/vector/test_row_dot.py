@@ -11,7 +11,7 @@ from verif.rtl.vector.row_dot_checks import RESETS, check_row_sums, random_lengt
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
 
 SMALL = {"lanes": 2, "partials": 4}
 
@@ -79,8 +79,8 @@ def test_a_beat_a_clock(tmp_path: Path) -> None:
     assert (streamed.left - streamed.taken[ends] == module.latency).all()
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    RowDot,
     [
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"partials": 6}, "partials must be a power of two, not 6"),
@@ -92,7 +92,3 @@ def test_a_beat_a_clock(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        RowDot(**parameters)
-    assert str(error.value) == message

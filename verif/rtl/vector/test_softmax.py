@@ -22,7 +22,7 @@ from verif.rtl.vector.softmax_checks import (
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, refused
 
 ALONG = ("lanes", "beats")
 
@@ -132,15 +132,11 @@ def test_a_row_that_does_not_fit(simulator: str, tmp_path: Path, tally: Tally) -
     tally(simulator, "softmax along lanes", streamed.left.size * 2)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Softmax,
     [
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
         ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
         ({"depth": 48}, "depth must be a power of two, not 48"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Softmax(**parameters)
-    assert str(error.value) == message

@@ -13,7 +13,7 @@ from verif.rtl.vector.vector_checks import check_vectors, random_vectors
 from verif.support.generated import generated
 from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
 
 OPERATIONS = "add+multiply+axpy+scale"
 
@@ -113,8 +113,8 @@ def test_parts_that_are_not_needed() -> None:
     assert MultiplyAdd().latency == 5
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    VectorArithmetic,
     [
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
         ({"user_bits": -1}, "user_bits must be a non-negative integer, not -1"),
@@ -131,10 +131,6 @@ def test_parts_that_are_not_needed() -> None:
         ),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        VectorArithmetic(**parameters)
-    assert str(error.value) == message
 
 
 def test_no_lane_without_arithmetic() -> None:

@@ -20,7 +20,7 @@ from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.published import published
-from verif.support.tests import Tally, some, typical
+from verif.support.tests import Tally, refused, some, typical
 
 # Words that have been asked for and are not there, and what the program still has to give, kept
 # apart from the unit.
@@ -109,8 +109,8 @@ def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: T
     tally(simulator, "descriptors fetched", came)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Fetch,
     [
         ({"ahead": 12}, "ahead must be a power of two, not 12"),
         ({"ahead": 1}, "ahead must be 2 or more, not 1"),
@@ -118,10 +118,6 @@ def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: T
         ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Fetch(**parameters)
-    assert str(error.value) == message
 
 
 def _prove_room(module: Module, folder: Path) -> None:

@@ -18,7 +18,7 @@ from verif.support.manifest import Module
 from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.published import published
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, available, refused, some, typical
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
 # the beat on the bus must be.
@@ -157,8 +157,8 @@ def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
     assert result.clocks <= 500 + 20 + module.latency + 6
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    AxiWriter,
     [
         ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
         ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
@@ -167,7 +167,3 @@ def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
         ({"bursts": 12}, "bursts must be a power of two, not 12"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        AxiWriter(**parameters)
-    assert str(error.value) == message

@@ -11,7 +11,7 @@ from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, some
+from verif.support.tests import Tally, refused, some
 
 _CLAIMS = """
   // A tag is followed from when it enters, whichever it is, with the number of those before it.
@@ -115,15 +115,11 @@ def test_random_tags(
     tally(simulator, "tag_queue", assert_equal("queue", got, right, clock=np.arange(len(right))))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    TagQueue,
     [
         ({"tag_bits": 0}, "tag_bits must be a positive integer, not 0"),
         ({"depth": 6}, "depth must be a power of two, not 6"),
         ({"depth": 1}, "depth must be 2 or more, not 1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        TagQueue(**parameters)
-    assert str(error.value) == message

@@ -12,7 +12,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, typical
+from verif.support.tests import Tally, Volume, available, refused, typical
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Cycles that are enough for a beat with pauses, for one of many with few pauses, around a job."""
@@ -176,14 +176,11 @@ def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     tally(simulator, "beat_reader", compared)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_configurations_that_cannot_work = refused(
+    BeatReader,
     [
         ({"ahead": 0}, "ahead must be an integer from 1 to 8, not 0"),
         ({"beat_bits": 0}, "beat_bits must be a positive integer, not 0"),
         ({"stride_bits": 15}, "stride_bits must be at most address_bits 14, not 15"),
     ],
 )
-def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        BeatReader(**options)
