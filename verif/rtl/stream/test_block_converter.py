@@ -1,20 +1,124 @@
 """The converter whose blocks wait in a memory, in both of its shapes, against the model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.stream.block_converter import BlockConverter
-from verif.rtl.stream.block_converter_checks import (
-    SHAPES,
-    block_converter,
-    check_blocks,
-    mixed_beats,
-)
+from mxsafe.model.converter import convert_beats
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
+from mxsafe.vectors.corner_classes import FLOAT32, block_classes
+from verif.support.checkers import assert_equal
+from verif.support.generated import generated
+from verif.support.manifest import Module
 from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint
+from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available, refused, some, typical
+
+
+def block_converter(
+    folder: Path,
+    format: str = "mxsf",
+    *,
+    width: int = 8,
+    shapes: tuple[str, ...] = SHAPES,
+    block: int = 64,
+    tile: int = 8,
+    target: Target = "asic",
+    paced: bool = False,
+) -> Module:
+    """A converter, generated into `folder`."""
+    unit = BlockConverter(
+        format=MX_FORMATS[format],
+        width=width,
+        shapes=shapes,
+        block=block,
+        tile=tile,
+        target=target,
+        paced=paced,
+    )
+    return generated(unit, folder)
+
+
+def _span(module: Module, shape: str) -> tuple[int, int]:
+    """Beats and lanes of a block."""
+    p = module.parameters
+    return (p["block"], 1) if shape == "blocks" else (p["tile"], p["tile"])
+
+
+def mixed_beats(
+    module: Module, shape: str, seed: int, count: int, *, ragged: bool
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Beats of blocks of every class, in packets of any length or of a few blocks."""
+    rng = np.random.default_rng(seed)
+    beats, span = _span(module, shape)
+    width = module.parameters["width"]
+    groups = width // span
+    classes = block_classes(module.format, FLOAT32)
+    each = -(-count * groups // (beats * len(classes)))
+    words = np.concatenate([draw(rng, each, beats * span) for draw in classes.values()])
+    words = rng.permutation(words)
+    words = words[: len(words) // groups * groups].reshape(-1, groups, beats, span)
+    words = words.swapaxes(1, 2).reshape(-1, width)[:count]
+    if ragged:
+        often = np.repeat(np.resize([0.5, 0.1, 1.0, 0.0], -(-len(words) // 16)), 16)
+        last = rng.random(len(words)) < often[: len(words)]
+    else:
+        # The last block is short.
+        packet = 3 * beats + beats // 4
+        last = np.arange(len(words)) % packet == packet - 1
+    last[-1] = True
+    return words.astype(np.uint32), last
+
+
+def check_blocks(
+    simulator: str,
+    module: Module,
+    shape: str,
+    beats: tuple[NDArray[np.uint32], NDArray[np.bool_]],
+    *,
+    stall_in: float = 0.0,
+    stall_out: float = 0.0,
+    resets_after: Sequence[int] = (),
+    steady: bool = False,
+) -> Streamed:
+    """Beats come out as the model has them; if they are steady one a cycle."""
+    words, last = beats
+    ports = module.ports
+    streamed = run_stream(
+        simulator,
+        module,
+        {
+            "s_axis_tdata": ports["s_axis_tdata"].join(words),
+            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+        },
+        stall_in=stall_in,
+        stall_out=stall_out,
+        resets_after=resets_after,
+        steady={"tiles": int(shape == "tiles")} if "tiles" in ports else {},
+    )
+    length, span = _span(module, shape)
+    expected = convert_beats(words.view(np.float32), last, module.format, block=(length, span))
+    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
+    scales = np.repeat(expected.scales, span, axis=1)
+    known = np.concatenate([expected.codes, scales], axis=1).astype(np.int64)
+    index = np.arange(len(known))
+    assert len(known), "there is nothing to compare"
+    assert_equal(f"{module.name} beats", got, known, beat=index, words=words)
+    for port, flags in (("m_axis_tlast", expected.last), ("m_axis_tuser", expected.block_last)):
+        assert_equal(port, streamed.words[port][:, 0], flags.astype(np.uint8), beat=index)
+    if steady:
+        assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
+        ends = np.flatnonzero(expected.block_last)
+        waits = streamed.left[np.r_[0, ends[:-1] + 1]] - streamed.taken[ends]
+        assert waits[0] == module.latency, f"the first block took {waits[0]} cycles"
+    return streamed
+
 
 COUNTS = {"icarus": 400, "verilator": 4_000}
 """Beats of a job."""
