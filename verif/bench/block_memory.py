@@ -10,7 +10,7 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import job, write_log
+from verif.bench.job import job, write_log
 from verif.bench.memory import Clock, Stable
 from verif.bench.pins import number
 

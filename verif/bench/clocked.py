@@ -1,8 +1,5 @@
 """Shared parts of benches that step a design cycle by cycle."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import cocotb
@@ -10,7 +7,7 @@ from cocotb.triggers import Timer
 
 from verif.bench.pins import Input
 
-__all__ = ["Stepper", "job", "write_log"]
+__all__ = ["Stepper"]
 
 
 class Stepper:
@@ -52,13 +49,3 @@ class Stepper:
             await self.settle()
             await self.edge()
         self._rst.value = 0
-
-
-def job() -> Any:
-    """The job of MXSAFE_JOB."""
-    return json.loads(Path(os.environ["MXSAFE_JOB"]).read_text())
-
-
-def write_log(log: Any) -> None:
-    """Write the log to MXSAFE_LOG."""
-    Path(os.environ["MXSAFE_LOG"]).write_text(json.dumps(log))

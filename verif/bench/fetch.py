@@ -6,7 +6,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 from verif.bench.pacing import ReadyAfterValid
 
 _STALL = 0.5

@@ -4,13 +4,11 @@ Runs go in, words come out or go in, and a memory is on the other side. Before t
 be stopped in the middle of it, several times: it then has to finish its bursts and be idle.
 """
 
-import json
-import os
 from typing import Any
 
 import cocotb
 
-from verif.bench import rows
+from verif.bench.job import job, packed, write_log
 from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort
 from verif.bench.pins import number
 
@@ -145,10 +143,9 @@ class Reading(Bench):
         if taken is not None:
             self.words.append(taken["words_payload"])
 
-    def write_log(self, path: str) -> None:
-        """Write words as they came."""
-        words = {"words": (-(-len(self.dut.words_payload) // 8), self.words)}
-        rows.write(path, words, clocks=self.clocks, longest=self.port.channel.longest)
+    def log(self) -> dict[str, Any]:
+        """Words as they came."""
+        return {"words": packed(len(self.dut.words_payload), self.words)}
 
 
 class Writing(Bench):
@@ -199,31 +196,24 @@ class Writing(Bench):
         self.port.settle(self.clock.now)
         self.answered = self.port.answered
 
-    def write_log(self, path: str) -> None:
-        """Write memory, and beats that had been answered when an end or an error was told."""
-        rows.write(
-            path,
-            {"memory": (1, self.memory.content)},
-            done=self.done,
-            errors=self.errors,
-            clocks=self.clocks,
-            longest=self.port.channel.longest,
-        )
+    def log(self) -> dict[str, Any]:
+        """Memory, and beats that had been answered when an end or an error was told."""
+        memory = packed(8, self.memory.content)
+        return {"memory": memory, "done": self.done, "errors": self.errors}
 
 
 @cocotb.test()
 async def memory_ports(dut: Handle) -> None:
-    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    arrays = rows.read(os.environ["MXSAFE_JOB"])
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    memory = Memory(options["start"], arrays["memory"], options["errors"])
-    options["after"] = bytes(arrays.get("after", ()))
-    if "data" in arrays:
-        options["rows"]["words"] = [(word,) for word in arrays["data"]]
+    """Run the job and log what came."""
+    options = job()
+    memory = Memory(options["start"], options["memory"], options["errors"])
+    options["after"] = bytes(options.get("after", ()))
+    if "data" in options:
+        options["rows"]["words"] = [(word,) for word in options["data"]]
     bench = {"read": Reading, "write": Writing}[options["kind"]](dut, options, memory)
     bench.show()
     await bench.clock.reset()
     for after in options["stops"]:
         await bench.stop(after)
     await bench.run()
-    bench.write_log(os.environ["MXSAFE_LOG"])
+    write_log(bench.log() | {"clocks": bench.clocks, "longest": bench.port.channel.longest})

@@ -5,22 +5,17 @@ The queue shows descriptors as the machine's does, as many in flight as the job 
 the job it may be started and stopped, several times.
 """
 
-import json
-import os
 import random
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 import cocotb
 
-from verif.bench import rows
+from verif.bench.job import job, packed, write_log
 from verif.bench.memory import Clock, Handle, Sink
 from verif.bench.pacing import pauses
 from verif.bench.pins import number
 
-Log = tuple[dict[str, rows.Rows], dict[str, Sequence[int]]]
-"""Rows and numbers by name."""
 _BURST = 16
 _QUIET = 8
 """Cycles after the job in which nothing may move."""
@@ -229,11 +224,12 @@ class Loading(Engine):
         if self.queue.done > done:
             self.done_after.append(len(self.writes))
 
-    def log(self) -> Log:
+    def log(self) -> dict[str, Any]:
         """All writes, and how many there were when each descriptor was done."""
         *places, data = zip(*self.writes, strict=True) if self.writes else [()] * 4
         numbers = dict(zip(("buffer", "address", "halves"), places, strict=True))
-        return {"data": (2 * self._bits // 8, data)}, numbers | {"done_after": [*self.done_after]}
+        words = packed(2 * self._bits, data)
+        return {"data": words, **numbers, "done_after": [*self.done_after]}
 
 
 class Held:
@@ -334,18 +330,17 @@ class Storing(Engine):
             assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
             self.done_after.append(self._count - len(self._answers))
 
-    def log(self) -> Log:
+    def log(self) -> dict[str, Any]:
         """Memory, and words that had been answered when each descriptor was done."""
-        size = len(self.dut.words_payload) // 8
-        return {"memory": (size, [*self.memory])}, {"done_after": [*self.done_after]}
+        memory = packed(len(self.dut.words_payload), self.memory)
+        return {"memory": memory, "done_after": [*self.done_after]}
 
 
 @cocotb.test()
 async def transfers(dut: Handle) -> None:
-    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    arrays = rows.read(os.environ["MXSAFE_JOB"])
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    bench = {"load": Loading, "store": Storing}[options["kind"]](dut, arrays, options)
+    """Run the descriptors of the job and log what came."""
+    options = job()
+    bench = {"load": Loading, "store": Storing}[options["kind"]](dut, options, options)
     bench.show()
     await bench.clock.reset()
     for after in options["stops"]:
@@ -357,6 +352,4 @@ async def transfers(dut: Handle) -> None:
     for _ in range(_QUIET):
         await bench.step()
     assert bench.log() == log, "something came afterwards"
-    words, numbers = log
-    ended = {"done": bench.queue.done, "error": error, "clocks": bench.clocks}
-    rows.write(os.environ["MXSAFE_LOG"], words, **numbers, **ended)
+    write_log(log | {"done": bench.queue.done, "error": error, "clocks": bench.clocks})

@@ -5,15 +5,13 @@ buffers keep what was written to them. What all buffers hold at the end of each 
 file; comparing is the business of the pytest process.
 """
 
-import json
-import os
 import random
 from collections import deque
 
 import cocotb
 from cocotb.triggers import Timer
 
-from verif.bench import rows
+from verif.bench.job import job, packed, write_log
 from verif.bench.pacing import RESET_CLOCKS, ReadyAfterValid, pauses
 from verif.bench.pins import Input, number
 
@@ -275,16 +273,16 @@ class Bench:
 
 @cocotb.test()
 async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the job of MXSAFE_STIMULUS and write what the buffers held to MXSAFE_LOG."""
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    stimulus = rows.read(os.environ["MXSAFE_STIMULUS"])
-    vectors, beats = stimulus["vectors"], options["beats"]["vector"]
-    assert len(vectors) == beats * len(stimulus["descriptors"]), f"{len(vectors)} beats of vectors"
+    """Run the descriptors of the job and log what the buffers held."""
+    options = job()
+    vectors, beats = options["vectors"], options["beats"]["vector"]
+    descriptors = options["descriptors"]
+    assert len(vectors) == beats * len(descriptors), f"{len(vectors)} beats of vectors"
     bench = Bench(dut, options)
     await bench.reset(RESET_CLOCKS[0])
     logged: dict[str, Words] = {name: [] for name in bench.buffers}
     clocks, errors = [], []
-    for place, command in enumerate(stimulus["descriptors"]):
+    for place, command in enumerate(descriptors):
         bench.restore({"vector": vectors[place * beats : (place + 1) * beats]})
         for after in options["interrupts"].get(str(place), []):
             await bench.interrupted(command, after)
@@ -298,5 +296,5 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
             bench.restore(kept)
         for name, held in bench.buffers.items():
             logged[name] += held
-    states = {name: (options["bytes"][name], words) for name, words in logged.items()}
-    rows.write(os.environ["MXSAFE_LOG"], states, clocks=clocks, errors=errors)
+    states = {name: packed(8 * options["bytes"][name], words) for name, words in logged.items()}
+    write_log(states | {"clocks": clocks, "errors": errors})

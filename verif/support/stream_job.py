@@ -1,18 +1,14 @@
 """Running beats through a simulated unit between AXI4-Streams."""
 
-import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from verif.support.manifest import Module, Words
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
+from verif.support.simulators import run_bench
 
 __all__ = ["Job", "Streamed", "run_stream"]
 
@@ -110,6 +106,7 @@ def run_stream(
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
     rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
+        "beats": job,
         "apart": list(apart),
         "beside": list(beside),
         "beside_first": beside_first,
@@ -125,21 +122,7 @@ def run_stream(
         "clocks_after": 2 * module.latency + _IDLE,
         "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        write_arrays(stimulus, job)
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            "verif.bench.stream",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-        )
-        logged = read_arrays(log)
-    taken, left = logged.pop("taken"), logged.pop("left")
-    taken_apart = {name: logged.pop(f"taken_{name}") for name in apart}
-    return Streamed(logged, taken, left, taken_apart)
+    logged = run_bench(simulator, module, "stream", options)
+    taken, left = np.array(logged["taken"], np.int64), np.array(logged["left"], np.int64)
+    times = {name: np.array(clocks, np.int64) for name, clocks in logged["apart"].items()}
+    return Streamed(logged["words"], taken, left, times)

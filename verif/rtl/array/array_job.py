@@ -1,8 +1,6 @@
 """Running matrix products on the simulated array."""
 
-import json
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,7 @@ from mxsafe.formats import FormatSet
 from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
 from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
+from verif.support.simulators import run_bench
 
 __all__ = ["Job", "Product", "Result", "Stall", "array_schedule", "run_jobs", "run_products"]
 
@@ -151,34 +148,13 @@ def run_jobs(
             "progress": str(progress) if progress else None,
         }
     options = {
+        "beats": {prefix: run.job for prefix, run in runs.items()},
         "arrays": {prefix: run.options for prefix, run in runs.items()},
         "resets_after": list(resets_after),
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="array-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        columns = {
-            f"{prefix}.{name}": values
-            for prefix, run in runs.items()
-            for name, values in run.job.items()
-        }
-        write_arrays(stimulus, columns)
-        simulate(
-            simulator,
-            top.name,
-            top.sources,
-            "verif.bench.array",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-            writes_at_edges=True,  # cocotbext-axi does
-        )
-        logged = read_arrays(log)
-    return [
-        run.result(*(logged[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
-        for prefix, run in runs.items()
-    ]
+    # cocotbext-axi writes at edges
+    logged = run_bench(simulator, top, "array", options, writes_at_edges=True)
+    return [run.result(log) for run, log in zip(runs.values(), logged, strict=True)]
 
 
 class _Run:
@@ -203,10 +179,9 @@ class _Run:
                 )
         self.options["w_has_user"] = "s_axis_w_tuser" in module.ports
 
-    def result(
-        self, rows: NDArray[np.uint8], user: NDArray[np.integer[Any]], cycles: NDArray[Any]
-    ) -> Result:
+    def result(self, log: Mapping[str, Any]) -> Result:
         """The products in what came out."""
+        rows, user = log["rows"], np.array(log["user"])
         port = self._module.ports["m_axis_c_tdata"]
         values = port.split(rows).astype(np.uint32).view(np.float32)
         results = []
@@ -219,7 +194,7 @@ class _Run:
         return Result(
             products=results,
             tiles=len(self.beats),
-            cycles=int(cycles),
+            cycles=int(log["cycles"]),
             ideal=sum(schedule.ideal_beats for schedule in self._schedules),
             out_of_step=(user & 1).astype(bool),
             overlong=(user >> 1 & 1).astype(bool),

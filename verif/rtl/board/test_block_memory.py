@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
-from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_same
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.simulators import lint
+from verif.support.simulators import lint, run_bench
 from verif.support.tests import Tally, Volume, some
 
 _PAGE = 4096

@@ -94,8 +94,8 @@ def test_runs_of_two_clients(
     module = reader(tmp_path)
     runs = _runs(1, {"icarus": 20, "verilator": 100}[simulator], 32, 2)
     result = check_reader(simulator, module, runs, traffic)
-    assert result.arrays["longest"] == module.parameters["burst"]
-    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+    assert result["longest"] == module.parameters["burst"]
+    tally(simulator, "axi_reader words", len(result["words"]))
 
 
 def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
@@ -105,7 +105,7 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     traffic = Traffic(**{**LIVELY.options, "stops": stops})
     wrong = np.random.default_rng(5).choice(1024, 60, replace=False).tolist()
     result = check_reader(simulator, module, _runs(2, 20, 32, 2), traffic, wrong_beats=wrong)
-    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+    tally(simulator, "axi_reader words", len(result["words"]))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally:
     wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
     traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
     result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
-    tally("icarus", "axi_reader words", len(result.arrays["words"]))
+    tally("icarus", "axi_reader words", len(result["words"]))
 
 
 def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
     words = 1000
     run = (START // 32 + 5, words)
     result = check_reader(available("verilator"), module, [[], [run]], traffic)
-    assert words + 100 < result.clocks <= words + 100 + module.latency + 5
+    assert words + 100 < result["clocks"] <= words + 100 + module.latency + 5
 
 
 def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
     traffic = Traffic(latency=(100, 100))
     runs = [(START // 32 + 8 * at, 4) for at in range(120)]
     result = check_reader(available("verilator"), module, [[], runs], traffic)
-    assert result.clocks <= 480 + 100 + module.latency + 5
+    assert result["clocks"] <= 480 + 100 + module.latency + 5
 
 
 def test_first_client_goes_first(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_first_client_goes_first(tmp_path: Path) -> None:
     result = check_reader(
         available("verilator"), module, runs, Traffic(latency=(20, 20), stall_in=0.4)
     )
-    whose = module.ports["words_payload"].split_words(result.arrays["words"])["client"][:, 0]
+    whose = module.ports["words_payload"].split_words(result["words"])["client"][:, 0]
     waited = int(np.flatnonzero(whose == 0)[0])
     assert waited <= module.parameters["window"] + module.parameters["burst"]
 

@@ -144,4 +144,4 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
         _descriptor("out_codes", 99, count_0=100),
     ]
     result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
-    assert 400 < int(result.clocks) <= 400 + 30 + module.latency + 12
+    assert 400 < result["clocks"] <= 400 + 30 + module.latency + 12

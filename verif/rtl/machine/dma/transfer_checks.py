@@ -23,10 +23,11 @@ from mxsafe.model.machine_transfer import load, store
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
-from verif.rtl.machine.dma.memory_port_checks import Result, Traffic, run_memory_bench
+from verif.rtl.machine.dma.memory_port_checks import Traffic
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
+from verif.support.simulators import run_bench
 
 __all__ = [
     "at_the_ends",
@@ -270,10 +271,12 @@ def _content(seed: int, *shape: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def _whole(result: Result, instructions: Sequence[Instruction], error: str) -> list[Instruction]:
+def _whole(
+    result: dict[str, Any], instructions: Sequence[Instruction], error: str
+) -> list[Instruction]:
     """Descriptors that are done: all, or all but the last one, which ends with an error."""
     whole = list(instructions if error == "none" else instructions[:-1])
-    code, done = int(result.arrays["error"]), int(result.arrays["done"])
+    code, done = result["error"], result["done"]
     assert code == ERRORS[error], f"the job ended with error {code}, not {ERRORS[error]}"
     assert done == len(whole), f"{done} descriptors are done, not {len(whole)}"
     return whole
@@ -288,7 +291,7 @@ def check_loads(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-) -> Result:
+) -> dict[str, Any]:
     """Buffers hold what the interpreter puts there, and each word has been written once.
 
     Parameters
@@ -305,12 +308,12 @@ def check_loads(
     options = _options("load", module, instructions, traffic)
     options["writes_late"] = module.parameters.get("target") == "fpga"
     options |= {"errors": list(wrong_words), "under_way": under_way}
-    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+    options |= {"memory": memory, "descriptors": _payloads(instructions)}
+    result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
     right, got = Buffers(configuration), Buffers(configuration)
     counts = [load(instruction, memory, right, configuration) for instruction in whole]
-    done_after = result.arrays["done_after"]
+    done_after = np.array(result["done_after"])
     assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error != "none":
         _require_stop(instructions[-1], error, memory, configuration)
@@ -336,13 +339,12 @@ def _require_stop(
         assert error == "read", f"{instruction} has no error"
 
 
-def _replay(buffers: Buffers, result: Result, count: int) -> None:
+def _replay(buffers: Buffers, result: dict[str, Any], count: int) -> None:
     """Put the first writes of a log into buffers."""
     names = list(LOAD_BUFFERS.members)
     size = buffers.words("vector").shape[1]
-    logged = result.arrays
-    places = np.stack([logged[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
-    data = logged["data"][:count]
+    places = np.stack([result[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
+    data = result["data"][:count]
     for (index, address, halves), row in zip(places.tolist(), data, strict=True):
         words = buffers.words(names[index])
         parts = 1 if names[index].endswith("scales") else 2
@@ -361,7 +363,7 @@ def check_stores(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-) -> Result:
+) -> dict[str, Any]:
     """Memory holds what the interpreter puts there; parameters as those of `check_loads`."""
     configuration = machine_of(module)
     memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
@@ -374,18 +376,18 @@ def check_stores(
     options |= {"errors": list(wrong_words), "under_way": under_way}
     target = module.parameters.get("target", "asic")
     options["read_latency"] = VectorBufferConfiguration(target=target).latency
-    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    options |= {"memory": memory, "descriptors": _payloads(instructions)}
     for name in STORE_BUFFERS.members:
         entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
-        arrays[name] = buffers.words(name).reshape(-1, entry)
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+        options[name] = buffers.words(name).reshape(-1, entry)
+    result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
     expected = memory.copy()
     counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
-    done_after = result.arrays["done_after"]
+    done_after = np.array(result["done_after"])
     assert_equal("words at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error == "none":
-        got = result.arrays["memory"]
+        got = result["memory"]
         assert_equal("memory", got, expected, word=np.arange(len(expected)))
     return result
 

@@ -1,7 +1,5 @@
 """Checks of the vector engine: descriptors of all kinds, and the interpreter's answers."""
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +19,7 @@ from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from verif.support.checkers import assert_equal
 from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
+from verif.support.simulators import run_bench
 
 __all__ = [
     "Task",
@@ -337,6 +334,7 @@ def check_engine(
     sizes = _sizes(machine)
     options = {
         **sizes,
+        **_stimulus(machine, tasks),
         "stall_read": stall_read,
         "read_latency": VectorBufferConfiguration(target=machine.target).latency,
         "stall_write": stall_write,
@@ -345,21 +343,7 @@ def check_engine(
         "patience": _PATIENCE,
         "interrupts": {str(task): list(clocks) for task, clocks in (interrupts or {}).items()},
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="engine-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        write_arrays(stimulus, _stimulus(machine, tasks))
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            "verif.bench.vector_engine",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-        )
-        logged = read_arrays(log)
+    logged = run_bench(simulator, module, "vector_engine", options)
     model = Machine(machine)
     changed = 0
     for number, task in enumerate(tasks):
@@ -382,4 +366,4 @@ def check_engine(
             assert_equal(f"{what}: words of {name}, {differ[:4]} differ,", got, words)
             changed += int((words != before[name]).sum())
     assert changed, "no byte was written"
-    return changed, logged["clocks"]
+    return changed, np.array(logged["clocks"])
