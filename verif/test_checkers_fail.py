@@ -46,11 +46,10 @@ from verif.rtl.stream.transposer_checks import check_rows, random_packets
 from verif.rtl.stream_claims import claims_for
 from verif.rtl.stream_rules import prove_rules
 from verif.support.checkers import check_mac
-from verif.support.generated import generated
 from verif.support.manifest import Module, mac_stimulus
-from verif.support.mutation import mutated
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available
+from verif.support.units import generated, mutated
 
 Fault = tuple[str | Callable[[Path], Module], str, str, Callable[[Module], object], str]
 COPYING = replace(SMALL_MACHINE, queue_depth=9)

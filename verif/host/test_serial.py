@@ -22,9 +22,9 @@ from mxsafe.rtl.board.ulx3s import Ulx3s, Ulx3sConfiguration
 from verif.host.copying_machine import COPIED_BEATS, copying_machines
 from verif.host.fake_board import FakeBoard
 from verif.host.host_programs import SMALL, product
-from verif.support.generated import generated
 from verif.support.simulators import SCRATCH
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 _HERE = Path(__file__).parent
 _MAIN, _PLL = _HERE / "serial_line.cpp", _HERE / "ehxplll.v"

@@ -17,11 +17,10 @@ import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
 from mxsafe.rtl.board.serial_bridge import SerialBridge
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import run_yosys
 from verif.support.tests import Tally
+from verif.support.units import generated, mutated
 
 _Bit = int
 _Instance = tuple[str, ...]

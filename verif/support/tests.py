@@ -11,6 +11,7 @@ import pytest
 from verif.support.simulators import SIMULATORS, missing_tools
 
 __all__ = [
+    "INTEGERS",
     "Tally",
     "Volume",
     "available",
@@ -20,6 +21,12 @@ __all__ = [
     "some",
     "typical",
 ]
+
+INTEGERS = (
+    "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
+    "integers are integers, which arithmetic exact adds without loss and in less hardware"
+)
+"""The error where integers meet floating-point arithmetic: of units, the model and vectors."""
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""

@@ -11,10 +11,10 @@ from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.array.accumulator import Accumulator
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
+from verif.support.farm import COPIES, side_by_side
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import COPIES, side_by_side
 
 CODES = 1 << FP12_E4M7.width
 

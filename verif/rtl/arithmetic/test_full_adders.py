@@ -6,9 +6,9 @@ import numpy as np
 
 from mxsafe.rtl.arithmetic.full_adders import FullAdders
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 def test_full_adders(tmp_path: Path, tally: Tally) -> None:

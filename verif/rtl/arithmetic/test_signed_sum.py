@@ -14,9 +14,9 @@ from mxsafe.rtl.arithmetic.signed_sum import add_without_carries
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @dataclass(frozen=True, kw_only=True)

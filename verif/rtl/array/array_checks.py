@@ -14,10 +14,9 @@ from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.model.window import anchors
 from verif.rtl.array.array_job import Job, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.units import array_unit
+from verif.support.units import array_unit, generated
 
 __all__ = [
     "Block",

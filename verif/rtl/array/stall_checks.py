@@ -6,8 +6,8 @@ import numpy as np
 
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
-from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
+from verif.support.units import random_words
 
 __all__ = ["check_stalls"]
 

@@ -26,12 +26,11 @@ from verif.rtl.array.array_job import Job, array_schedule, run_jobs, run_product
 from verif.support import manifest
 from verif.support.checkers import assert_equal
 from verif.support.data import minilm
-from verif.support.generated import generated
+from verif.support.farm import prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.tests import Tally, Volume, available, some
-from verif.support.units import array_unit
-from verif.support.wrappers import prefixed
+from verif.support.units import array_unit, generated
 
 TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
 PAIRS: dict[str, tuple[str, str]] = {

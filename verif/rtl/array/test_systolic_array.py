@@ -34,13 +34,11 @@ from verif.rtl.array.array_checks import (
 )
 from verif.rtl.array.array_job import run_jobs
 from verif.support import manifest
+from verif.support.farm import prefixed
 from verif.support.manifest import Module
-from verif.support.messages import INTEGERS
-from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import Tally, Volume, available, refused, some, typical
-from verif.support.units import array_unit
-from verif.support.wrappers import prefixed
+from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.units import array_unit, published
 
 ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)

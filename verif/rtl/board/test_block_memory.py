@@ -9,10 +9,10 @@ import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
 from verif.support.checkers import assert_same
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_bench
 from verif.support.tests import Tally, Volume, some
+from verif.support.units import generated
 
 _PAGE = 4096
 _DECODE_ERROR = 3

@@ -6,10 +6,10 @@ import pytest
 
 from mxsafe.rtl.board.serial_bridge import SerialBridge
 from verif.rtl.board.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, refused
+from verif.support.units import generated
 
 
 def bridge(folder: Path) -> Module:

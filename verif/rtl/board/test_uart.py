@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from mxsafe.rtl.board.uart_receiver import UartReceiver
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter
 from verif.support.checkers import assert_same
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, some
+from verif.support.units import generated
 
 Levels = NDArray[np.int64]
 BROKEN = "broken"

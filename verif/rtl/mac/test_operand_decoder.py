@@ -13,10 +13,10 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.farm import beside
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally
-from verif.support.wrappers import beside
 
 Numbers = dict[str, NDArray[np.int64]]
 UNITS: dict[str, tuple[str, Factor | None]] = {

@@ -15,10 +15,9 @@ from mxsafe.verilog.presets import build
 from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.messages import INTEGERS
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import INTEGERS, Tally, Volume, available
+from verif.support.units import generated
 
 SEED = 20260
 

@@ -14,10 +14,9 @@ from verif.rtl.array.array_checks import Block, operands
 from verif.rtl.array.array_job import Product
 from verif.rtl.machine.layer_job import Added, LayerRun, run_layers
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Job
-from verif.support.units import layer_unit
+from verif.support.units import generated, layer_unit
 
 __all__ = [
     "broken_ties",

@@ -46,9 +46,9 @@ from verif.rtl.machine.program_faults import (
     memory_faults,
 )
 from verif.rtl.machine.random_programs import all_modes, modes, random_program
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.tests import Tally, Volume, available
+from verif.support.units import generated
 
 _LIMIT = 200_000
 

@@ -20,11 +20,9 @@ from verif.rtl.machine.layer_checks import (
     random_layers,
     small_layer,
 )
-from verif.support.messages import INTEGERS
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available, refused, some, typical
-from verif.support.units import layer_unit
+from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.units import layer_unit, published
 
 Parameters = dict[str, Any]
 EIGHT_COLUMNS = {"columns": 4, "rows": 1}

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from mxsafe.model.row_replay import replay_rows
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import random_words
 from verif.support.stream_job import Streamed, run_stream
+from verif.support.units import generated, random_words
 
 __all__ = ["check_rows", "row_replay", "rows_of", "rows_of_all_lengths"]
 

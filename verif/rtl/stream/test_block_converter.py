@@ -13,12 +13,11 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
 from mxsafe.vectors.corner_classes import FLOAT32, block_classes
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import generated, published
 
 
 def block_converter(

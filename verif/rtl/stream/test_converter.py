@@ -12,11 +12,11 @@ from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.vectors.corner_classes import BFLOAT16, FLOAT32, InputFormat, block_classes
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, Volume, available, refused, some
+from verif.support.units import generated
 
 SOURCES: dict[str, InputFormat] = {"float32": FLOAT32, "bfloat16": BFLOAT16}
 Beats = tuple[NDArray[np.uint32], NDArray[np.bool_]]

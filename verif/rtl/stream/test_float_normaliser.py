@@ -10,10 +10,10 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.float_normaliser import SOURCES, FloatNormaliser, source_format
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, some
+from verif.support.units import generated
 
 
 def _words(source: str, count: int) -> NDArray[np.int64]:

@@ -11,10 +11,10 @@ import mxsafe as mx
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available, refused, some
+from verif.support.units import generated
 
 ConverterBeats = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]
 """Codes (beats, columns), scales (beats, groups), whether a beat ends a block, and a packet."""

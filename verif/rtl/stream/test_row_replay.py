@@ -8,8 +8,8 @@ import pytest
 
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.rtl.stream.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused
+from verif.support.units import published
 
 
 def test_a_row_enters_while_another_leaves(simulator: str, tmp_path: Path, tally: Tally) -> None:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.rtl.stream.transposer import Transposer
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
+from verif.support.units import generated
 
 __all__ = ["check_rows", "numbered_tiles", "random_packets", "transposer"]
 

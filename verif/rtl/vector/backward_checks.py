@@ -14,9 +14,9 @@ from mxsafe.rtl.vector.normalise_backward import NormaliseBackward
 from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from verif.rtl.vector.vector_checks import random_floats
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module, Words
 from verif.support.stream_job import Streamed, run_stream
+from verif.support.units import generated
 
 __all__ = [
     "RESETS",

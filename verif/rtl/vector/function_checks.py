@@ -11,12 +11,11 @@ from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.function_lane import FunctionLane
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.support.checkers import assert_equal
-from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
+from verif.support.farm import farm_of, in_parallel, run_farm
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
 from verif.support.stream_job import run_stream
-from verif.support.wrappers import in_parallel
+from verif.support.units import generated
 
 __all__ = [
     "arguments",

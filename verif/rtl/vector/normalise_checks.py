@@ -11,9 +11,9 @@ from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.vector.normalise import Normalise
 from verif.rtl.vector.edges import first_changes
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, run_stream
+from verif.support.units import generated
 
 __all__ = [
     "any_factors",

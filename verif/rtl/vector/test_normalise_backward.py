@@ -13,10 +13,9 @@ from verif.rtl.vector.backward_checks import (
     normalised_rows,
     small_normalise_backward,
 )
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available, refused
+from verif.support.units import generated, published
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "layer with gain": {"gain": True},

@@ -7,9 +7,9 @@ import pytest
 
 from mxsafe.rtl.vector.normalise_backward_row import NormaliseBackwardRow
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally
+from verif.support.units import generated
 
 CLOCKS = 4000
 UNKNOWN = 50

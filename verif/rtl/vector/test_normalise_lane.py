@@ -15,11 +15,10 @@ from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
 from verif.rtl.array.stall_checks import check_stalls
 from verif.rtl.vector.normalise_checks import any_factors, kinds_of_rows
 from verif.support.checkers import assert_equal
-from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
-from verif.support.published import published_farm, random_words
+from verif.support.farm import farm_of, published_farm, run_farm
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated, random_words
 
 UNIT = 2.0**-24
 """Of the window, for values below 4."""

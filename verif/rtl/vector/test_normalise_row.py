@@ -10,11 +10,10 @@ import pytest
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 _NOWHERE = -10_000
 """A power of 4 far below all others."""

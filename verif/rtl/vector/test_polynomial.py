@@ -10,9 +10,9 @@ from mxsafe.rtl.vector.polynomial import POLYNOMIAL_BOUNDARIES, Polynomial
 from verif.rtl.vector.function_checks import source_rows
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available, refused
+from verif.support.units import generated
 
 STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
 NAMES = [name for name in tables.names() if not tables.load(name).places]

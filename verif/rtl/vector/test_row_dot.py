@@ -11,12 +11,11 @@ from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.rtl.vector.row_dot import RowDot
 from verif.rtl.vector.vector_checks import random_floats
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 RESETS = (*range(9, 22), *range(10, 23))
 """Cycles to reset after: about the first sum of `small_row_dot`, of one cycle and of more."""

@@ -14,12 +14,11 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.tables.softmax import LONGEST_ROW
 from verif.rtl.vector.edges import first_changes
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import Job, Streamed, run_stream
 from verif.support.tests import Tally, Volume, available, refused
+from verif.support.units import generated, published
 
 Words = NDArray[np.uint32]
 _ONE, _NAN = 0x3F800000, 0x7FC00000

@@ -13,10 +13,9 @@ from verif.rtl.vector.backward_checks import (
     paired_rows,
     small_softmax_backward,
 )
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 ALONG = ("lanes", "beats")
 

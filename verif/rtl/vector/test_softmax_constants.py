@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -7,12 +7,11 @@ import pytest
 
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
 from verif.support.tests import Tally, available
+from verif.support.units import generated, published
 
 LOWEST = -0x7F800001
 LONG = np.array([*[3] * 56, 150, 300, 600, 4400]), np.array([*[2] * 56, 128, 256, 500, 4096])

@@ -9,9 +9,9 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.tables import softmax as widths
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @pytest.mark.parametrize("target", TARGETS)

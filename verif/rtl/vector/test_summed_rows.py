@@ -14,12 +14,11 @@ from mxsafe.rtl.vector.summed_rows import SummedRows
 from verif.rtl.stream.replay_checks import rows_of
 from verif.rtl.vector.backward_checks import PairedRow, paired_rows
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published, random_words
 from verif.support.simulators import lint
 from verif.support.stream_job import Streamed, run_stream
 from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published, random_words
 
 Floats = NDArray[np.float32]
 

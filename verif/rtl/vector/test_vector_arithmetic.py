@@ -10,10 +10,9 @@ import pytest
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.rtl.vector.vector_checks import check_vectors, random_vectors
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 OPERATIONS = "add+multiply+axpy+scale"
 

@@ -15,11 +15,10 @@ from verif.rtl.vector.function_checks import (
     random_arguments,
 )
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 
 def _unit(functions: str, width: int = 3, user_bits: int = 3, **parameters: int) -> VectorFunction:

@@ -7,9 +7,8 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer
 from verif.rtl.machine.buffers.buffer_checks import check_operand_buffer
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import generated, published
 
 
 @pytest.mark.parametrize(("writers", "target"), [(2, "asic"), (1, "asic"), (2, "fpga")])

@@ -7,9 +7,8 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer
 from verif.rtl.machine.buffers.buffer_checks import check_vector_buffer
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import generated, published
 
 
 @pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])

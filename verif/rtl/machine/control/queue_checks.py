@@ -12,9 +12,9 @@ from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.machine.control.descriptor_queue import PAYLOAD_BITS
 from mxsafe.rtl.machine.control.queues import Queues
 from verif.bench.difference import difference
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 __all__ = [
     "Program",

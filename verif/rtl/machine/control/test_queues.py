@@ -20,8 +20,8 @@ from verif.rtl.machine.control.queue_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import published
 
 
 def test_the_model_knows_a_deadlock() -> None:

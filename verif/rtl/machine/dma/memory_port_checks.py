@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.machine.dma.axi_reader import AxiReader
 from mxsafe.rtl.machine.dma.axi_writer import AxiWriter
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 __all__ = [
     "LIVELY",

@@ -14,11 +14,10 @@ import pytest
 
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, refused, typical
+from verif.support.units import generated, published
 
 COUNT_BITS, STEP_BITS, START_BITS, ADDRESS_BITS = (3, 2, 2), (2, 4, 3), 5, 6
 SMALL = {

@@ -16,10 +16,9 @@ from verif.rtl.machine.dma.memory_port_checks import (
     reader,
 )
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import mutated, published
 
 # Beats that are to come and the bursts that they belong to, counted apart from the unit.
 _COUNTS = """

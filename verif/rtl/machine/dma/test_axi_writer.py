@@ -15,10 +15,9 @@ from verif.rtl.machine.dma.memory_port_checks import (
     writer,
 )
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import mutated, published
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
 # the beat on the bus must be.

@@ -11,12 +11,11 @@ import pytest
 
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 _RESET = {"burst_valid": 0}
 _CLAIMS = """

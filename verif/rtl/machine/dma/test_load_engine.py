@@ -16,8 +16,8 @@ from verif.rtl.machine.dma.transfer_checks import (
     random_loads,
     single_steps,
 )
-from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import published
 
 
 @pytest.mark.one_simulator("verilator")

@@ -12,15 +12,12 @@ import pytest
 
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from verif.support.checkers import assert_equal
-from verif.support.farm import Farm, run_farm
-from verif.support.generated import generated
+from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available, refused, typical
-from verif.support.wrappers import beside
+from verif.support.units import generated, mutated, published
 
 # An iterator of its own, which says of an address apart from it that the range of its bits was
 # left.

@@ -17,8 +17,8 @@ from verif.rtl.machine.dma.transfer_checks import (
     single_steps,
     store_engine,
 )
-from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import published
 
 
 def _words(instructions: list[Instruction]) -> int:

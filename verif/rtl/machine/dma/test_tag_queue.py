@@ -7,11 +7,11 @@ import pytest
 
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, refused, some
+from verif.support.units import generated
 
 _CLAIMS = """
   // A tag is followed from when it enters, whichever it is, with the number of those before it.

@@ -10,10 +10,10 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import transposed_codes
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally
+from verif.support.units import generated
 
 
 def _run(

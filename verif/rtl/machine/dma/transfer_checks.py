@@ -25,9 +25,9 @@ from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
 from verif.rtl.machine.dma.memory_port_checks import Traffic
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 __all__ = [
     "at_the_ends",

@@ -14,9 +14,9 @@ from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.rtl.machine.gemm.gemm_engine import LANES, GemmEngine
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 __all__ = ["Case", "Descriptor", "check_case", "check_outside", "gemm_engine", "random_case"]
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 CLOCKS = 12000
 UNKNOWN = 20

@@ -10,9 +10,9 @@ import pytest
 from mxsafe.rtl.machine.gemm.result_rows import ResultRows
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import published, random_words
 
 _TILES = 5
 """Tiles of each descriptor that runs have cycles for."""

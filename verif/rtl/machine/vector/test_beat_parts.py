@@ -21,12 +21,11 @@ from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.stream_job import run_stream
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 COLUMNS = 4
 

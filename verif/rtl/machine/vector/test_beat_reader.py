@@ -10,9 +10,9 @@ import pytest
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, refused, typical
+from verif.support.units import published, random_words
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Cycles that are enough for a beat with pauses, for one of many with few pauses, around a job."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import published
 
 _SHORT = 50
 """How many times short rows are given, after those of all lengths."""

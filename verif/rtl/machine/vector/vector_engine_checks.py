@@ -17,9 +17,9 @@ from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 __all__ = [
     "Task",
