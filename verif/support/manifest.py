@@ -48,6 +48,20 @@ class Port:
         bits = (values[:, None].astype(np.int64) >> np.arange(self.width) & 1).astype(np.uint8)
         return np.packbits(bits, axis=1, bitorder="little")
 
+    def packed(self, values: NDArray[Any]) -> Words:
+        """Words from words, from a number a cycle, or from the values of all fields."""
+        if values.dtype == np.float32:
+            values = np.ascontiguousarray(values).view(np.uint32)
+        if values.dtype == np.uint8 and values.ndim > 1:
+            return values
+        return self.join(values) if values.ndim > 1 else self.words(values)
+
+    def unpacked(self, words: Words, like: NDArray[Any]) -> NDArray[Any]:
+        """Return what `packed` takes, in the form of another array."""
+        if like.dtype == np.uint8 and like.ndim > 1:
+            return words
+        return self.split(words) if like.ndim > 1 else self.numbers(words)
+
     def split(self, words: Words) -> NDArray[np.int64]:
         """Values of all fields from words, shape (cycles, fields)."""
         bits = np.unpackbits(words, axis=1, count=self.width, bitorder="little")

@@ -29,6 +29,7 @@ import cocotb_tools.config
 import numpy as np
 import pytest
 from cocotb_tools.runner import get_results, get_runner
+from numpy.typing import NDArray
 
 from mxsafe.host import verilator
 from mxsafe.host.verilator import (
@@ -509,7 +510,7 @@ def _read(one: dict[str, Any]) -> Any:
 def run_lockstep(
     simulator: str,
     module: Module,
-    stimulus: Mapping[str, Words],
+    stimulus: Mapping[str, NDArray[Any]],
     *,
     unsettled: int = 0,
     watched: Sequence[str] = (),
@@ -523,7 +524,7 @@ def run_lockstep(
     module : Module
         Unit without handshakes.
     stimulus : Mapping
-        Words of every input but the clock, equally many rows.
+        Values of every input but the clock, as `Port.packed` takes them, equally many rows.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
@@ -534,7 +535,7 @@ def run_lockstep(
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
     job = {
-        "stimulus": {name: stimulus[name] for name in inputs},
+        "stimulus": {name: module.ports[name].packed(stimulus[name]) for name in inputs},
         "pins": [name for name in module.ports if name != "clk"],
         "unsettled": unsettled,
     }

@@ -3,17 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_bench
 
-__all__ = ["Job", "Streamed", "run_stream"]
+__all__ = ["Job", "Streamed", "check_stream", "run_stream"]
 
-Job = dict[str, Words]
-"""By port name what each pin of the streams in carries, `tlast` among them: a row for each beat."""
+Job = dict[str, NDArray[Any]]
+"""By port name what each pin of the streams in or out carries, `tlast` among them, for each beat.
+
+It is what `Port.packed` takes: words, numbers, or the values of all fields."""
 _IDLE = 16
 """Cycles without a beat, beyond the latency twice, after which nothing comes."""
 
@@ -36,6 +40,20 @@ class Streamed:
     taken: NDArray[np.int64]
     left: NDArray[np.int64]
     taken_apart: dict[str, NDArray[np.int64]]
+
+
+def check_stream(
+    simulator: str, module: Module, job: Job, expected: Job, **options: Any
+) -> Streamed:
+    """Beats come out of a unit as expected; options are those of `run_stream`."""
+    __tracebackhide__ = True
+    streamed = run_stream(simulator, module, job, **options)
+    for pin, right in expected.items():
+        exact = right.view(np.uint32) if right.dtype == np.float32 else right
+        got = module.ports[pin].unpacked(streamed.words[pin], right)
+        index = np.arange(len(right))
+        assert_equal(f"{module.name}.{pin}", got, exact.astype(got.dtype), beat=index)
+    return streamed
 
 
 def run_stream(
@@ -106,7 +124,7 @@ def run_stream(
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
     rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
-        "beats": job,
+        "beats": {name: module.ports[name].packed(values) for name, values in job.items()},
         "apart": list(apart),
         "beside": list(beside),
         "beside_first": beside_first,

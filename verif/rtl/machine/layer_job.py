@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,26 +132,20 @@ def run_layers(
     operands: Sequence[tuple[mx.QuantizedTensor, mx.QuantizedTensor]],
     *,
     added: Sequence[Added] = (),
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
     alter: Callable[[Job], None] = lambda job: None,
+    **options: Any,
 ) -> LayerRun:
     """Send operands through a layer, one pair after the other, until nothing comes out any more.
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        A layer.
     operands : sequence of (weights, samples)
     added : sequence of Added
         For each of them what the layer's stages add, if it has such.
-    stall_in, stall_out, seed, resets_after
-        See `run_stream`.
     alter : callable
         Called with the job before it runs, to change it in place; the number of beats stays.
+    **options
+        See `run_stream`.
     """
     schedules = [layer_schedule(module, *pair) for pair in operands]
     job = _job(module, schedules)
@@ -167,10 +162,7 @@ def run_layers(
         apart=sorted({name.rsplit("_", 1)[0] for name in apart}),
         clocks=clocks,
         probe=(sum(len(tile) for tile in schedules[0]), schedules[0].grid[1]),
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        resets_after=resets_after,
+        **options,
     )
     return _received(module, schedules, streamed)
 

@@ -1,7 +1,7 @@
 """The converter whose blocks wait in a memory, in both of its shapes, against the model."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,9 @@ from mxsafe.model.converter import convert_beats
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
 from mxsafe.vectors.corner_classes import FLOAT32, block_classes
-from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.stream_job import Streamed, run_stream
+from verif.support.stream_job import Streamed, check_stream
 from verif.support.tests import Tally, available, refused, some, typical
 from verif.support.units import generated, published
 
@@ -81,36 +80,26 @@ def check_blocks(
     shape: str,
     beats: tuple[NDArray[np.uint32], NDArray[np.bool_]],
     *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    resets_after: Sequence[int] = (),
     steady: bool = False,
+    **options: Any,
 ) -> Streamed:
     """Beats come out as the model has them; if they are steady one a cycle."""
     words, last = beats
-    ports = module.ports
-    streamed = run_stream(
-        simulator,
-        module,
-        {
-            "s_axis_tdata": ports["s_axis_tdata"].join(words),
-            "s_axis_tlast": ports["s_axis_tlast"].words(last),
-        },
-        stall_in=stall_in,
-        stall_out=stall_out,
-        resets_after=resets_after,
-        steady={"tiles": int(shape == "tiles")} if "tiles" in ports else {},
-    )
     length, span = _span(module, shape)
     expected = convert_beats(words.view(np.float32), last, module.format, block=(length, span))
-    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
     scales = np.repeat(expected.scales, span, axis=1)
-    known = np.concatenate([expected.codes, scales], axis=1).astype(np.int64)
-    index = np.arange(len(known))
-    assert len(known), "there is nothing to compare"
-    assert_equal(f"{module.name} beats", got, known, beat=index, words=words)
-    for port, flags in (("m_axis_tlast", expected.last), ("m_axis_tuser", expected.block_last)):
-        assert_equal(port, streamed.words[port][:, 0], flags.astype(np.uint8), beat=index)
+    streamed = check_stream(
+        simulator,
+        module,
+        {"s_axis_tdata": words, "s_axis_tlast": last},
+        {
+            "m_axis_tdata": np.concatenate([expected.codes, scales], axis=1).astype(int),
+            "m_axis_tlast": expected.last,
+            "m_axis_tuser": expected.block_last,
+        },
+        steady={"tiles": int(shape == "tiles")} if "tiles" in module.ports else {},
+        **options,
+    )
     if steady:
         assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
         ends = np.flatnonzero(expected.block_last)

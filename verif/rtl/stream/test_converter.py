@@ -1,7 +1,7 @@
 """The converter against the codec: every class of blocks, every shape, stalls, packets, resets."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +11,9 @@ from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.vectors.corner_classes import BFLOAT16, FLOAT32, InputFormat, block_classes
-from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.stream_job import Streamed, run_stream
+from verif.support.stream_job import Streamed, check_stream
 from verif.support.tests import Tally, Volume, available, refused, some
 from verif.support.units import generated
 
@@ -100,41 +99,24 @@ def _expected(module: Module, beats: Beats) -> ConvertedBeats:
     return convert_beats(values, last, module.format, block=_block(module))
 
 
-def check_beats(
-    simulator: str,
-    module: Module,
-    beats: Beats,
-    *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-) -> Streamed:
+def check_beats(simulator: str, module: Module, beats: Beats, **options: Any) -> Streamed:
     """Beats come out as the model has them, each `latency` cycles after it went in or later."""
     words, last = beats
-    ports = module.ports
-    streamed = run_stream(
+    expected = _expected(module, beats)
+    streamed = check_stream(
         simulator,
         module,
+        {"s_axis_tdata": words, "s_axis_tlast": last},
         {
-            "s_axis_tdata": ports["s_axis_tdata"].join(words),
-            "s_axis_tlast": ports["s_axis_tlast"].words(last),
+            "m_axis_tdata": np.concatenate([expected.codes, expected.scales], axis=1).astype(int),
+            "m_axis_tlast": expected.last,
+            "m_axis_tuser": expected.block_last,
         },
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        resets_after=resets_after,
+        **options,
     )
-    expected = _expected(module, beats)
-    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
-    known = np.concatenate([expected.codes, expected.scales], axis=1).astype(np.int64)
-    index = np.arange(len(known))
-    assert_equal(f"{module.name} beats", got, known, beat=index, words=words[: len(known)])
-    for port, flags in (("m_axis_tlast", expected.last), ("m_axis_tuser", expected.block_last)):
-        assert_equal(port, streamed.words[port][:, 0], flags.astype(np.uint8), beat=index)
-    waits = streamed.left - streamed.taken[: len(known)]
+    waits = streamed.left - streamed.taken[: len(streamed.left)]
     assert waits.min() >= module.latency, f"a beat took {waits.min()} cycles"
-    if not stall_in and not stall_out:
+    if not options.get("stall_in") and not options.get("stall_out"):
         assert (waits[: np.flatnonzero(last)[0] if last.any() else None] == module.latency).all()
         assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
     return streamed

@@ -1,7 +1,7 @@
 """The operand packer: blocks of any length, stalls, resets, and the rate."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.operand_packer import OperandPacker
-from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.stream_job import Streamed, run_stream
+from verif.support.stream_job import Streamed, check_stream
 from verif.support.tests import Tally, available, refused, some
 from verif.support.units import generated
 
@@ -61,36 +60,22 @@ def _gathered(module: Module, beats: ConverterBeats) -> tuple[NDArray[np.int64],
 
 
 def check_packing(
-    simulator: str,
-    module: Module,
-    beats: ConverterBeats,
-    *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    resets_after: Sequence[int] = (),
+    simulator: str, module: Module, beats: ConverterBeats, **options: Any
 ) -> Streamed:
     """Operand beats come out as they have to."""
     codes, scales, block_last, last = beats
-    ports = module.ports
-    streamed = run_stream(
+    rows, ends_block, ends_packet = _gathered(module, beats)
+    return check_stream(
         simulator,
         module,
         {
-            "s_axis_tdata": ports["s_axis_tdata"].join(np.concatenate([codes, scales], axis=1)),
-            "s_axis_tlast": ports["s_axis_tlast"].words(last),
-            "s_axis_tuser": ports["s_axis_tuser"].words(block_last),
+            "s_axis_tdata": np.concatenate([codes, scales], axis=1),
+            "s_axis_tlast": last,
+            "s_axis_tuser": block_last,
         },
-        stall_in=stall_in,
-        stall_out=stall_out,
-        resets_after=resets_after,
+        {"m_axis_tdata": rows, "m_axis_tuser": ends_block, "m_axis_tlast": ends_packet},
+        **options,
     )
-    rows, ends_block, ends_packet = _gathered(module, beats)
-    index = np.arange(len(rows))
-    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
-    assert_equal(f"{module.name} beats", got, rows, beat=index)
-    for port, flags in (("m_axis_tuser", ends_block), ("m_axis_tlast", ends_packet)):
-        assert_equal(port, streamed.words[port][:, 0].astype(np.int64), flags, beat=index)
-    return streamed
 
 
 committed = pytest.mark.parametrize("name", ["mxsf_operand_packer", "mxsf_operand_packer_groups2"])

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from verif.rtl.vector.edges import first_changes
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.stream_job import Job, Streamed, run_stream
+from verif.support.stream_job import Job, Streamed, check_stream
 from verif.support.tests import Tally, Volume, available, refused
 from verif.support.units import generated, published
 
@@ -67,7 +68,6 @@ def _beats(words: Words, lanes: int, along: str) -> Words:
 def job_of(module: Module, jobs: Sequence[Rows]) -> Job:
     """The streams in for rows, each a packet."""
     lanes, along = module.parameters["lanes"], module.parameters["along"]
-    ports = module.ports
     beats, lasts, controls = [], [], []
     for rows in jobs:
         data = _beats(np.ascontiguousarray(rows.values).view(np.uint32), lanes, along)
@@ -77,9 +77,9 @@ def job_of(module: Module, jobs: Sequence[Rows]) -> Job:
         fields += [int(rows.causal)] if along == "beats" else []
         controls.append(np.tile(np.array(fields, np.int64), (len(data), 1)))
     return {
-        "s_axis_tdata": ports["s_axis_tdata"].join(np.concatenate(beats)),
-        "s_axis_tlast": ports["s_axis_tlast"].words(np.concatenate(lasts)),
-        "s_axis_tuser": ports["s_axis_tuser"].join(np.concatenate(controls)),
+        "s_axis_tdata": np.concatenate(beats),
+        "s_axis_tlast": np.concatenate(lasts),
+        "s_axis_tuser": np.concatenate(controls),
     }
 
 
@@ -98,36 +98,23 @@ def check_softmax(
     *,
     expected: tuple[Words, NDArray[np.uint8]] | None = None,
     unknown: slice = slice(0),
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-    still: bool = False,
+    **options: Any,
 ) -> Streamed:
     """Results come out as the model has them.
 
     Where rows are cut they are others, `expected`, and any in the beats `unknown`.
     """
     results, lasts = expected_of(module, jobs) if expected is None else expected
-    pauses = module.parameters["pauses"]
-    streamed = run_stream(
-        simulator,
-        module,
-        job_of(module, jobs),
-        clocks=2 * len(results) + len(jobs) * (sum(pauses) + 2),
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        still=still,
-        resets_after=resets_after,
+    clocks = 2 * len(results) + len(jobs) * (sum(module.parameters["pauses"]) + 2)
+    job = job_of(module, jobs)
+    streamed = check_stream(
+        simulator, module, job, {"m_axis_tlast": lasts}, clocks=clocks, **options
     )
-    index = np.arange(len(results))
     got = module.ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"]).astype(np.uint32)
     results[unknown] = got[unknown]
-    assert_equal("results", got, results, beat=index)
+    assert_equal("results", got, results, beat=np.arange(len(results)))
     above = (got > _ONE) & (got != _NAN)
     assert not above.any(), f"results above 1: {got[above].view(np.float32)[:4]}"
-    assert_equal("m_axis_tlast", streamed.words["m_axis_tlast"][:, 0], lasts, beat=index)
     return streamed
 
 
