@@ -56,13 +56,8 @@ class Array:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    prefix : str
-        Of the array's ports.
     job : dict
         Beats of both operands and their flags.
-    options : dict
-        See `verif.rtl.array.array_job`.
     """
 
     def __init__(

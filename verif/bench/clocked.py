@@ -11,12 +11,7 @@ __all__ = ["Stepper"]
 
 
 class Stepper:
-    """A clock driven by hand: inputs change while it is low, outputs are read before it rises.
-
-    Parameters
-    ----------
-    dut : HierarchyObject
-    """
+    """A clock driven by hand: inputs change while it is low, outputs are read before it rises."""
 
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._clk, self._rst = Input(dut.clk), dut.rst

@@ -19,11 +19,9 @@ class Memory:
 
     Parameters
     ----------
-    dut : HierarchyObject
     program : dict
         ``words`` of the program, the ``address`` of the first in words, numbers of words that are
         answered with ``errors``.
-    seed : int
     """
 
     def __init__(

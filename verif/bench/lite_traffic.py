@@ -98,10 +98,6 @@ class LiteTraffic:
 
     Parameters
     ----------
-    dut : HierarchyObject
-        With ``s_axi_...``.
-    step : Stepper
-    seed : int
     held : dict
         By address which bits a register keeps.
     known : dict
@@ -157,7 +153,6 @@ class LiteTraffic:
 
         Parameters
         ----------
-        count : int
         beside : callable
             Called in every cycle, before the outputs settle.
         """

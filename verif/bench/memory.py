@@ -29,13 +29,8 @@ class Stable:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name, valid, ready : str
-        The channel, and two of its pins.
     payload : list of str
         The others.
-    seed, stall
-        As of the `ReadyAfterValid` of its sink.
     """
 
     def __init__(

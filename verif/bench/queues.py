@@ -23,13 +23,8 @@ class Engine:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        Of the queue.
     under_way : int
         Most descriptors that it has in flight.
-    seed : int
-        Of its pauses.
     """
 
     def __init__(

@@ -23,15 +23,7 @@ _PROGRAM = {
 
 
 class Bus:
-    """A master of AXI4-Lite.
-
-    Parameters
-    ----------
-    dut : HierarchyObject
-    step : Stepper
-    seed : int
-        Of pauses.
-    """
+    """A master of AXI4-Lite."""
 
     def __init__(self, dut: cocotb.handle.HierarchyObject, step: Stepper, seed: int) -> None:
         self._dut, self._step = dut, step

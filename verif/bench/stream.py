@@ -31,15 +31,6 @@ class Source:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    pins : dict
-        By name the values of a pin, one a beat.
-    seed : int
-        Of noise and pauses.
-    stall : float
-        How often it pauses.
     still : bool
         Its pins stay as they are while nothing is offered: large units are faster then.
     """
@@ -109,11 +100,6 @@ class Sink:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    seed : int
-        Of pauses, and of readiness during reset.
     stall : float
         How often it pauses. One that does waits for a beat now and then: it is ready in the cycle
         in which it sees one, or in the cycle after that.

@@ -27,15 +27,6 @@ class ReadPort:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    buffer : list of int
-        What is read.
-    seed : int
-        Of noise and stalls.
-    stall : float
-        How often it lets wait.
     latency : int
         Cycles from a read until it is there.
     """
@@ -85,13 +76,7 @@ class ReadPort:
 
 
 class WritePort:
-    """A port that writes entries in halves.
-
-    Parameters
-    ----------
-    dut, name, buffer, seed, stall
-        As of `ReadPort`.
-    """
+    """A port that writes entries in halves."""
 
     def __init__(
         self,

@@ -19,7 +19,6 @@ class FakeBoard:
 
     Parameters
     ----------
-    configuration : MachineConfiguration
     memory_bytes : int
         Bytes of the board's memory.
     version : int
@@ -29,10 +28,6 @@ class FakeBoard:
         whose bytes are.
     most_read : int
         Bytes that a read gives at most, as a slow line does.
-
-    Attributes
-    ----------
-    is_closed : bool
     """
 
     def __init__(

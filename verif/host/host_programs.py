@@ -36,13 +36,10 @@ class Product:
 
     Attributes
     ----------
-    instructions : tuple of Instruction
-    memory : ndarray of uint8
     expected : ndarray of uint8
         Memory after it.
     beats : int
         That the array takes.
-    words_read, words_written : int
     """
 
     instructions: tuple[Instruction, ...]

@@ -33,12 +33,6 @@ _MAIN, _PLL = _HERE / "serial_line.cpp", _HERE / "ehxplll.v"
 class SimulatedBoard:
     """A port to the Verilog of a board, compiled by Verilator.
 
-    Parameters
-    ----------
-    configuration : Ulx3sConfiguration
-    folder : Path
-        Where its Verilog is generated.
-
     Attributes
     ----------
     divisor, patience : int

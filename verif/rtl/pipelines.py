@@ -48,12 +48,8 @@ def prove_pipeline(
 
     Parameters
     ----------
-    module : Module
-        With a `latency` of 1 or more.
     model : Module
         Combinational, with the same operands and results.
-    folder : Path
-        Where files are written.
     change : tuple of str, optional
         A text of the pipeline's Verilog and what takes its place: the proof has to fail.
     """

@@ -40,7 +40,6 @@ class Stream:
         What the names of its ports begin with.
     direction : str
         That of its payload.
-    payload : tuple of Port
     """
 
     name: str
@@ -265,16 +264,8 @@ def prove_rules(
 
     Parameters
     ----------
-    module : Module
-    modules : Mapping of str to Module
-        All modules.
-    folder : Path
-        Where files are written.
-    claims : Claims, optional
     change : tuple of str, optional
         A text of the Verilog and what takes its place: the proof has to fail.
-    seconds, cycles : int
-        See `verif.support.proof.never`.
 
     Returns
     -------
@@ -307,11 +298,6 @@ def clocks_until_taken(
 
     Parameters
     ----------
-    module : Module
-    modules : Mapping of str to Module
-        All modules.
-    folder : Path
-        Where files are written.
     claims : Claims, optional
         What is expected is theirs.
     seconds : int

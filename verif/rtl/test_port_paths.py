@@ -125,15 +125,7 @@ class _Text:
 
 
 class Design:
-    """Modules of Verilog, and paths through them.
-
-    Parameters
-    ----------
-    sources : iterable of Path
-        Files with a module each.
-    folder : Path
-        Where Yosys works.
-    """
+    """Modules of Verilog, and paths through them."""
 
     def __init__(self, sources: Iterable[Path], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -76,15 +76,11 @@ def run_farm(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    farm : Farm
     inputs : Mapping
         By ``<key>.<port>`` the words of every input but clock, reset and enable; short ones begin
         again.
     en, rst : ndarray of int64
         Clock enable and reset of all units, a row each cycle.
-    unsettled : int
-        See `run_lockstep`.
     """
     ports = farm.wrapper.ports
     rows = len(en)

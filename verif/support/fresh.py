@@ -31,8 +31,6 @@ def require_fresh(files: Iterable[Path], folder: Path = GEN) -> None:
     ----------
     files : iterable of Path
         Verilog; what stands elsewhere is not looked at.
-    folder : Path
-        ``gen/``, or a copy of it.
     """
     for file in files:
         if file.is_relative_to(folder) and (changed := _changed(file.stem, folder)):

@@ -113,13 +113,10 @@ class Module:
     ----------
     name : str
         In Verilog.
-    folder : Path
     sources : tuple of Path
         Its file and those of all modules inside it.
     parameters : dict
         Fields of its configuration, and the numbers that follow from them.
-    latency : int
-    ports : dict of Port
     unit : str
         The name that its configuration gives it; nothing if it has none.
     """

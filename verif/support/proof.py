@@ -105,9 +105,6 @@ def prove(
 
     Parameters
     ----------
-    module : Module
-    folder : Path
-        Where files are written.
     statements : sequence of str
         ``assert (...);`` and ``assume (...);`` of Verilog, over the nets of the flattened module.
     free : str
@@ -146,12 +143,8 @@ def prove_text(
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
     text : str
         The module with its ``assert`` and ``assume``; it instantiates no other.
-    top : str
-        Name of the module.
     after_reset : Mapping of str to int
         Registers that are reset, and what they then hold.
     steps : int
@@ -253,12 +246,6 @@ def never(
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
-    text : str
-        Verilog of the module and of all inside it.
-    top : str
-        Its name.
     seconds : int
         That each method may take.
     cycles : int
@@ -336,12 +323,8 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
     text : str
         Verilog of the module and of all inside it; see `never` of registers and memories.
-    top : str
-        Its name.
     seconds : int
         That the search may take.
     cycles : int
@@ -358,12 +341,6 @@ def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
-    text : str
-        Verilog of the module and of all inside it.
-    top : str
-        Its name.
     clock : int
         Counted from 0.
     """

@@ -404,11 +404,6 @@ def simulate(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    top : str
-        Top-level module.
-    sources : sequence of Path
-        Verilog files.
     bench : str
         Python module with cocotb tests.
     environment : Mapping
@@ -520,17 +515,12 @@ def run_lockstep(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        Unit without handshakes.
     stimulus : Mapping
         Values of every input but the clock, as `Port.packed` takes them, equally many rows.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
         Outputs that the caller looks at; of none given, all.
-    power_up : int
-        As of `simulate`.
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"

@@ -78,9 +78,6 @@ def run_stream(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        A unit with a stream out, ``m_axis``.
     job : Job
         Streams with equally many beats, which the unit takes together, and those `apart`.
     apart : sequence of str
@@ -93,8 +90,6 @@ def run_stream(
         to the first end of a packet after the first beat, and as many as go in.
     stall_in, stall_out : float
         How often each source and the sink pause, each by itself, below one half.
-    seed : int
-        Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many cycles, once for each number; resets of
         one cycle and of four take turns. After each but the last, first beats of the job (`probe`)

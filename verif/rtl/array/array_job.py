@@ -31,7 +31,6 @@ class Result:
 
     Attributes
     ----------
-    products : list of ndarray of float32
     tiles : int
         Output tiles.
     cycles : int
@@ -81,14 +80,8 @@ def run_products(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        A systolic tensor array.
-    products : sequence of (a, w)
     stall : float or tuple of float
         How often each stream pauses, each by itself.
-    seed : int
-        Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many cycles, once for each number; resets of
         one cycle and of four take turns.
@@ -127,8 +120,6 @@ def run_jobs(
 
     Parameters
     ----------
-    top : Module
-        The design.
     jobs : Mapping
         By the prefix of its ports each array in the design, and its products.
 

@@ -19,7 +19,6 @@ def check_stalls(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
     module : Module
         A unit with an enable, or several side by side.
     given : Mapping

@@ -53,7 +53,6 @@ class Program:
 
     Attributes
     ----------
-    instructions : tuple of Instruction
     memory : ndarray of uint8
         Tensors, and behind them the program.
     start : int

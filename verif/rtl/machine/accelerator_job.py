@@ -106,7 +106,6 @@ class Ended:
 
     Attributes
     ----------
-    memory : ndarray of uint8
     runs : list of dict
         Of each the registers and counters by name.
     registers : dict
@@ -132,12 +131,8 @@ def run_programs(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        An `Accelerator`.
     memory : ndarray of uint8
         Before the first of them, programs included.
-    runs : sequence of Run
     latency : int or tuple of int
         Cycles from a request to its answer; or fewest and most, so that each has its own.
     pause : float

@@ -139,13 +139,10 @@ def run_layers(
 
     Parameters
     ----------
-    operands : sequence of (weights, samples)
     added : sequence of Added
         For each of them what the layer's stages add, if it has such.
     alter : callable
         Called with the job before it runs, to change it in place; the number of beats stays.
-    **options
-        See `run_stream`.
     """
     schedules = [layer_schedule(module, *pair) for pair in operands]
     job = _job(module, schedules)

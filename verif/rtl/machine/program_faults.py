@@ -41,7 +41,6 @@ class Fault:
 
     Attributes
     ----------
-    name : str
     error : str
         Name of the error.
     number : int

@@ -458,8 +458,6 @@ def random_program(
 
     Parameters
     ----------
-    configuration : MachineConfiguration
-    seed, count : int
     base : int
         What its addresses are relative to: a multiple of a word.
     """

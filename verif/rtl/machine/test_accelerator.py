@@ -59,7 +59,6 @@ class Probe:
 
     Attributes
     ----------
-    program : bytes
     memory : ndarray of uint8
         What it works on.
     """

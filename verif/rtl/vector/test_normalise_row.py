@@ -69,7 +69,6 @@ def _check(
 
     Parameters
     ----------
-    module : Module
     lengths : list of int
         Beats of each row.
     epsilons : int
@@ -81,7 +80,6 @@ def _check(
     zeros : int
         How many of the last rows have no variance, nor has one before all with an epsilon; side by
         side not all of them.
-    simulator : {"icarus", "verilator"}
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1

@@ -38,8 +38,6 @@ class Rows:
 
     Attributes
     ----------
-    values : ndarray of float32, shape (rows, values)
-    scale : float
     length : int
         Values that count, of the first row.
     causal : bool

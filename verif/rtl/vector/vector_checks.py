@@ -37,12 +37,8 @@ class VectorBeats:
 
     Attributes
     ----------
-    x : ndarray of float32, shape (beats, lanes)
     operation : ndarray of int64, shape (beats,)
         Number of the operation of each beat.
-    factor : ndarray of float32, shape (beats,)
-    single, hold, last : ndarray of bool, shape (beats,)
-    user : ndarray of int64, shape (beats,)
     operand : ndarray of float32, shape (operand beats, lanes or 1)
         As many as the beats take.
     last_lane : ndarray of int64, shape (operand beats,)

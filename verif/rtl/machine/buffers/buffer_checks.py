@@ -31,8 +31,6 @@ class _Stimulus:
 
     Parameters
     ----------
-    module : Module
-    rows : int
     often : dict
         By input of a single bit how often it is set; by default half of the time.
     """

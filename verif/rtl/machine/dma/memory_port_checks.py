@@ -48,7 +48,6 @@ class Traffic:
     stops : sequence of int
         Before the job, start it and stop it after so many cycles, once for each number. At the port
         of a reader or writer nothing more is offered then if the number is odd.
-    seed : int
     start : int
         Where memory begins; addresses of tests, which are from `START` on, are moved there.
     """

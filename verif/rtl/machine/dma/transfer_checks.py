@@ -84,8 +84,6 @@ class _Maker:
 
     Attributes
     ----------
-    rng : numpy.random.Generator
-    configuration : MachineConfiguration
     words : dict of str to int
         Words of each buffer.
     """

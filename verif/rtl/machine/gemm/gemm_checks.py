@@ -46,14 +46,10 @@ class Case:
 
     Attributes
     ----------
-    arithmetic : str
     formats : tuple of str
         Of `a` and `w`.
-    rows : int
     codes, scales : dict of ndarray of uint8
         By side: (beats, rows, lanes) and (entries, rows).
-    vector : ndarray of uint32, shape (beats, rows)
-    descriptors : list of dict
     """
 
     arithmetic: Arithmetic

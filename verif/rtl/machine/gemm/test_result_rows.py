@@ -24,13 +24,7 @@ _CONTROL = ("has_room", "is_only_one", "s_axis_tready", "result_valid", "done", 
 
 
 class _Rows:
-    """The model: pins in each cycle, and what the outputs have to be.
-
-    Parameters
-    ----------
-    rng : Generator
-    module : Module
-    """
+    """The model: pins in each cycle, and what the outputs have to be."""
 
     def __init__(self, rng: np.random.Generator, module: Module) -> None:
         self._rng, self._sizes = rng, module.parameters
@@ -47,7 +41,6 @@ class _Rows:
 
         Parameters
         ----------
-        descriptors : list of dict
         offers, takes : float
             How often descriptors and rows come, and rows are taken.
         rows : int

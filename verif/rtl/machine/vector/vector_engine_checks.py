@@ -55,7 +55,6 @@ class Task:
     ----------
     values : Mapping
         Fields of the descriptor.
-    vector : ndarray of uint32, shape (beats, columns)
     """
 
     values: Mapping[str, int]
