@@ -247,23 +247,10 @@ def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarr
 
 
 def check_products(
-    simulator: str,
-    module: Module,
-    products: Sequence[Product],
-    *,
-    stall: Stall = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
+    simulator: str, module: Module, products: Sequence[Product], **options: Any
 ) -> Result:
     """Products come out as `matmul` has them, and nothing is flagged."""
-    result = run_products(
-        simulator,
-        module,
-        products,
-        stall=stall,
-        seed=seed,
-        resets_after=resets_after,
-    )
+    result = run_products(simulator, module, products, **options)
     check_result(module, products, result)
     return result
 
@@ -275,14 +262,12 @@ def check_result(module: Module, products: Sequence[Product], result: Result) ->
     assert not result.overlong.any()
 
 
-def check_short_tiles(
-    simulator: str, module: Module, *, stall: Stall = 0.0, seed: int = 1
-) -> Result:
+def check_short_tiles(simulator: str, module: Module, **options: Any) -> Result:
     """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(11)
     products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
-    return check_products(simulator, module, products, stall=stall, seed=seed)
+    return check_products(simulator, module, products, **options)
 
 
 def check_resets(

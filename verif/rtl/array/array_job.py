@@ -66,42 +66,10 @@ def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
 
 
 def run_products(
-    simulator: str,
-    module: Module,
-    products: Sequence[Product],
-    *,
-    stall: Stall = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-    alter: Callable[[Job], None] = lambda job: None,
-    progress: Path | None = None,
+    simulator: str, module: Module, products: Sequence[Product], **options: Any
 ) -> Result:
-    """Multiply matrices on a simulated array, one after the other without a pause.
-
-    Parameters
-    ----------
-    stall : float or tuple of float
-        How often each stream pauses, each by itself.
-    resets_after : sequence of int
-        Before the job, start it and reset after so many cycles, once for each number; resets of
-        one cycle and of four take turns.
-    alter : callable
-        Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
-        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
-        ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
-    progress : Path, optional
-        File that holds the number of finished tiles.
-    """
-    (result,) = run_jobs(
-        simulator,
-        module,
-        {"": (module, products)},
-        stall=stall,
-        seed=seed,
-        resets_after=resets_after,
-        alter=alter,
-        progress=progress,
-    )
+    """Multiply matrices on a simulated array; options are those of `run_jobs`."""
+    (result,) = run_jobs(simulator, module, {"": (module, products)}, **options)
     return result
 
 
@@ -116,14 +84,23 @@ def run_jobs(
     alter: Callable[[Job], None] = lambda job: None,
     progress: Path | None = None,
 ) -> list[Result]:
-    """Multiply matrices on several simulated arrays at the same time.
+    """Multiply matrices, one after the other without a pause, on all simulated arrays of a design.
 
     Parameters
     ----------
     jobs : Mapping
         By the prefix of its ports each array in the design, and its products.
-
-    Other parameters are those of `run_products`.
+    stall : float or tuple of float
+        How often each stream pauses, each by itself.
+    resets_after : sequence of int
+        Before the job, start it and reset after so many cycles, once for each number; resets of
+        one cycle and of four take turns.
+    alter : callable
+        Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
+        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
+        ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
+    progress : Path, optional
+        File that holds the number of finished tiles.
     """
     runs = {}
     pauses = stall if isinstance(stall, tuple) else (stall, stall)

@@ -182,22 +182,10 @@ def check_layers(
     pairs: Sequence[Product],
     *,
     added: Sequence[Added] = (),
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
+    **options: Any,
 ) -> tuple[LayerRun, int]:
     """Layers come out as the model has them, nothing is flagged; returns the run and the codes."""
-    run = run_layers(
-        simulator,
-        module,
-        pairs,
-        added=added,
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        resets_after=resets_after,
-    )
+    run = run_layers(simulator, module, pairs, added=added, **options)
     codes = sum(
         compare_beats(module, got, pair, numbers)
         for got, pair, numbers in zip(run.beats, pairs, added or [{}] * len(pairs), strict=True)

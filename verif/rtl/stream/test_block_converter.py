@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.model.converter import convert_beats
-from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
 from mxsafe.vectors.corner_classes import FLOAT32, block_classes
 from verif.support.manifest import Module
@@ -19,28 +18,9 @@ from verif.support.tests import Tally, available, refused, some, typical
 from verif.support.units import generated, published
 
 
-def block_converter(
-    folder: Path,
-    format: str = "mxsf",
-    *,
-    width: int = 8,
-    shapes: tuple[str, ...] = SHAPES,
-    block: int = 64,
-    tile: int = 8,
-    target: Target = "asic",
-    paced: bool = False,
-) -> Module:
+def block_converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
     """A converter, generated into `folder`."""
-    unit = BlockConverter(
-        format=MX_FORMATS[format],
-        width=width,
-        shapes=shapes,
-        block=block,
-        tile=tile,
-        target=target,
-        paced=paced,
-    )
-    return generated(unit, folder)
+    return generated(BlockConverter(format=MX_FORMATS[format], **{"width": 8} | options), folder)
 
 
 def _span(module: Module, shape: str) -> tuple[int, int]:

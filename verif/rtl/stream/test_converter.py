@@ -23,17 +23,9 @@ Beats = tuple[NDArray[np.uint32], NDArray[np.bool_]]
 Block = int | tuple[int, int]
 
 
-def converter(
-    folder: Path,
-    format: str = "mxsf",
-    *,
-    block: Block | None = None,
-    width: int = 16,
-    source: str = "float32",
-) -> Module:
+def converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
     """A converter, generated into `folder`."""
-    unit = Converter(format=MX_FORMATS[format], block=block, width=width, source=source)
-    return generated(unit, folder)
+    return generated(Converter(format=MX_FORMATS[format], **options), folder)
 
 
 def _block(module: Module) -> Block:
