@@ -7,8 +7,6 @@ from cocotb.triggers import Timer
 
 from verif.bench.pins import Input
 
-__all__ = ["Stepper"]
-
 
 class Stepper:
     """A clock driven by hand: inputs change while it is low, outputs are read before it rises."""

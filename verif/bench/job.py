@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["job", "packed", "write_log"]
-
 
 def job() -> Any:
     """The job of MXSAFE_JOB."""

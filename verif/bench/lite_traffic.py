@@ -13,8 +13,6 @@ from typing import Any
 from verif.bench.clocked import Stepper
 from verif.bench.pacing import ReadyAfterValid, pauses
 
-__all__ = ["LiteTraffic"]
-
 _OKAY = 0
 _BURST = 16
 _STALL = 0.3

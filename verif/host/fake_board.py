@@ -9,8 +9,6 @@ from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 
-__all__ = ["FakeBoard"]
-
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
 
 

@@ -11,8 +11,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
 
-__all__ = ["SMALL", "Product", "product"]
-
 SMALL = MachineConfiguration(
     rows=4,
     unit_rows=2,

@@ -9,8 +9,6 @@ from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 from verif.support.proof import never, never_at, run_yosys
 
-__all__ = ["PIPELINES", "prove_pipeline"]
-
 PIPELINES = {
     "float32_adder_pipeline1": "float32_adder",
     "float32_adder_pipeline6_fpga": "float32_adder",

@@ -14,16 +14,6 @@ from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Port
 from verif.support.proof import REACHABILITY, first_clock, never, never_at
 
-__all__ = [
-    "Claims",
-    "Stream",
-    "clocks_until_taken",
-    "cut",
-    "enable_lemma",
-    "prove_rules",
-    "streams",
-]
-
 ENABLES = ("en_last", "en", "read_en")
 """Inputs of pipelines and memories; what such a unit gives stays while its first one is low."""
 _INSTANCE = re.compile(r"^  (\w+) \\?\S+ \($", re.MULTILINE)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from verif.bench.difference import difference, shown
 from verif.support.manifest import Module, Words
 
-__all__ = ["assert_equal", "assert_same", "check_mac"]
-
 
 def assert_equal(
     what: str,

@@ -15,20 +15,6 @@ from verif.support.manifest import Module, Port, Words
 from verif.support.simulators import SCRATCH, run_lockstep
 from verif.support.units import published
 
-__all__ = [
-    "COPIES",
-    "SHARED",
-    "Farm",
-    "beside",
-    "copies_of",
-    "farm_of",
-    "in_parallel",
-    "prefixed",
-    "published_farm",
-    "run_farm",
-    "side_by_side",
-]
-
 
 @dataclass(frozen=True)
 class Farm:

@@ -18,8 +18,6 @@ from mxsafe.verilog import sources
 from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, generated, made_from, named
 
-__all__ = ["require_fresh"]
-
 _WRITER = ("mxsafe.verilog.convert", "mxsafe.verilog.generate")
 """Of texts, whatever the unit."""
 

@@ -15,8 +15,6 @@ from mxsafe.products import OperandFormats
 from mxsafe.verilog.manifest import flat_fields, read_manifest
 from verif.support.recording import proved
 
-__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from", "named"]
-
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
 

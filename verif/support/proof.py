@@ -12,22 +12,6 @@ from mxsafe.verilog.names import part_name
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 
-__all__ = [
-    "INDUCTION",
-    "INTERPOLATION",
-    "REACHABILITY",
-    "NoAnswerError",
-    "compared",
-    "first_clock",
-    "never",
-    "never_at",
-    "prove",
-    "prove_text",
-    "run_abc",
-    "run_yosys",
-    "yosys",
-]
-
 REACHABILITY, INTERPOLATION, INDUCTION = "pdr,-a", "int", "induction"
 _METHODS = (REACHABILITY, INTERPOLATION, INDUCTION)
 """Of proving: property-directed reachability and interpolation by ABC, induction by Yosys."""

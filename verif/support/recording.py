@@ -18,18 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "PINS",
-    "PROGRAMS",
-    "arguments",
-    "keep",
-    "proved",
-    "recorded",
-    "replaced",
-    "simulator",
-    "top_ports",
-]
-
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
 PROGRAMS = "verif.bench.accelerator"

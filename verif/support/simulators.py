@@ -49,16 +49,6 @@ from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Words
 from verif.verilog.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 
-__all__ = [
-    "SIMULATORS",
-    "lint",
-    "missing_tools",
-    "run_bench",
-    "run_lockstep",
-    "runtime_library",
-    "simulate",
-]
-
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
 

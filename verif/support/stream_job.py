@@ -12,8 +12,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_bench
 
-__all__ = ["Job", "Streamed", "check_stream", "run_stream"]
-
 Job = dict[str, NDArray[Any]]
 """By port name what each pin of the streams in or out carries, `tlast` among them, for each beat.
 

@@ -10,18 +10,6 @@ import pytest
 
 from verif.support.simulators import SIMULATORS, missing_tools
 
-__all__ = [
-    "INTEGERS",
-    "Tally",
-    "Volume",
-    "available",
-    "by_turns",
-    "on_one_simulator",
-    "refused",
-    "some",
-    "typical",
-]
-
 INTEGERS = (
     "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
     "integers are integers, which arithmetic exact adds without loss and in less hardware"

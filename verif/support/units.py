@@ -20,16 +20,6 @@ from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.manifest import Module, Words
 
-__all__ = [
-    "array_unit",
-    "generated",
-    "layer_unit",
-    "made_by",
-    "mutated",
-    "published",
-    "random_words",
-]
-
 _SUFFIXES = {"fp12": "", "exact": "_exact", "window": "_window", "bf16": "_bf16"}
 
 

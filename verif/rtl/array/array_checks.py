@@ -18,30 +18,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.units import array_unit, generated
 
-__all__ = [
-    "Block",
-    "bf16_products",
-    "check_continued_tiles",
-    "check_continued_tiles_with_stalls",
-    "check_distances",
-    "check_formats_at_run_time",
-    "check_full_queue",
-    "check_out_of_step",
-    "check_overlong_block",
-    "check_overlong_tile",
-    "check_products",
-    "check_resets",
-    "check_result",
-    "check_scales_above_anchors",
-    "check_short_tiles",
-    "check_special_codes",
-    "large_products",
-    "near_zero_products",
-    "operands",
-    "random_products",
-    "small_array",
-]
-
 Block = int | tuple[int, int]
 Shape = tuple[int, ...]
 

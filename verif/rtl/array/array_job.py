@@ -16,8 +16,6 @@ from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 
-__all__ = ["Job", "Product", "Result", "Stall", "array_schedule", "run_jobs", "run_products"]
-
 Operand = mx.QuantizedTensor | NDArray[np.uint16]
 Product = tuple[Operand, Operand]
 Job = dict[str, NDArray[Any]]

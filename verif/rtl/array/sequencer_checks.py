@@ -10,8 +10,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 
-__all__ = ["Ends", "check_sequencer"]
-
 _CLOCKS = 4000
 _VALID, _FIRST, _BLOCK_LAST, _LAST = 1, 2, 4, 8
 

@@ -9,8 +9,6 @@ from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 from verif.support.units import random_words
 
-__all__ = ["check_stalls"]
-
 
 def check_stalls(
     simulator: str, module: Module, given: Mapping[str, Words], *, share: float = 0.3

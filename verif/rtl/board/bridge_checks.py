@@ -12,8 +12,6 @@ from verif.support.checkers import assert_same
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 
-__all__ = ["BUS_ERRORS", "check_bridge"]
-
 PATIENCE = 40
 MEMORY_WORDS = 300
 BUS_ERRORS = (0x30, 0x84)

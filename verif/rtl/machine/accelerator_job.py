@@ -16,8 +16,6 @@ from mxsafe.rtl.machine.dma.axi_writer import AxiWriterConfiguration
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
-__all__ = ["MEMORY", "RULES", "Ended", "Run", "run_programs"]
-
 MEMORY = Path(__file__).parents[2] / "bench" / "axi_memory.v"
 RULES = (
     "a read request stays until it is taken",

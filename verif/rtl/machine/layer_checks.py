@@ -18,17 +18,6 @@ from verif.support.manifest import Module
 from verif.support.stream_job import Job
 from verif.support.units import generated, layer_unit
 
-__all__ = [
-    "broken_ties",
-    "check_layers",
-    "check_overlong_blocks",
-    "check_streams_out_of_step",
-    "compare_beats",
-    "random_added",
-    "random_layers",
-    "small_layer",
-]
-
 
 def small_layer(
     folder: Path, fmt: str = "mxsf", format_w: str | None = None, **parameters: Any

@@ -12,8 +12,6 @@ from mxsafe.model.layer import LayerSchedule, OperandBeats, bias_beats, residual
 from verif.support.manifest import Module, Port, Words
 from verif.support.stream_job import Job, Streamed, run_stream
 
-__all__ = ["Added", "LayerRun", "layer_schedule", "replayed", "run_layers"]
-
 Added = Mapping[str, NDArray[np.float32]]
 """Operands of a layer's stages: ``bias`` of shape (features,), ``residual`` (features, samples)."""
 

@@ -13,8 +13,6 @@ from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, check_stream
 from verif.support.units import generated, random_words
 
-__all__ = ["check_rows", "row_replay", "rows_of", "rows_of_all_lengths"]
-
 
 def row_replay(folder: Path, **parameters: Any) -> Module:
     """A small one, generated into `folder`."""

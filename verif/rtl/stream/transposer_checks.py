@@ -12,8 +12,6 @@ from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, check_stream
 from verif.support.units import generated
 
-__all__ = ["check_rows", "numbered_tiles", "random_packets", "transposer"]
-
 Rows = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Rows of tiles, shape (beats, size), and whether each ends a packet."""
 

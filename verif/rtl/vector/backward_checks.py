@@ -17,18 +17,6 @@ from verif.support.manifest import Module
 from verif.support.stream_job import Job, Streamed, check_stream
 from verif.support.units import generated
 
-__all__ = [
-    "RESETS",
-    "NormalisedRow",
-    "PairedRow",
-    "check_normalise_backward",
-    "check_softmax_backward",
-    "normalised_rows",
-    "paired_rows",
-    "small_normalise_backward",
-    "small_softmax_backward",
-]
-
 Floats = NDArray[np.float32]
 PairedRow = tuple[Floats, Floats]
 """Results and gradients, shape (beats, lanes)."""

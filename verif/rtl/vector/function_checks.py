@@ -17,18 +17,6 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.stream_job import check_stream
 from verif.support.units import generated
 
-__all__ = [
-    "arguments",
-    "bfloat16_arguments",
-    "check_beats",
-    "check_lane",
-    "check_stages",
-    "expected_words",
-    "lanes_are_clean",
-    "random_arguments",
-    "source_rows",
-]
-
 COPIES = 64
 """Of a combinational lane in a simulation."""
 

@@ -15,15 +15,6 @@ from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, check_stream
 from verif.support.units import generated
 
-__all__ = [
-    "any_factors",
-    "check_rows",
-    "edge_rows",
-    "kinds_of_rows",
-    "normalise_unit",
-    "random_rows",
-]
-
 Words = NDArray[np.uint32]
 SPECIAL = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001], np.uint32)
 TINY = np.array([0, 1 << 31, 1, 0x80000001, 0x7FFFFF, 0x807FFFFF, 0x800000], np.uint32)

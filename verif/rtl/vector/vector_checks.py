@@ -10,8 +10,6 @@ from mxsafe.model import vector_arithmetic as model
 from verif.support.manifest import Module
 from verif.support.stream_job import Job, Streamed, check_stream
 
-__all__ = ["VectorBeats", "check_vectors", "random_floats", "random_vectors"]
-
 Floats = NDArray[np.float32]
 WITH_OPERAND = ("add", "multiply", "axpy")
 

@@ -50,8 +50,6 @@ from mxsafe.vectors.build import VectorSet, decoder
 from verif.support.bad_input.interface import Target
 from verif.support.manifest import GEN
 
-__all__ = ["good_arguments", "good_object"]
-
 _MXSF = MX_FORMATS["mxsf"]
 _FORMATS = OperandFormats(_MXSF, _MXSF)
 Make = Callable[[], Any]

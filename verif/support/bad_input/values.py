@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from mxsafe.formats import BLOCK_FORMATS, FORMAT_SETS, FP12_E4M7, MX_FORMATS, SCALAR_FORMATS
 
-__all__ = ["KNOWN", "values"]
-
 
 def _masked() -> Any:
     return np.ma.masked_array(np.ones((8, 32), np.float32), mask=np.eye(8, 32, dtype=bool))

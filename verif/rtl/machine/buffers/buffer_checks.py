@@ -9,8 +9,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 
-__all__ = ["check_operand_buffer", "check_vector_buffer"]
-
 _FILL = 64
 """First rows, in which every register of a memory comes to hold something; more if it is large."""
 _WHOLE = 32

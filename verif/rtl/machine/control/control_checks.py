@@ -22,15 +22,6 @@ from verif.support.checkers import assert_equal, assert_same
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench, run_lockstep
 
-__all__ = [
-    "check_fetch",
-    "check_moments",
-    "check_registers",
-    "check_verdicts",
-    "programs_at_the_top",
-    "random_programs",
-]
-
 _HELD = (
     "interrupt_enable",
     "program_low",

@@ -16,17 +16,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 from verif.support.units import generated
 
-__all__ = [
-    "Program",
-    "check_programs",
-    "expected",
-    "program_that_fails",
-    "queue_programs",
-    "queues",
-    "random_program",
-    "token_statements",
-]
-
 GEMM = QUEUES.index("gemm")
 
 

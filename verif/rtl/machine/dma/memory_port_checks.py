@@ -15,18 +15,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 from verif.support.units import generated
 
-__all__ = [
-    "LIVELY",
-    "START",
-    "Traffic",
-    "check_reader",
-    "check_writer",
-    "random_runs",
-    "reader",
-    "separate_runs",
-    "writer",
-]
-
 Run = tuple[int, int]
 """Address of the first word, in words, and number of words."""
 START = (1 << 40) + (1 << 32) - 8192

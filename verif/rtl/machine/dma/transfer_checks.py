@@ -29,19 +29,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 from verif.support.units import generated
 
-__all__ = [
-    "at_the_ends",
-    "check_loads",
-    "check_stores",
-    "load_engine",
-    "long_loops",
-    "machine_of",
-    "random_loads",
-    "random_stores",
-    "single_steps",
-    "store_engine",
-]
-
 MEMORY_WORDS = 4096
 LONGEST = MEMORY_WORDS // 8
 """Most words of a random descriptor, and of all numbers that are stored at last."""

@@ -18,8 +18,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 from verif.support.units import generated
 
-__all__ = ["Case", "Descriptor", "check_case", "check_outside", "gemm_engine", "random_case"]
-
 Descriptor = dict[str, int]
 _GEMM = DESCRIPTORS["gemm"]
 _LONGEST_BLOCK = 16

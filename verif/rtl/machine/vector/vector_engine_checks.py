@@ -21,18 +21,6 @@ from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 from verif.support.units import generated
 
-__all__ = [
-    "Task",
-    "check_engine",
-    "few_tasks",
-    "outside_tasks",
-    "paced_tasks",
-    "random_tasks",
-    "reduced_tasks",
-    "small_machine",
-    "vector_engine",
-]
-
 _ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
 """Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
 _PATIENCE = 5000

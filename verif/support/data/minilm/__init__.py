@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 
-__all__ = ["Vectors", "load", "load_vectors", "load_whole_layer"]
-
 _FOLDER = Path(__file__).parent
 
 
