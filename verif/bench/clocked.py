@@ -1,5 +1,6 @@
 """Shared parts of benches that step a design cycle by cycle."""
 
+from collections.abc import Callable
 from typing import Any
 
 import cocotb
@@ -35,10 +36,20 @@ class Stepper:
         await self._half
         self.clocks += 1
 
+    async def pulse(
+        self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
+    ) -> None:
+        """One cycle of those who show their inputs, and read outputs when these have settled."""
+        if show is not None:
+            show()
+        await self.settle()
+        if settle is not None:
+            settle()
+        await self.edge()
+
     async def reset(self, clocks: int = 1) -> None:
         """Reset for some cycles."""
         self._rst.value = 1
         for _ in range(clocks):
-            await self.settle()
-            await self.edge()
+            await self.pulse()
         self._rst.value = 0

@@ -92,8 +92,7 @@ class Bench:
         dut.address.value = program["address"] * (self._options["word_bits"] // 8) + fine
         dut.length.value = len(program["words"]) // self._options["words"]
         dut.start.value = 1
-        await step.settle()
-        await step.edge()
+        await step.pulse()
         dut.start.value = 0
         dut.address.value = rng.getrandbits(64)
         dut.length.value = rng.getrandbits(32)

@@ -118,8 +118,7 @@ class Bench:
         if reset:
             await self.stepper.reset()
         dut.start.value = 1
-        await self.stepper.settle()
-        await self.stepper.edge()
+        await self.stepper.pulse()
         dut.start.value = 0
 
     async def run(self, program: dict[str, Any]) -> dict[str, Any]:

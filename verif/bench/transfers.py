@@ -11,8 +11,9 @@ from typing import Any
 
 import cocotb
 
+from verif.bench.clocked import Stepper
 from verif.bench.job import job, packed, write_log
-from verif.bench.memory import Clock, Handle, Sink
+from verif.bench.memory import Handle, Sink
 from verif.bench.pacing import pauses
 from verif.bench.pins import number
 
@@ -105,7 +106,7 @@ class Engine:
 
     def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         self.dut, self.options = dut, options
-        self.clock = Clock(dut)
+        self.clock = Stepper(dut)
         self.queue = Queue(dut, arrays["descriptors"], options)
         self.runs = Runs(dut, options)
         self.base = options["base"]
@@ -117,7 +118,7 @@ class Engine:
     def latency(self) -> int:
         """Cycle in which an answer comes."""
         low, high = self.options["latency"]
-        return self.clock.now + self.random.randint(low, high)
+        return self.clock.clocks + self.random.randint(low, high)
 
     def show(self) -> None:
         self.queue.show(self.stopped)
@@ -137,11 +138,11 @@ class Engine:
 
     async def run(self, clocks: int | None = None) -> None:
         """The whole job, or its first cycles."""
-        start = self.clock.now
-        while not self.queue.is_done if clocks is None else self.clock.now - start < clocks:
+        start = self.clock.clocks
+        while not self.queue.is_done if clocks is None else self.clock.clocks - start < clocks:
             await self.step()
-            assert self.clock.now - start < self.options["limit"], "the job is never done"
-        self.clocks = self.clock.now - start
+            assert self.clock.clocks - start < self.options["limit"], "the job is never done"
+        self.clocks = self.clock.clocks - start
 
     async def stop(self) -> None:
         """Stop the engine, reset it, and forget all that was."""
@@ -191,7 +192,7 @@ class Loading(Engine):
         super().show()
         for sink in self._sinks:
             sink.show()
-        has_come = bool(self._due) and self._due[0] <= self.clock.now
+        has_come = bool(self._due) and self._due[0] <= self.clock.clocks
         if self._offered is None and has_come and not next(self.gaps):
             at = self.runs.words[0][0] - self.base
             # What an error comes with must not matter.
@@ -307,7 +308,7 @@ class Storing(Engine):
         for buffer in self._buffers:
             buffer.show()
         last = wrong = False
-        if self._answers and self._answers[0][0] <= self.clock.now:
+        if self._answers and self._answers[0][0] <= self.clock.clocks:
             _, last, wrong = self._answers.popleft()
         self.dut.written.value = int(last)
         self.dut.write_error.value = int(wrong)
@@ -342,7 +343,7 @@ async def transfers(dut: Handle) -> None:
     options = job()
     bench = {"load": Loading, "store": Storing}[options["kind"]](dut, options, options)
     bench.show()
-    await bench.clock.reset()
+    await bench.clock.reset(2)
     for after in options["stops"]:
         await bench.run(after)
         await bench.stop()

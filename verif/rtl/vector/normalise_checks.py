@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.vector.normalise import Normalise
-from verif.rtl.vector.edges import first_changes
+from verif.rtl.vector.vector_checks import first_changes
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, check_stream

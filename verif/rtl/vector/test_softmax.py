@@ -13,7 +13,7 @@ from mxsafe.model.softmax import softmax, softmax_factor
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.tables.softmax import LONGEST_ROW
-from verif.rtl.vector.edges import first_changes
+from verif.rtl.vector.vector_checks import first_changes
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint

@@ -1,5 +1,6 @@
 """Checks of vector arithmetic: beats of numbers, and the model's answers to them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,25 @@ from numpy.typing import NDArray
 from mxsafe.model import vector_arithmetic as model
 from verif.support.manifest import Module
 from verif.support.stream_job import Job, Streamed, check_stream
+
+Steps = NDArray[np.int64]
+
+
+def first_changes(seen: Callable[[Steps], NDArray[Any]], count: int, most: int) -> Steps:
+    """Steps up to `most`, of so many cases, with which other things are seen than one step before.
+
+    What is seen without a step and with the step before is the same. With `most` steps it is
+    another in all cases.
+    """
+    low, high = np.zeros(count, np.int64), np.full(count, most)
+    before = seen(low)
+    assert (seen(high) != before).all(), "some cases never change"
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        same = seen(middle) == before
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return high
+
 
 Floats = NDArray[np.float32]
 WITH_OPERAND = ("add", "multiply", "axpy")
