@@ -1,5 +1,6 @@
 """The LOAD engine: random descriptors for every buffer, stops, errors, speed."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
 from verif.rtl.machine.dma.transfer_checks import (
     at_the_ends,
     check_loads,
+    descriptor,
     load_engine,
     long_loops,
     random_loads,
@@ -41,17 +43,7 @@ def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     tally("icarus", "load_engine writes", len(result["data"]))
 
 
-def _past_the_end(name: str, place: int, **values: int) -> Instruction:
-    return Instruction(
-        "load",
-        {
-            "buffer": LOAD_BUFFERS[name],
-            "to": place,
-            **{f"count_{i}": 1 for i in range(4)},
-            "step_0": 1,
-            **values,
-        },
-    )
+_past_the_end = partial(descriptor, "load")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The STORE engine: random descriptors from every buffer, stops, errors, speed."""
 
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
 from verif.rtl.machine.dma.transfer_checks import (
     at_the_ends,
     check_stores,
+    descriptor,
     long_loops,
     random_stores,
     single_steps,
@@ -47,17 +49,7 @@ def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     tally("icarus", "store_engine words", _words(instructions))
 
 
-def _descriptor(name: str, place: int, **values: int) -> Instruction:
-    return Instruction(
-        "store",
-        {
-            "buffer": STORE_BUFFERS[name],
-            "from": place,
-            **{f"count_{i}": 1 for i in range(4)},
-            "step_0": 1,
-            **values,
-        },
-    )
+_descriptor = partial(descriptor, "store")
 
 
 @pytest.mark.parametrize(

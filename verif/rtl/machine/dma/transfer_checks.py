@@ -37,6 +37,10 @@ _BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_8000_0063
 0 in one of them and 1 in the other; seeds take them in turn."""
 
 
+_BUFFERS = {"load": LOAD_BUFFERS, "store": STORE_BUFFERS}
+_PLACES = {"load": "to", "store": "from"}
+
+
 def machine_of(module: Module) -> MachineConfiguration:
     """A machine with the sizes of an engine; what the engine lacks is as small as it can be."""
     parameters = module.parameters
@@ -108,13 +112,12 @@ class _Maker:
             inner = 1
         place, steps = self.loops(room, counts, inner)
         first, strides = self.loops(MEMORY_WORDS, counts, 1)
-        enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
         values = {
-            "buffer": enumeration[name],
+            "buffer": _BUFFERS[kind][name],
             "address": first * self.configuration.word_bytes,
             **{f"count_{i}": count for i, count in enumerate(counts)},
             **{f"stride_{i}": strides[i] for i in (1, 2, 3)},
-            "to" if kind == "load" else "from": place,
+            _PLACES[kind]: place,
             **{f"step_{i}": step for i, step in enumerate(steps)},
             **flags,
         }
@@ -155,34 +158,28 @@ def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
         maker.instruction("store", name, **flags)
         for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
     ]
-    everything = {
-        "buffer": STORE_BUFFERS["vector"],
-        "narrow": 1,
-        "step_0": 1,
-        **{f"count_{i}": 1 for i in range(4)},
-        "count_0": min(module.parameters["vector_beats"], LONGEST),
-        "address": (MEMORY_WORDS // 2) * configuration.word_bytes,
-    }
-    return [*made, Instruction("store", everything)]
+    count = min(module.parameters["vector_beats"], LONGEST)
+    address = (MEMORY_WORDS // 2) * configuration.word_bytes
+    return [*made, descriptor("store", "vector", 0, narrow=1, count_0=count, address=address)]
+
+
+def descriptor(kind: str, buffer: str, place: int, **values: int) -> Instruction:
+    """One for a place of a buffer, with loops of one turn but for those given."""
+    ones = {f"count_{i}": 1 for i in range(4)} | {"step_0": 1}
+    return Instruction(
+        kind, {"buffer": _BUFFERS[kind][buffer], _PLACES[kind]: place, **ones, **values}
+    )
 
 
 def at_the_ends(kind: str, module: Module) -> list[Instruction]:
     """For each buffer the last words, and words around each at which a bit of the address turns."""
     configuration = machine_of(module)
-    enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
     made = []
-    for name, words in _buffer_words(configuration, list(enumeration.members)).items():
+    for name, words in _buffer_words(configuration, list(_BUFFERS[kind].members)).items():
         turns = [1 << bit for bit in range(3, (words - 1).bit_length())]
         for number, end in enumerate([*(turn + 2 for turn in turns), words]):
-            values = {
-                "buffer": enumeration[name],
-                "address": 8 * number * configuration.word_bytes,
-                **{f"count_{i}": 1 for i in range(4)},
-                "count_0": 4,
-                "to" if kind == "load" else "from": end - 4,
-                "step_0": 1,
-            }
-            made.append(Instruction(kind, values))
+            address = 8 * number * configuration.word_bytes
+            made.append(descriptor(kind, name, end - 4, address=address, count_0=4))
     return made
 
 
@@ -205,20 +202,22 @@ def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction
     configuration = machine_of(module)
     words = len(Buffers(configuration).words("vector"))
     widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
-    ones = {f"count_{i}": 1 for i in range(4)}
-    ones["buffer"] = (LOAD_BUFFERS if kind == "load" else STORE_BUFFERS)["vector"]
-    place = "to" if kind == "load" else "from"
     steps = [
-        {place: 7 * loop, f"count_{loop}": 2, f"step_{loop}": 1 << bit}
+        (7 * loop, {f"count_{loop}": 2, f"step_{loop}": 1 << bit})
         for loop in range(4)
         for bit in range(widths[f"step_{loop}"])
         if within == (7 * loop + (1 << bit) < words)
     ]
     # Each has a word of its own, and loops have places of their own.
-    addresses = [number * configuration.word_bytes for number in range(len(steps))]
     return [
-        Instruction(kind, {**ones, **step, "address": address})
-        for step, address in zip(steps, addresses, strict=True)
+        descriptor(
+            kind,
+            "vector",
+            place,
+            **({"step_0": 0} | step),
+            address=number * configuration.word_bytes,
+        )
+        for number, (place, step) in enumerate(steps)
     ]
 
 
@@ -227,13 +226,12 @@ def _options(
 ) -> dict[str, Any]:
     run = module.ports["run_payload"]
     words = sum(_words(instruction) for instruction in instructions)
-    names = LOAD_BUFFERS.members if kind == "load" else STORE_BUFFERS.members
     return {
         **traffic.options,
         "kind": kind,
         "base": _BASES[traffic.seed // 2 % 2] % (1 << module.ports["base"].width),
         "under_way": 2,
-        "buffers": list(names),
+        "buffers": list(_BUFFERS[kind].members),
         "run_fields": {name: (offset, width) for name, offset, width in run.fields},
         "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
         "errors": [],
