@@ -110,10 +110,8 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
 
 def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module]) -> None:
     simulator, module = available("verilator"), modules["beat_memory_beat_bits64_depth16"]
-    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | {"read_en": 1}
-    stimulus = {
-        pin: module.ports[pin].words(np.array([number] * 3)) for pin, number in pins.items()
-    }
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
+    stimulus = pins | {"read_en": np.ones(3, np.int64)}
     found = [
         run_lockstep(simulator, module, stimulus, power_up=seed)["read_data"][-1].tolist()
         for seed in (1, 2, 1)

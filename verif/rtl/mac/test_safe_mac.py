@@ -89,7 +89,8 @@ def test_all_code_pairs(
     lanes = range(count) if simulator == "verilator" else range(count - 1, count)
     pairs = [corner_cases.all_pairs(count, lane) for lane in lanes]
     if simulator == "icarus":
-        pairs = [(a[some], w[some]) for a, w in pairs for some in [_a_quarter(a[:, -1], w[:, -1])]]
+        quarters = [(a[:, -1].astype(np.int64) + w[:, -1]) % 4 == 0 for a, w in pairs]
+        pairs = [(a[some], w[some]) for (a, w), some in zip(pairs, quarters, strict=True)]
     rows = corner_cases.without_stalls(*pairs[0], flush=module.latency - 1)
     compared = drive(simulator, module, unit, pairs, *rows[2:])
     expected = {"icarus": 1 << 14, "verilator": len(lanes) << 16}[simulator]
@@ -108,11 +109,6 @@ def test_all_code_pairs_without_dsp_blocks(unit: str, tmp_path: Path, tally: Tal
     compared = drive(available("verilator"), module, unit, pairs, *rows[2:])
     assert compared >= 2 << 16
     tally("verilator", f"{unit} without DSP blocks", compared)
-
-
-def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
-    """Which pairs of codes have a sum that is a multiple of 4."""
-    return (a.astype(np.int64) + w) % 4 == 0
 
 
 @pytest.mark.both_simulators

@@ -205,10 +205,6 @@ def test_numbers_at_every_distance_below_their_columns(
     tally("icarus", f"{module.name} values", streamed.left.size * width)
 
 
-def _float16() -> np.ndarray:
-    return np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
-
-
 def _bfloat16() -> np.ndarray:
     return (np.arange(1 << 16).astype(np.uint32) << 16).view(np.float32)
 
@@ -222,7 +218,14 @@ def _bfloat16_edges() -> np.ndarray:
 
 @pytest.mark.parametrize(
     "values",
-    some([_bfloat16_edges(), _float16(), _bfloat16()], every=3),
+    some(
+        [
+            _bfloat16_edges(),
+            np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32),
+            _bfloat16(),
+        ],
+        every=3,
+    ),
     ids=["bfloat16 edges", "float16", "bfloat16"],
 )
 def test_every_value_against_every_block_exponent(
@@ -286,13 +289,8 @@ def test_a_full_chain_waits(name: str, modules: dict[str, Module]) -> None:
     """Offered a beat all the time and never relieved of one, it takes a block and offers it."""
     module = modules[name]
     clocks = 3 * module.latency
-    inputs = dict.fromkeys(module.inputs, 0) | {"s_axis_tvalid": 1}
-    stimulus = {
-        pin: module.ports[pin].words(np.full(clocks, value))
-        for pin, value in inputs.items()
-        if pin not in ("clk", "s_axis_tdata")
-    }
-    stimulus["s_axis_tdata"] = np.zeros((clocks, module.ports["s_axis_tdata"].width // 8), np.uint8)
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
+    stimulus = pins | {"s_axis_tvalid": np.ones(clocks, np.int64)}
     watched = ("s_axis_tready", "m_axis_tvalid")
     log = run_lockstep(available("verilator"), module, stimulus, watched=watched)
     taken = np.arange(clocks) < module.latency

@@ -17,12 +17,7 @@ from verif.support.tests import Tally, available, refused
 from verif.support.units import generated, published
 
 RESETS = (*range(9, 22), *range(10, 23))
-"""Cycles to reset after: about the first sum of `small_row_dot`, of one cycle and of more."""
-
-
-def small_row_dot(folder: Path) -> Module:
-    """One that simulates quickly, generated into `folder`."""
-    return generated(RowDot(lanes=1, partials=4, multiply_stages=1), folder)
+"""Cycles to reset after: about the first sum of one lane, of one cycle and of more."""
 
 
 def random_lengths(module: Module, seed: int, rows: int) -> NDArray[np.int64]:
@@ -122,7 +117,7 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
 
 
 def test_resets_about_the_first_sum(tmp_path: Path, tally: Tally) -> None:
-    module = small_row_dot(tmp_path)
+    module = generated(RowDot(lanes=1, partials=4, multiply_stages=1), tmp_path)
     lengths = random_lengths(module, 1, 20)
     stalls = {"stall_in": 0.25, "stall_out": 0.2, "resets_after": RESETS}
     check_row_sums(available("icarus"), module, lengths, 2, **stalls)

@@ -94,11 +94,11 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
         available("icarus"),
         module,
         {
-            "rst": ports["rst"].words(np.zeros(len(last), np.int64)),
-            "en": ports["en"].words(en.astype(np.int64)),
-            "factor": ports["factor"].words(factors.view(np.uint32)[last]),
-            "maximum": ports["maximum"].words(np.where(en, keys[last], noise)),
-            "spoilt": ports["spoilt"].words(np.where(en, spoilt[last], noise & 1)),
+            "rst": 0,
+            "en": en,
+            "factor": factors.view(np.uint32)[last],
+            "maximum": np.where(en, keys[last], noise),
+            "spoilt": np.where(en, spoilt[last], noise & 1),
         },
         unsettled=latency,
     )

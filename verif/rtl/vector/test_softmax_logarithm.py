@@ -31,16 +31,8 @@ def test_logarithms(target: Target, tmp_path: Path, tally: Tally) -> None:
     known = (number >= latency) & (number < len(totals) + latency)
     assert number[-1] >= len(totals)
     rows = np.where(en, totals[number % len(totals)], rng.integers(0, 1 << unit + 13, len(en)))
-    log = run_lockstep(
-        available("icarus"),
-        module,
-        {
-            "rst": ports["rst"].words(np.zeros(len(rows), np.int64)),
-            "en": ports["en"].words(en.astype(np.int64)),
-            "total": ports["total"].words(rows),
-        },
-        unsettled=latency,
-    )
+    stimulus = {"rst": 0, "en": en, "total": rows}
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
     got = ports["logarithm"].numbers(log["logarithm"])[known]
     found = np.where(got >= 1 << 25, got - (1 << 26), got) * 2.0**-20
     away = found - np.log2(totals[number[known] - latency] * 2.0**-unit)

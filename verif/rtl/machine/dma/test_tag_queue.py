@@ -102,9 +102,7 @@ def test_random_tags(
         expected.append((held[0] if held else -1, not held, len(held) == depth))
         held = held[pop:] + [tag] * push
     columns = zip(("push", "tag", "pop"), np.array(inputs).T, strict=True)
-    stimulus = {name: module.ports[name].words(values) for name, values in columns}
-    stimulus["rst"] = module.ports["rst"].words(np.zeros(len(inputs), np.int64))
-    log = run_lockstep(simulator, module, stimulus, unsettled=len(inputs))
+    log = run_lockstep(simulator, module, {"rst": 0, **dict(columns)}, unsettled=len(inputs))
     right = np.array(expected, np.int64)
     got = np.stack(
         [module.ports[name].numbers(log[name]) for name in ("oldest", "empty", "full")], axis=1

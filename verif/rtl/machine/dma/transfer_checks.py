@@ -225,7 +225,7 @@ def _options(
     kind: str, module: Module, instructions: Sequence[Instruction], traffic: Traffic
 ) -> dict[str, Any]:
     run = module.ports["run_payload"]
-    words = sum(_words(instruction) for instruction in instructions)
+    words = sum(int(np.prod([one[f"count_{i}"] for i in range(4)])) for one in instructions)
     return {
         **traffic.options,
         "kind": kind,
@@ -236,11 +236,6 @@ def _options(
         "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
         "errors": [],
     }
-
-
-def _words(instruction: Instruction) -> int:
-    """Words of memory that a descriptor moves."""
-    return int(np.prod([instruction[f"count_{i}"] for i in range(4)]))
 
 
 def _payloads(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
