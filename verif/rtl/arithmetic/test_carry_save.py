@@ -67,7 +67,7 @@ def test_the_sum_stays(
     given[0] = (1 << bits) - 1
     words = (given << bits * np.arange(numbers)).sum(axis=1)
     ports = module.ports
-    log = run_lockstep(available("icarus"), module, {"given": ports["given"].words(words)})
+    log = run_lockstep(available("icarus"), module, {"given": words})
     got = ports["sums"].numbers(log["sums"]) + ports["carries"].numbers(log["carries"])
     expected = (given << step * np.arange(numbers)).sum(axis=1)
     mask = (1 << width) - 1

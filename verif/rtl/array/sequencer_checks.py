@@ -123,7 +123,7 @@ def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> in
     log = run_lockstep(
         simulator,
         module,
-        {name: ports[name].words(values.astype(np.int64)) for name, values in stimulus.items()},
+        stimulus,
         unsettled=100,
     )
     compared = 0

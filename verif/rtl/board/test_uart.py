@@ -65,7 +65,7 @@ def check_receiver(simulator: str, module: Module, count: int) -> int:
     reset = np.zeros(len(levels), int)
     reset[:4] = 1
     ports = module.ports
-    stimulus = {"line": ports["line"].words(levels), "rst": ports["rst"].words(reset)}
+    stimulus = {"line": levels, "rst": reset}
     log = run_lockstep(simulator, module, stimulus, unsettled=5)
     found = {name: ports[name].numbers(log[name]) for name in ("valid", "data", "error")}
     events = np.flatnonzero(found["valid"] | found["error"])
@@ -86,8 +86,7 @@ def check_transmitter(simulator: str, module: Module, clocks: int) -> int:
     reset[:3] = 1
     reset[clocks // 3] = 1
     columns = {"valid": valid, "data": data, "rst": reset}
-    stimulus = {name: ports[name].words(values) for name, values in columns.items()}
-    log = run_lockstep(simulator, module, stimulus, unsettled=2)
+    log = run_lockstep(simulator, module, columns, unsettled=2)
     ready, line = (ports[name].numbers(log[name]) for name in ("ready", "line"))
     expected, taken, free = np.ones(clocks + 11 * divisor, int), 0, 0
     for clock in range(3, clocks):

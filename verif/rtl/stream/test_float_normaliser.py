@@ -35,7 +35,7 @@ def _check(simulator: str, module: Module, format: str, source: str) -> int:
     """Compare parts of words; returns how many."""
     words = _words(source, 6000)
     ports = module.ports
-    log = run_lockstep(simulator, module, {"word": ports["word"].words(words)})
+    log = run_lockstep(simulator, module, {"word": words})
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in log}
     alignment = Alignment.of(MX_FORMATS[format])
     fields = source_format(source).fields

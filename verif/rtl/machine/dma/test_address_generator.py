@@ -113,7 +113,7 @@ def _check(simulator: str, module: Module, parameters: Mapping[str, Any], walks:
     """Compare addresses and ends of loops; returns how many."""
     rows, expected = _rows(walks, parameters)
     stimulus = {
-        name: port.words(np.array([row.get(name, 0) for row in rows]))
+        name: np.array([row.get(name, 0) for row in rows])
         for name, port in module.ports.items()
         if port.direction == "input" and name != "clk"
     }

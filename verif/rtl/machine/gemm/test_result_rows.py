@@ -187,10 +187,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
         longest = {**few, "write": 1, one: most, other: 1}
         model.run([longest, longest], 0.9, 0.9, 1, 2 * most)
     ports, count = module.ports, len(model.pins)
-    words = {
-        pin: ports[pin].words(np.array([row[pin] for row in model.pins])) for pin in model.pins[0]
-    }
-    words["descriptor"] = ports["descriptor"].join(np.array(model.descriptors, np.int64))
+    words = {pin: np.array([row[pin] for row in model.pins]) for pin in model.pins[0]}
+    words["descriptor"] = np.array(model.descriptors, np.int64)
     words["s_axis_tdata"] = random_words(rng, ports["s_axis_tdata"].width, count)
     log = run_lockstep(simulator, module, words, unsettled=1)
     for pin in _CONTROL:

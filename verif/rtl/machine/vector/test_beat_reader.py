@@ -157,10 +157,9 @@ def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     rng = np.random.default_rng(3)
     pins = _columns(rng, module, volume(_MOST, _MOST_IN_FULL))
     count = len(pins["rst"])
-    words = {pin: module.ports[pin].words(values) for pin, values in pins.items()}
-    words["read_data"] = random_words(rng, module.parameters["beat_bits"], count)
-    log = run_lockstep(simulator, module, words, unsettled=_UNSETTLED)
-    data = [row.tobytes() for row in words["read_data"]]
+    read = random_words(rng, module.parameters["beat_bits"], count)
+    log = run_lockstep(simulator, module, pins | {"read_data": read}, unsettled=_UNSETTLED)
+    data = [row.tobytes() for row in read]
     told = _expected(pins, data, module.parameters)
     valid, address, outside, there, last, given = (list(row) for row in zip(*told, strict=True))
     for pin, values in (("read_valid", valid), ("outside", outside), ("m_axis_tvalid", there)):
