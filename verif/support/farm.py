@@ -24,12 +24,17 @@ class Farm:
     modules: dict[str, Module]
 
 
-def farm_of(folder: Path, name: str, units: Mapping[str, Unit[Any]]) -> Farm:
-    """Different units, generated into a folder."""
+def farm_of(
+    folder: Path,
+    name: str,
+    units: Mapping[str, Unit[Any]],
+    around: Callable[[Path, str, Mapping[str, Module]], Module] | None = None,
+) -> Farm:
+    """Different units, generated into a folder, in a wrapper: by default that of `beside`."""
     generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {key: loaded[unit.module_name] for key, unit in units.items()}
-    return Farm(beside(folder, name, modules), modules)
+    return Farm((around or beside)(folder, name, modules), modules)
 
 
 def published_farm(
@@ -102,22 +107,13 @@ def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port
     fields = tuple((str(i), output.width * i, output.width) for i in range(COPIES))
     results = Port("results", "output", output.width * COPIES, False, fields)
     ports = {port.name: port for port in (fixed, high, results) if port}
-    declarations = ", ".join(
-        f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports.values()
-    )
     connect_fixed = f".{fixed.name}({fixed.name}), " if fixed else ""
-    text = (
-        f"module {name}({declarations});\n"
-        + "".join(
-            f"  {module.name} unit_{i} ({connect_fixed}.{counted.name}({{high, {low}'d{i}}}), "
-            f".{output.name}(results[{output.width * i} +: {output.width}]));\n"
-            for i in range(COPIES)
-        )
-        + "endmodule\n"
-    )
-    wrapper = SCRATCH / f"{name}.v"
-    wrapper.write_text(text)
-    return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)
+    instances = [
+        f"  {module.name} unit_{i} ({connect_fixed}.{counted.name}({{high, {low}'d{i}}}), "
+        f".{output.name}(results[{output.width * i} +: {output.width}]));\n"
+        for i in range(COPIES)
+    ]
+    return _wrapper(SCRATCH, name, ports, instances, [module])
 
 
 def in_parallel(module: Module, copies: int) -> Module:
@@ -136,9 +132,6 @@ def in_parallel(module: Module, copies: int) -> Module:
         )
         for port in module.ports.values()
     }
-    declarations = ", ".join(
-        f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports.values()
-    )
     instances = []
     for i in range(copies):
         connections = ", ".join(
@@ -146,10 +139,7 @@ def in_parallel(module: Module, copies: int) -> Module:
             for port in module.ports.values()
         )
         instances.append(f"  {module.name} unit_{i} ({connections});\n")
-    text = f"module {name}({declarations});\n{''.join(instances)}endmodule\n"
-    wrapper = SCRATCH / f"{name}.v"
-    wrapper.write_text(text)
-    return Module(name, SCRATCH, (wrapper, *module.sources), {}, 0, ports)
+    return _wrapper(SCRATCH, name, ports, instances, [module])
 
 
 SHARED = ("clk", "rst", "en")
@@ -180,12 +170,7 @@ def beside(folder: Path, name: str, modules: Mapping[str, Module]) -> Module:
     ports = {name: Port(name, "input", 1, False, ()) for name in SHARED} | {
         f"{way}s": Port(f"{way}s", way, widths[way], False, tuple(packed[way])) for way in packed
     }
-    wrapper = folder / f"{name}.v"
-    wrapper.write_text(
-        f"module {name}({_declarations(ports.values())});\n{''.join(instances)}endmodule\n"
-    )
-    sources = dict.fromkeys(source for module in modules.values() for source in module.sources)
-    return Module(name, folder, (wrapper, *sources), {}, 0, ports)
+    return _wrapper(folder, name, ports, instances, modules.values())
 
 
 def prefixed(folder: Path, name: str, modules: Mapping[str, Module]) -> Module:
@@ -202,17 +187,22 @@ def prefixed(folder: Path, name: str, modules: Mapping[str, Module]) -> Module:
         connections = [f".{port}({port})" for port in shared]
         connections += [f".{port.name}({key}{port.name})" for port in own]
         instances.append(f"  {module.name} unit_{index} ({', '.join(connections)});\n")
-    wrapper = folder / f"{name}.v"
-    wrapper.write_text(
-        f"module {name}({_declarations(ports.values())});\n{''.join(instances)}endmodule\n"
-    )
-    sources = dict.fromkeys(source for module in modules.values() for source in module.sources)
-    return Module(name, folder, (wrapper, *sources), {}, 0, ports)
+    return _wrapper(folder, name, ports, instances, modules.values())
 
 
-def _declarations(ports: Iterable[Port]) -> str:
-    """Ports of a Verilog module; those of one bit are no vectors."""
-    return ", ".join(
+def _wrapper(
+    folder: Path,
+    name: str,
+    ports: Mapping[str, Port],
+    instances: Iterable[str],
+    modules: Iterable[Module],
+) -> Module:
+    """A module of Verilog around instances; its ports of one bit are no vectors."""
+    declarations = ", ".join(
         f"{port.direction} {f'[{port.width - 1}:0] ' if port.width > 1 else ''}{port.name}"
-        for port in ports
+        for port in ports.values()
     )
+    wrapper = folder / f"{name}.v"
+    wrapper.write_text(f"module {name}({declarations});\n{''.join(instances)}endmodule\n")
+    sources = dict.fromkeys(source for module in modules for source in module.sources)
+    return Module(name, folder, (wrapper, *sources), {}, 0, dict(ports))

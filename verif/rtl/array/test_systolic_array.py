@@ -1,6 +1,6 @@
 """The systolic tensor array against `matmul`: shapes, blocks, arithmetics, stalls, resets."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from verif.rtl.array.array_checks import (
 )
 from verif.rtl.array.array_job import run_jobs
 from verif.support import manifest
-from verif.support.farm import prefixed
+from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
 from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
@@ -322,16 +322,8 @@ OTHERWISE: dict[str, dict[str, int]] = {
 }
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """A small array for every format, by the prefix of its ports; and the design they are in."""
-
-    wrapper: Module
-    modules: dict[str, Module]
-
-
 @pytest.fixture(scope="module", params=typical(["exact", "fp12", "window"], every=3))
-def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Farm:
     arithmetic = str(request.param)
     folder = tmp_path_factory.mktemp("arrays")
     units = {
@@ -341,23 +333,18 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }
     if arithmetic == "exact":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
-    generate(units.values(), folder)
-    loaded = manifest.load(folder)
-    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
-    return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
+    return farm_of(folder, f"arrays_{arithmetic}", units, around=prefixed)
 
 
 @pytest.mark.full
-def test_formats_lint_clean(arrays: Arrays) -> None:
+def test_formats_lint_clean(arrays: Farm) -> None:
     available("verilator")
     assert lint(arrays.wrapper) == ""
 
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([(8, 8), 32]))
-def test_formats(
-    simulator: str, arrays: Arrays, block: Block, tally: Tally, volume: Volume
-) -> None:
+def test_formats(simulator: str, arrays: Farm, block: Block, tally: Tally, volume: Volume) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
     available(simulator)
     count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (12, 120)}[simulator]

@@ -131,35 +131,32 @@ def _buffer_words(configuration: MachineConfiguration, names: Sequence[str]) -> 
     return {name: len(buffers.words(name)) for name in names}
 
 
-def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
-    """Descriptors for all buffers with all flags in turn, in random order."""
-    configuration = machine_of(module)
+def _drawn(
+    kind: str, seed: int, module: Module, count: int, more: Sequence[tuple[str, dict[str, int]]]
+) -> list[Instruction]:
+    """Descriptors for all buffers, plain and with `more` flags, in turn and in random order."""
+    configuration, names = machine_of(module), list(_BUFFERS[kind].members)
     rng = np.random.default_rng(seed)
-    maker = _Maker(rng, configuration, _buffer_words(configuration, list(LOAD_BUFFERS.members)))
-    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in LOAD_BUFFERS.members]
-    kinds += [(name, {"transpose": 1}) for name in ("a_codes", "w_codes")]
-    if configuration.rows == 16:
-        kinds += [(name, {"transpose": 1}) for name in ("a_scales", "w_scales")]
-    kinds += [("vector", {"widen": 1})]
+    maker = _Maker(rng, configuration, _buffer_words(configuration, names))
+    kinds = [*((name, {}) for name in names), *more]
     return [
-        maker.instruction("load", name, **flags)
+        maker.instruction(kind, name, **flags)
         for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
     ]
+
+
+def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers with all flags in turn, in random order."""
+    sides = ("codes", "scales") if machine_of(module).rows == 16 else ("codes",)
+    turned = [(f"{side}_{kind}", {"transpose": 1}) for kind in sides for side in "aw"]
+    return _drawn("load", seed, module, count, [*turned, ("vector", {"widen": 1})])
 
 
 def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
     """Descriptors for all buffers, with numbers narrowed and not; at last all numbers, narrowed."""
-    configuration = machine_of(module)
-    rng = np.random.default_rng(seed)
-    maker = _Maker(rng, configuration, _buffer_words(configuration, list(STORE_BUFFERS.members)))
-    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in STORE_BUFFERS.members]
-    kinds += [("vector", {"narrow": 1})]
-    made = [
-        maker.instruction("store", name, **flags)
-        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
-    ]
+    made = _drawn("store", seed, module, count, [("vector", {"narrow": 1})])
     count = min(module.parameters["vector_beats"], LONGEST)
-    address = (MEMORY_WORDS // 2) * configuration.word_bytes
+    address = (MEMORY_WORDS // 2) * machine_of(module).word_bytes
     return [*made, descriptor("store", "vector", 0, narrow=1, count_0=count, address=address)]
 
 
