@@ -4,7 +4,6 @@ A model of the registers stands beside the design: every read is compared at onc
 """
 
 import random
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, write_log
+from verif.bench.memory import Source
 from verif.bench.pacing import ReadyAfterValid, pauses
 
 _OKAY = 0
@@ -22,39 +22,26 @@ _MOST = 200
 """Cycles in which a channel has to move on."""
 
 
-class _Sender:
-    """A channel that gives: payloads wait until they are taken, with noise in between."""
+class _Sender(Source):
+    """A channel that gives: how many payloads were offered and taken."""
 
     def __init__(self, dut: Any, name: str, pins: Sequence[str], rng: random.Random) -> None:
-        self.name, self._random = name, rng
-        self._valid = getattr(dut, f"s_axi_{name}valid")
-        self._ready = getattr(dut, f"s_axi_{name}ready")
-        self._pins = [getattr(dut, f"s_axi_{pin}") for pin in pins]
-        self._gaps = pauses(rng.getrandbits(32), _STALL, _BURST)
-        self.left: deque[tuple[int, ...]] = deque()
-        self.offered = self.begun = self.taken = 0
-        self._waits = 0
+        named = [f"s_axi_{pin}" for pin in pins]
+        super().__init__(dut, f"s_axi_{name}", rng.getrandbits(32), _STALL, named, handshake="")
+        self.begun = self.taken = self._waits = 0
 
-    def show(self) -> None:
-        if not self.offered:
-            self.offered = int(bool(self.left) and not next(self._gaps))
-            self.begun += self.offered
-            noise = tuple(self._random.getrandbits(len(pin)) for pin in self._pins)
-            values = self.left[0] if self.offered else noise
-            for pin, value in zip(self._pins, values, strict=True):
-                pin.value = value
-        self._valid.value = self.offered
+    def show(self, *, may: bool = True) -> None:
+        was_offered = self.offered
+        super().show(may=may)
+        self.begun += self.offered and not was_offered
 
-    def settle(self) -> bool:
-        """Whether what is offered is taken."""
-        takes = bool(self.offered) and self._ready.value == 1
-        self._waits = 0 if takes or not self.offered else self._waits + 1
+    def settle(self) -> tuple[int, ...] | None:
+        """The payload that is taken."""
+        taken = super().settle()
+        self._waits = self._waits + 1 if self.offered else 0
         assert self._waits < _MOST, f"{self.name} is not taken in {_MOST} cycles"
-        if takes:
-            self.left.popleft()
-            self.taken += 1
-            self.offered = 0
-        return takes
+        self.taken += taken is not None
+        return taken
 
 
 class _Answers:
@@ -140,12 +127,12 @@ class LiteTraffic:
                 mask = sum(0xFF << 8 * byte for byte in range(4) if strobes >> byte & 1)
                 now[address] = (now[address] & ~mask | data & mask) & self._held[address]
             self._history.append(now)
-            self._aw.left.append((address + rng.randrange(4), rng.getrandbits(3)))
-            self._w.left.append((data, strobes))
+            self._aw.rows.append((address + rng.randrange(4), rng.getrandbits(3)))
+            self._w.rows.append((data, strobes))
             # A register that has just been written, or will be, more often than others.
             place = address if rng.random() < 0.5 else rng.choice(places)
             self._reads.append(place)
-            self._ar.left.append((place + rng.randrange(4), rng.getrandbits(3)))
+            self._ar.rows.append((place + rng.randrange(4), rng.getrandbits(3)))
 
     async def run(self, count: int) -> dict[int, int]:
         """So many reads and writes; returns what registers hold then."""
@@ -157,7 +144,7 @@ class LiteTraffic:
                 channel.show()
             await self._step.settle()
             self._look()
-            moves = any(sender.left for sender in senders)
+            moves = any(sender.rows for sender in senders)
             moves = moves or self._b.taken < count or self._r.taken < count
             idle = 0 if moves else idle + 1
             quiet = 0 if self._moved() else quiet + 1
@@ -172,7 +159,7 @@ class LiteTraffic:
         """Whether an answer was taken since this was asked, or all have been."""
         now = self._b.taken, self._r.taken
         moved, self._before = now != self._before, now
-        return moved or not (self._aw.left or self._w.left or self._ar.left)
+        return moved or not (self._aw.rows or self._w.rows or self._ar.rows)
 
     def _state(self) -> str:
         channels = (self._aw, self._w, self._ar, self._b, self._r)
@@ -203,7 +190,7 @@ class LiteTraffic:
             self.compared += 1
         for sender in (self._aw, self._w):
             sender.settle()
-        if self._ar.settle():
+        if self._ar.settle() is not None:
             self._earliest.append(answered)
 
 
