@@ -27,9 +27,9 @@ from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.synthesis.power import RESET, Stimulus
 from verif.support.data import minilm
-from verif.support.generated import generated
 from verif.support.manifest import Module, Words
 from verif.support.stream_job import Job, Streamed, run_stream
+from verif.support.units import generated
 
 __all__ = ["ROW_BEATS", "VECTOR_UNITS", "Rows", "stimulus"]
 

@@ -46,11 +46,10 @@ from verif.rtl.stream.transposer_checks import check_rows, random_packets
 from verif.rtl.stream_claims import claims_for
 from verif.rtl.stream_rules import prove_rules
 from verif.support.checkers import check_mac
-from verif.support.generated import generated
 from verif.support.manifest import Module, mac_stimulus
-from verif.support.mutation import mutated
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available
+from verif.support.units import generated, mutated
 
 Fault = tuple[str | Callable[[Path], Module], str, str, Callable[[Module], object], str]
 COPYING = replace(SMALL_MACHINE, queue_depth=9)
@@ -58,47 +57,15 @@ COPYING = replace(SMALL_MACHINE, queue_depth=9)
 RELU = small_machine(functions=("relu",), reductions=())
 
 
-def _array(folder: Path) -> Module:
-    return small_array(folder, "exact")
-
-
-def _bridge(folder: Path) -> Module:
-    return generated(SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), folder)
-
-
 def _copying_machine(folder: Path) -> Module:
     with copying_machines():
         return generated(Accelerator(machine=COPYING), folder)
-
-
-def _products(folder: Path) -> Module:
-    return gemm_engine(folder, "exact")
-
-
-def _vector_engine(folder: Path) -> Module:
-    return vector_engine(RELU, folder)
-
-
-def _answers(module: Module) -> None:
-    check_bridge("icarus", module, 4)
-
-
-def _converts(module: Module) -> None:
-    check_engine("icarus", module, RELU, few_tasks(RELU)[:4], limit=2000)
 
 
 def _fetches(module: Module) -> None:
     machine = MachineConfiguration()
     programs = random_programs(np.random.default_rng(7), 8, machine)
     check_fetch("icarus", module, machine, programs)
-
-
-def _moments(module: Module) -> None:
-    check_moments("icarus", module)
-
-
-def _multiplies(module: Module) -> None:
-    check_case("icarus", module, random_case(3, 3, module, "exact"))
 
 
 def _reads(module: Module) -> None:
@@ -111,10 +78,6 @@ def _writes(module: Module) -> None:
     check_writer("icarus", module, runs, LIVELY, memory_words=60)
 
 
-def _registers(module: Module) -> None:
-    check_registers("icarus", module, MachineConfiguration())
-
-
 def _runs(module: Module) -> None:
     """A machine that copies the first beats of a program."""
     size = COPIED_BEATS * COPYING.data_width // 8
@@ -123,14 +86,6 @@ def _runs(module: Module) -> None:
     ended = run_programs("icarus", module, memory, [run])
     require_done(ended.runs[0])
     require_memory(ended.memory, np.concatenate([memory[:size], memory[:size], memory[2 * size :]]))
-
-
-def _starts(module: Module) -> None:
-    check_programs("icarus", module, queue_programs(np.random.default_rng(3), 8))
-
-
-def _stores(module: Module) -> None:
-    check_stores("icarus", module, random_stores(1, module, 6), LIVELY)
 
 
 def _streams(module: Module) -> None:
@@ -142,10 +97,6 @@ def _streams(module: Module) -> None:
         stall_out=0.2,
         resets_after=range(1, 12),
     )
-
-
-def _tiles(module: Module) -> None:
-    check_short_tiles("icarus", module)
 
 
 def _sums(module: Module) -> None:
@@ -200,24 +151,24 @@ FAULTS: dict[str, Fault] = {
         "m_axis_tvalid is X",
     ),
     "tiles of an array": (
-        _array,
+        lambda folder: small_array(folder, "exact"),
         "assign block_too_early = ",
         "assign block_too_early = 0 & ",
-        _tiles,
+        lambda module: check_short_tiles("icarus", module),
         r"tile \d+ of \d+ never came out",
     ),
     "rows of a product": (
-        _products,
+        lambda folder: gemm_engine(folder, "exact"),
         "assign is_beyond = ends_inner_loop &",
         "assign is_beyond = 0 & ends_inner_loop &",
-        _multiplies,
+        lambda module: check_case("icarus", module, random_case(3, 3, module, "exact")),
         r"vector beats: \d+ of \d+ differ",
     ),
     "buffers of the vector engine": (
-        _vector_engine,
+        lambda folder: vector_engine(RELU, folder),
         "assign beat_after = block_last ?",
         "assign beat_after = 0 & block_last ?",
-        _converts,
+        lambda module: check_engine("icarus", module, RELU, few_tasks(RELU)[:4], limit=2000),
         r"words of out_codes, .* differ",
     ),
     "a request of AXI": (
@@ -238,21 +189,21 @@ FAULTS: dict[str, Fault] = {
         "store_engine",
         "= vector_data[16] | ",
         "= 1'h1 | ",
-        _stores,
+        lambda module: check_stores("icarus", module, random_stores(1, module, 6), LIVELY),
         r"memory: \d+ of \d+ differ",
     ),
     "registers": (
         "registers",
         "assign clear = stop & quiet",
         "assign clear = stop",
-        _registers,
+        lambda module: check_registers("icarus", module, MachineConfiguration()),
         "stop.value == 1",
     ),
     "an event of registers": (
         "registers",
         "else happened <= ",
         "else happened <= ~{ interrupt_error_written, interrupt_done_written } & ",
-        _moments,
+        lambda module: check_moments("icarus", module),
         "irq is not 1",
     ),
     "an error of a fetch": (
@@ -266,14 +217,18 @@ FAULTS: dict[str, Fault] = {
         "queues",
         "assign fetch_is_stuck = ",
         "assign fetch_is_stuck = 1 | ",
-        _starts,
+        lambda module: check_programs(
+            "icarus", module, queue_programs(np.random.default_rng(3), 8)
+        ),
         r"program \d+ ended with",
     ),
     "an answer on a serial line": (
-        _bridge,
+        lambda folder: generated(
+            SerialBridge(memory_bytes=4 * MEMORY_WORDS, patience=PATIENCE), folder
+        ),
         "== 32'd3736805603",
         "== 32'd3736805602",
-        _answers,
+        lambda module: check_bridge("icarus", module, 4),
         r"answer \d+, to a frame",
     ),
     "memory after a program": (

@@ -29,7 +29,7 @@ from mxsafe.products import (
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from verif.support import exact
-from verif.support.messages import INTEGERS
+from verif.support.tests import INTEGERS
 
 PAIRS = list(itertools.product(MX_FORMATS, repeat=2))
 FLOAT_PAIRS = [pair for pair in PAIRS if "mxint8" not in pair]

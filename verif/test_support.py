@@ -11,15 +11,15 @@ from typing import cast
 import numpy as np
 import pytest
 
-from verif.bench import rows
+from verif.bench import job
 from verif.bench.difference import changed_bits, difference
+from verif.bench.job import packed, write_log
 from verif.support import simulators
 from verif.support.checkers import assert_equal, assert_same
+from verif.support.farm import prefixed
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SIMULATORS, run_lockstep, runtime_library, simulate
+from verif.support.simulators import SIMULATORS, run_bench, run_lockstep, runtime_library, simulate
 from verif.support.tests import available, on_one_simulator
-from verif.support.wrappers import prefixed
 
 _ROOT = Path(__file__).parents[1]
 
@@ -41,9 +41,9 @@ def test_a_failed_bench_is_an_error(
     seed = ", powered up by seed 1," if simulator == "verilator" else ""
     assert said == (
         f"verif.bench.lockstep failed on {simulator}{seed} with mxsf_decoder: "
-        "KeyError: 'MXSAFE_STIMULUS'"
+        "KeyError: 'MXSAFE_JOB'"
     )
-    assert "KeyError: 'MXSAFE_STIMULUS'" in (_ROOT / log).read_text()
+    assert "KeyError: 'MXSAFE_JOB'" in (_ROOT / log).read_text()
 
 
 def test_the_first_difference_is_a_line() -> None:
@@ -112,10 +112,8 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
 def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path: Path) -> None:
     simulator = available("verilator")
     module = prefixed(tmp_path, "memory", {"": modules["beat_memory_beat_bits64_depth16"]})
-    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | {"read_en": 1}
-    stimulus = {
-        pin: module.ports[pin].words(np.array([number] * 3)) for pin, number in pins.items()
-    }
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
+    stimulus = pins | {"read_en": np.ones(3, np.int64)}
     found = [
         run_lockstep(simulator, module, stimulus, power_up=seed)["read_data"][-1].tolist()
         for seed in (1, 2, 1)
@@ -123,52 +121,60 @@ def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path
     assert found[0] == found[2] != found[1]
 
 
-def test_arrays_of_tests_and_benches(tmp_path: Path) -> None:
+def test_arrays_of_tests_and_benches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of bytes are numbers in a bench, and rows again when they come back."""
-    file = tmp_path / "arrays.json"
     sent = {
         "bytes": np.array([3, 255], np.uint8),
-        "rows": np.array([[1, 2, 0], [0, 0, 128]], np.uint8),
+        "inside": [{"rows": np.array([[1, 2, 0], [0, 0, 128]], np.uint8), "bytes": 1, "last": 2}],
         "none": np.zeros((0, 3), np.uint8),
         "flags": np.array([True, False]),
         "numbers": np.array([-1, 1 << 40]),
+        "single": np.int64(7),
+        "fraction": 2.5,
     }
-    write_arrays(file, sent)
-    read = rows.read(str(file))
-    assert read == {
+    seen = {
         "bytes": [3, 255],
-        "rows": [0x000201, 0x800000],
+        "inside": [{"rows": [0x000201, 0x800000], "bytes": 1, "last": 2}],
         "none": [],
         "flags": [1, 0],
         "numbers": [-1, 1 << 40],
+        "single": 7,
+        "fraction": 2.5,
     }
-    sizes = {"bytes": 1, "rows": 3, "none": 3}
-    numbers = {name: each for name, each in read.items() if name not in sizes}
-    words = {name: (size, read[name]) for name, size in sizes.items()}
-    rows.write(str(file), words, **numbers, single=7, fraction=2.5)
-    came = read_arrays(file)
-    assert came.pop("single") == 7
-    assert came.pop("fraction") == 2.5
-    assert came.keys() == sent.keys()
-    for name, array in sent.items():
-        assert came[name].shape == (array.reshape(-1, 1) if name == "bytes" else array).shape
-        assert (came[name].ravel() == array.ravel()).all()
+
+    def bench(*_: object) -> None:
+        given = job.job()
+        assert given == seen
+        write_log({"same": given, "words": packed(17, given["inside"][0]["rows"])})
+
+    def run(simulator: str, top: str, sources: object, name: str, files: dict[str, str]) -> None:
+        assert name == "verif.bench.any"
+        for variable, file in files.items():
+            monkeypatch.setenv(variable, file)
+        bench()
+
+    monkeypatch.setattr(simulators, "simulate", run)
+    log = run_bench("icarus", Module("top", _ROOT, (), {}, 0, {}), "any", sent)
+    assert log["same"] == seen
+    assert log["words"].tolist() == [[1, 2, 0], [0, 0, 128]]
 
 
-@pytest.mark.parametrize("array", [np.ones(2), np.ones((2, 2), np.int64)])
-def test_arrays_that_benches_cannot_read(array: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match=r"^x h"):
-        write_arrays(tmp_path / "arrays.json", {"x": array})
-    (tmp_path / "log.json").write_text('{"x": [1.5]}')
-    with pytest.raises(AssertionError, match=r"^x holds float64$"):
-        read_arrays(tmp_path / "log.json")
-    with pytest.raises(AssertionError, match=r"^\['x'\] are there twice$"):
-        rows.write(str(tmp_path / "log.json"), {"x": (1, [2])}, x=1)
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.ones(2), "a job holds float64"),
+        (np.ones((2, 2), np.int64), "integers of a job have the shape (2, 2)"),
+    ],
+)
+def test_arrays_that_benches_cannot_read(array: np.ndarray, message: str) -> None:
+    with pytest.raises(AssertionError) as error:
+        run_bench("icarus", Module("top", _ROOT, (), {}, 0, {}), "any", {"x": array})
+    assert str(error.value) == message
 
 
 def test_benches_import_no_numpy() -> None:
     """It would take half of the time of a short simulation."""
-    names = [path.stem for path in Path(rows.__file__).parent.glob("[a-z]*.py")]
+    names = [path.stem for path in Path(job.__file__).parent.glob("[a-z]*.py")]
     assert len(names) > 10
     text = (
         f"import sys, {', '.join(f'verif.bench.{n}' for n in names)}; print('numpy' in sys.modules)"

@@ -28,12 +28,7 @@ _PATIENCE = 200
 
 
 class Driver:
-    """Registers of the machine over AXI4-Lite.
-
-    Parameters
-    ----------
-    dut : HierarchyObject
-    """
+    """Registers of the machine over AXI4-Lite."""
 
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._dut = dut

@@ -6,9 +6,7 @@ in one design have ports with prefixes, and jobs that run at the same time.
 """
 
 import itertools
-import json
 import logging
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +19,8 @@ from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, Timer, wit
 from cocotb.utils import get_sim_time
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
-from verif.bench import rows
 from verif.bench.difference import changed_bits
+from verif.bench.job import job, packed, write_log
 from verif.bench.pacing import RESET_CLOCKS, pauses
 
 PERIOD_NS = 2
@@ -58,13 +56,8 @@ class Array:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    prefix : str
-        Of the array's ports.
     job : dict
         Beats of both operands and their flags.
-    options : dict
-        See `verif.rtl.array.array_job`.
     """
 
     def __init__(
@@ -165,8 +158,8 @@ class Array:
             await RisingEdge(self._dut.clk)
         return get_sim_time("step")
 
-    async def run(self) -> tuple[rows.Rows, list[int], float]:
-        """Send the job; returns the rows that come out, their flags and the cycles it took."""
+    async def run(self) -> dict[str, Any]:
+        """Send the job; logs the rows that come out, their flags and the cycles it took."""
         options = self._options
         cocotb.start_soon(self._stays_while_stalled())
         begun = cocotb.start_soon(self._first_beat())
@@ -193,20 +186,19 @@ class Array:
         assert self._source_w.idle(), "beats of the second operand were left over"
         assert received is not None
         cycles = 1 + (received.sim_time_end - begun.result()) / (1000 * PERIOD_NS)
-        width = -(-len(self._pins["m_axis_c_tdata"]) // 8)
-        return (width, came), flags, cycles
+        width = len(self._pins["m_axis_c_tdata"])
+        return {"rows": packed(width, came), "user": flags, "cycles": cycles}
 
 
 @cocotb.test()
 async def array(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the jobs of MXSAFE_STIMULUS, all at once, and write what comes out to MXSAFE_LOG."""
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    jobs: dict[str, dict[str, list[int]]] = {prefix: {} for prefix in options["arrays"]}
-    for name, column in rows.read(os.environ["MXSAFE_STIMULUS"]).items():
-        prefix, kind = name.rsplit(".", 1)
-        jobs[prefix][kind] = column
+    """Run the jobs of all arrays at once and log what comes out."""
+    options = job()
     Clock(dut.clk, PERIOD_NS, unit="ns").start()
-    arrays = [Array(dut, prefix, job, options["arrays"][prefix]) for prefix, job in jobs.items()]
+    arrays = [
+        Array(dut, prefix, options["beats"][prefix], own)
+        for prefix, own in options["arrays"].items()
+    ]
 
     async def reset(clocks: int, number: int) -> None:
         dut.rst.value = 1
@@ -232,8 +224,4 @@ async def array(dut: cocotb.handle.HierarchyObject) -> None:
             for one in arrays:
                 one.check_nothing_came(number)
     tasks = [cocotb.start_soon(one.run()) for one in arrays]
-    words, numbers = {}, {}
-    for prefix, task in zip(jobs, tasks, strict=True):
-        words[f"{prefix}.rows"], flags, cycles = await task
-        numbers |= {f"{prefix}.user": flags, f"{prefix}.cycles": cycles}
-    rows.write(os.environ["MXSAFE_LOG"], words, **numbers)
+    write_log([await task for task in tasks])

@@ -1,12 +1,10 @@
 """The bench of the memory beside the machine: drives its pins cycle by cycle and logs them."""
 
-import json
-import os
-from pathlib import Path
-
 import cocotb
 from cocotb.triggers import Timer
 from cocotb.types import LogicArray
+
+from verif.bench.job import job, write_log
 
 _INPUTS = {
     "latency": 0, "spread": 0, "pause": 0, "seed": 1, "start": 0, "errors_from": 0, "errors_to": 0,
@@ -28,9 +26,8 @@ def _set(dut: cocotb.handle.HierarchyObject, name: str, value: int | str) -> Non
 @cocotb.test()
 async def run(dut: cocotb.handle.HierarchyObject) -> None:
     """Each job is a list of cycles, each of them the pins that change."""
-    jobs = json.loads(Path(os.environ["MXSAFE_JOB"]).read_text())["jobs"]
     logs = []
-    for clocks in jobs:
+    for clocks in job():
         dut.broken.value = dut.outside.value = 0
         log = []
         for changes in [_INPUTS, {}, {}, *clocks]:
@@ -46,4 +43,4 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
             for name in ("broken", "pending", "in_burst", "outside")
         }
         logs.append({"pins": log, **told})
-    Path(os.environ["MXSAFE_LOG"]).write_text(json.dumps(logs))
+    write_log(logs)

@@ -5,13 +5,13 @@ side; the next one begins when all have been answered.
 """
 
 import random
-from collections import deque
 from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import job, write_log
-from verif.bench.memory import Clock, Stable
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
+from verif.bench.memory import Source, Stable
 from verif.bench.pins import number
 
 _MOST_CLOCKS = 50_000
@@ -19,55 +19,21 @@ _STALL = 0.3
 """How often a channel pauses."""
 
 
-class Sender:
-    """A channel into the memory: rows of values, offered until they are taken."""
-
-    def __init__(self, dut: Any, valid: str, ready: str, pins: list[str], seed: int) -> None:
-        self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
-        self._pins = [getattr(dut, pin) for pin in pins]
-        self._random = random.Random(seed)
-        self.rows: deque[list[int]] = deque()
-        self._offers = False
-
-    def show(self, *, may: bool = True) -> None:
-        """Offer the next row, or noise."""
-        self._offers = self._offers or bool(self.rows and may and self._random.random() >= _STALL)
-        for pin, value in zip(
-            self._pins, self.rows[0] if self._offers else [None] * len(self._pins), strict=True
-        ):
-            pin.value = self._random.getrandbits(len(pin)) if value is None else value
-        self._valid.value = int(self._offers)
-
-    def settle(self) -> bool:
-        """Whether the row was taken."""
-        taken = self._offers and number(self._ready) == 1
-        if taken:
-            self.rows.popleft()
-            self._offers = False
-        return taken
-
-
 class Bench:
     """A memory and all who use it."""
 
     def __init__(self, dut: Any, seed: int) -> None:
-        self.clock = Clock(dut)
+        self.clock = Stepper(dut)
         self._dut, self._random = dut, random.Random(seed)
-        addresses = ["addr", "len", "size", "burst", "cache", "prot"]
-        self.reads, self.writes = (
-            Sender(
-                dut,
-                f"s_axi_{c}valid",
-                f"s_axi_{c}ready",
-                [f"s_axi_{c}{pin}" for pin in addresses],
-                seed + at,
-            )
-            for at, c in enumerate(("ar", "aw"))
-        )
-        pins = ["s_axi_wdata", "s_axi_wstrb", "s_axi_wlast"]
-        self.beats = Sender(dut, "s_axi_wvalid", "s_axi_wready", pins, seed + 2)
-        pins = ["access_writes", "access_address", "access_data"]
-        self.words = Sender(dut, "access_valid", "access_ready", pins, seed + 3)
+
+        def source(number: int, name: str, *pins: str) -> Source:
+            named = [f"{name}{pin}" for pin in pins]
+            return Source(dut, name, seed + number, _STALL, named, handshake="")
+
+        burst = ("addr", "len", "size", "burst", "cache", "prot")
+        self.reads, self.writes = source(0, "s_axi_ar", *burst), source(1, "s_axi_aw", *burst)
+        self.beats = source(2, "s_axi_w", "data", "strb", "last")
+        self.words = source(3, "access_", "writes", "address", "data")
         pins = ["s_axi_rdata", "s_axi_rresp", "s_axi_rlast"]
         self._found = Stable(
             dut, "s_axi_r", "s_axi_rvalid", "s_axi_rready", pins, seed=seed + 4, stall=_STALL
@@ -100,13 +66,13 @@ class Bench:
             self.log["found"].append(number(self._dut.access_found))
             self._wants = False
         is_read = bool(self.words.rows) and not self.words.rows[0][0]
-        if self.words.settle():
+        if self.words.settle() is not None:
             self._wants = is_read
         self.reads.settle()
-        if self.writes.settle():
+        if self.writes.settle() is not None:
             self._asked += 1
         is_last = bool(self.beats.rows) and self.beats.rows[0][2]
-        if self.beats.settle():
+        if self.beats.settle() is not None:
             self._asked -= is_last
         if (beat := self._found.settle()) is not None:
             self.log["read"].append([beat[f"s_axi_{n}"] for n in ("rdata", "rresp", "rlast")])
@@ -138,7 +104,7 @@ async def memory(dut: cocotb.handle.HierarchyObject) -> None:
     bench.show()
     for name in ("s_axi_arvalid", "s_axi_awvalid", "s_axi_wvalid", "access_valid"):
         getattr(dut, name).value = 0
-    await bench.clock.reset()
+    await bench.clock.reset(2)
     for phase in options["phases"]:
         await bench.run(phase)
     write_log(bench.log)

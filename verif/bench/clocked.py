@@ -1,8 +1,6 @@
 """Shared parts of benches that step a design cycle by cycle."""
 
-import json
-import os
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import cocotb
@@ -10,16 +8,9 @@ from cocotb.triggers import Timer
 
 from verif.bench.pins import Input
 
-__all__ = ["Stepper", "job", "write_log"]
-
 
 class Stepper:
-    """A clock driven by hand: inputs change while it is low, outputs are read before it rises.
-
-    Parameters
-    ----------
-    dut : HierarchyObject
-    """
+    """A clock driven by hand: inputs change while it is low, outputs are read before it rises."""
 
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._clk, self._rst = Input(dut.clk), dut.rst
@@ -45,20 +36,20 @@ class Stepper:
         await self._half
         self.clocks += 1
 
+    async def pulse(
+        self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
+    ) -> None:
+        """One cycle of those who show their inputs, and read outputs when these have settled."""
+        if show is not None:
+            show()
+        await self.settle()
+        if settle is not None:
+            settle()
+        await self.edge()
+
     async def reset(self, clocks: int = 1) -> None:
         """Reset for some cycles."""
         self._rst.value = 1
         for _ in range(clocks):
-            await self.settle()
-            await self.edge()
+            await self.pulse()
         self._rst.value = 0
-
-
-def job() -> Any:
-    """The job of MXSAFE_JOB."""
-    return json.loads(Path(os.environ["MXSAFE_JOB"]).read_text())
-
-
-def write_log(log: Any) -> None:
-    """Write the log to MXSAFE_LOG."""
-    Path(os.environ["MXSAFE_LOG"]).write_text(json.dumps(log))

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["changed_bits", "difference", "shown"]
-
 _MOST = 80
 """Characters of a value that are shown."""
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 from verif.bench.pacing import ReadyAfterValid
 
 _STALL = 0.5
@@ -18,11 +19,9 @@ class Memory:
 
     Parameters
     ----------
-    dut : HierarchyObject
     program : dict
         ``words`` of the program, the ``address`` of the first in words, numbers of words that are
         answered with ``errors``.
-    seed : int
     """
 
     def __init__(
@@ -93,8 +92,7 @@ class Bench:
         dut.address.value = program["address"] * (self._options["word_bits"] // 8) + fine
         dut.length.value = len(program["words"]) // self._options["words"]
         dut.start.value = 1
-        await step.settle()
-        await step.edge()
+        await step.pulse()
         dut.start.value = 0
         dut.address.value = rng.getrandbits(64)
         dut.length.value = rng.getrandbits(32)

@@ -8,7 +8,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 from verif.bench.pacing import ReadyAfterValid
 
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")

@@ -5,8 +5,6 @@ know the unit only by its port names. Comparing with the model is the business o
 process, which reads the log. One row is one clock cycle; units without a clock just settle.
 """
 
-import json
-import os
 import re
 
 import cocotb
@@ -14,7 +12,7 @@ from cocotb.handle import LogicArrayObject, LogicObject
 from cocotb.triggers import Timer
 from cocotb.types import Logic
 
-from verif.bench import rows
+from verif.bench.job import job, packed, write_log
 
 Pin = LogicObject | LogicArrayObject
 Row = tuple[int | Logic, ...]
@@ -67,18 +65,17 @@ class Monitor:
                 raise AssertionError(f"{name} is {text} in row {len(numbers)}") from None
         self._unsettled -= 1
 
-    def words(self) -> dict[str, rows.Rows]:
+    def words(self) -> dict[str, object]:
         """The log, a row a sample."""
-        return {name: (-(-len(pin) // 8), self._numbers[name]) for name, pin in self._pins.items()}
+        return {name: packed(len(pin), self._numbers[name]) for name, pin in self._pins.items()}
 
 
 @cocotb.test()
 async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the stimulus of MXSAFE_STIMULUS and write the log to MXSAFE_LOG."""
-    driver = Driver(dut, rows.read(os.environ["MXSAFE_STIMULUS"]))
-    monitor = Monitor(
-        dut, json.loads(os.environ["MXSAFE_PINS"]), int(os.environ["MXSAFE_UNSETTLED"])
-    )
+    """Run the stimulus of the job and log all pins."""
+    given = job()
+    driver = Driver(dut, given["stimulus"])
+    monitor = Monitor(dut, given["pins"], given["unsettled"])
     clocked = "clk" in dir(dut)
     half = Timer(1, "ns")
     if clocked:
@@ -98,4 +95,4 @@ async def lockstep(dut: cocotb.handle.HierarchyObject) -> None:
         if clocked:
             dut.clk.value = HIGH
             await half
-    rows.write(os.environ["MXSAFE_LOG"], monitor.words())
+    write_log(monitor.words())

@@ -1,4 +1,4 @@
-"""Parts of benches for units at memory: AXI4 memories, streams, and a cycle at a time.
+"""Parts of benches for units at memory: AXI4 memories, streams.
 
 A memory answers with latency and pauses of its own on each channel, and checks the master
 against the rules of AXI4 in every cycle: payloads stay while they are not taken, bursts have whole
@@ -8,11 +8,10 @@ and read just before they do.
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import cocotb
-from cocotb.triggers import Timer
 
 from verif.bench.pacing import ReadyAfterValid, pauses
 from verif.bench.pins import Input, number
@@ -29,13 +28,8 @@ class Stable:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name, valid, ready : str
-        The channel, and two of its pins.
     payload : list of str
         The others.
-    seed, stall
-        As of the `ReadyAfterValid` of its sink.
     """
 
     def __init__(
@@ -108,13 +102,18 @@ class Source:
     """Offers rows of values on a stream into a unit, with pauses and noise in between."""
 
     def __init__(
-        self, dut: Handle, name: str, seed: int, stall: float, pins: Sequence[str]
+        self,
+        dut: Handle,
+        name: str,
+        seed: int,
+        stall: float,
+        pins: Sequence[str],
+        *,
+        handshake: str = "_",
     ) -> None:
         self.name = name
-        self._valid, self._ready = (
-            Input(getattr(dut, f"{name}_valid")),
-            getattr(dut, f"{name}_ready"),
-        )
+        self._valid = Input(getattr(dut, f"{name}{handshake}valid"))
+        self._ready = getattr(dut, f"{name}{handshake}ready")
         self._pins = [Input(getattr(dut, pin)) for pin in pins]
         self._widths = [len(getattr(dut, pin)) for pin in pins]
         self._noise = random.Random(seed)
@@ -122,10 +121,10 @@ class Source:
         self.rows: deque[tuple[int, ...]] = deque()
         self.offered = False
 
-    def show(self) -> None:
-        """Offer the next row; what is offered stays."""
+    def show(self, *, may: bool = True) -> None:
+        """Offer the next row, if it may be offered; what is offered stays."""
         if not self.offered:
-            self.offered = bool(self.rows) and not next(self._gaps)
+            self.offered = bool(self.rows and may) and not next(self._gaps)
             noise = tuple(self._noise.getrandbits(width) for width in self._widths)
             for pin, value in zip(self._pins, self.rows[0] if self.offered else noise, strict=True):
                 pin.write(value)
@@ -340,34 +339,3 @@ class WritePort:
             self._answers.append((due, answer, beats))
             self._bursts.popleft()
             self._at = 0
-
-
-class Clock:
-    """Runs a unit cycle by cycle: what has `show` and `settle` takes part in each."""
-
-    def __init__(self, dut: Handle) -> None:
-        self.dut = dut
-        self._clk = Input(dut.clk)
-        self._half = Timer(1, "ns")
-        self.now = 0
-
-    async def reset(self, clocks: int = 2) -> None:
-        """Hold the unit in reset."""
-        self.dut.rst.value = 1
-        for _ in range(clocks):
-            await self.pulse()
-        self.dut.rst.value = 0
-
-    async def pulse(
-        self, show: Callable[[], None] | None = None, settle: Callable[[], None] | None = None
-    ) -> None:
-        """One cycle."""
-        self._clk.write(0)
-        if show is not None:
-            show()
-        await self._half
-        if settle is not None:
-            settle()
-        self._clk.write(1)
-        await self._half
-        self.now += 1

@@ -4,14 +4,13 @@ Runs go in, words come out or go in, and a memory is on the other side. Before t
 be stopped in the middle of it, several times: it then has to finish its bursts and be idle.
 """
 
-import json
-import os
 from typing import Any
 
 import cocotb
 
-from verif.bench import rows
-from verif.bench.memory import Clock, Handle, Memory, ReadPort, Sink, Source, WritePort
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, packed, write_log
+from verif.bench.memory import Handle, Memory, ReadPort, Sink, Source, WritePort
 from verif.bench.pins import number
 
 _QUIET = 8
@@ -23,7 +22,7 @@ class Bench:
 
     def __init__(self, dut: Handle, options: dict[str, Any], memory: Memory) -> None:
         self.dut, self.options, self.memory = dut, options, memory
-        self.clock = Clock(dut)
+        self.clock = Stepper(dut)
         self.stopped = False
         self.sources = [
             Source(dut, name, options["seed"] + 10 + at, options["stall_in"], pins)
@@ -72,11 +71,13 @@ class Bench:
         self.stopped = True
         for source in self.sources if after % 2 else ():
             source.offer_no_more()
-        start = self.clock.now
+        start = self.clock.clocks
         await self.step()
         while not number(self.dut.idle):
             await self.step()
-            assert self.clock.now - start < self.options["limit"], "the stopped unit is never idle"
+            assert self.clock.clocks - start < self.options["limit"], (
+                "the stopped unit is never idle"
+            )
         for _ in range(_QUIET):
             await self.step()
             assert number(self.dut.idle), "the stopped unit does not stay idle"
@@ -91,11 +92,11 @@ class Bench:
     async def run(self) -> None:
         """The whole job."""
         self.start()
-        start = self.clock.now
+        start = self.clock.clocks
         while any(source.rows for source in self.sources) or not self.unit_is_done:
             await self.step()
-            assert self.clock.now - start < self.options["limit"], "the job is never done"
-        self.clocks = self.clock.now - start
+            assert self.clock.clocks - start < self.options["limit"], "the job is never done"
+        self.clocks = self.clock.clocks - start
         for _ in range(_QUIET):
             await self.step()
         assert number(self.dut.idle), "the unit is not idle after the job"
@@ -128,13 +129,13 @@ class Reading(Bench):
     def show(self) -> None:
         super().show()
         self.sink.show()
-        self.port.show(self.clock.now)
+        self.port.show(self.clock.clocks)
 
     def settle(self) -> None:
         super().settle()
         request = self.port.channel.stable
         waited = request.waits
-        self.port.settle(self.clock.now)
+        self.port.settle(self.clock.clocks)
         asks = request.offered and not waited
         assert not (asks and self._was_stopped), "a stopped reader asks for more"
         self._was_stopped = self.stopped
@@ -145,10 +146,9 @@ class Reading(Bench):
         if taken is not None:
             self.words.append(taken["words_payload"])
 
-    def write_log(self, path: str) -> None:
-        """Write words as they came."""
-        words = {"words": (-(-len(self.dut.words_payload) // 8), self.words)}
-        rows.write(path, words, clocks=self.clocks, longest=self.port.channel.longest)
+    def log(self) -> dict[str, Any]:
+        """Words as they came."""
+        return {"words": packed(len(self.dut.words_payload), self.words)}
 
 
 class Writing(Bench):
@@ -187,7 +187,7 @@ class Writing(Bench):
 
     def show(self) -> None:
         super().show()
-        self.port.show(self.clock.now)
+        self.port.show(self.clock.clocks)
 
     def settle(self) -> None:
         super().settle()
@@ -196,34 +196,27 @@ class Writing(Bench):
             self.done.append(self.answered)
         if number(self.dut.error):
             self.errors.append(self.answered)
-        self.port.settle(self.clock.now)
+        self.port.settle(self.clock.clocks)
         self.answered = self.port.answered
 
-    def write_log(self, path: str) -> None:
-        """Write memory, and beats that had been answered when an end or an error was told."""
-        rows.write(
-            path,
-            {"memory": (1, self.memory.content)},
-            done=self.done,
-            errors=self.errors,
-            clocks=self.clocks,
-            longest=self.port.channel.longest,
-        )
+    def log(self) -> dict[str, Any]:
+        """Memory, and beats that had been answered when an end or an error was told."""
+        memory = packed(8, self.memory.content)
+        return {"memory": memory, "done": self.done, "errors": self.errors}
 
 
 @cocotb.test()
 async def memory_ports(dut: Handle) -> None:
-    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    arrays = rows.read(os.environ["MXSAFE_JOB"])
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    memory = Memory(options["start"], arrays["memory"], options["errors"])
-    options["after"] = bytes(arrays.get("after", ()))
-    if "data" in arrays:
-        options["rows"]["words"] = [(word,) for word in arrays["data"]]
+    """Run the job and log what came."""
+    options = job()
+    memory = Memory(options["start"], options["memory"], options["errors"])
+    options["after"] = bytes(options.get("after", ()))
+    if "data" in options:
+        options["rows"]["words"] = [(word,) for word in options["data"]]
     bench = {"read": Reading, "write": Writing}[options["kind"]](dut, options, memory)
     bench.show()
-    await bench.clock.reset()
+    await bench.clock.reset(2)
     for after in options["stops"]:
         await bench.stop(after)
     await bench.run()
-    bench.write_log(os.environ["MXSAFE_LOG"])
+    write_log(bench.log() | {"clocks": bench.clocks, "longest": bench.port.channel.longest})

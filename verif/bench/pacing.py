@@ -27,7 +27,6 @@ class ReadyAfterValid:
 
     Parameters
     ----------
-    seed : int
     stall : float
         How often the sink pauses; one that never does never waits for valid.
     """

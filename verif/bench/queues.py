@@ -10,7 +10,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 from verif.bench.pacing import ReadyAfterValid
 
 _LATER = 6
@@ -22,13 +23,8 @@ class Engine:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        Of the queue.
     under_way : int
         Most descriptors that it has in flight.
-    seed : int
-        Of its pauses.
     """
 
     def __init__(
@@ -122,8 +118,7 @@ class Bench:
         if reset:
             await self.stepper.reset()
         dut.start.value = 1
-        await self.stepper.settle()
-        await self.stepper.edge()
+        await self.stepper.pulse()
         dut.start.value = 0
 
     async def run(self, program: dict[str, Any]) -> dict[str, Any]:

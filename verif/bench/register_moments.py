@@ -9,7 +9,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 
 _START, _RESET = 1, 2
 _DONE, _ERROR = 1, 2
@@ -37,8 +38,7 @@ class Moments:
         await self._step.reset()
 
     async def clock(self) -> None:
-        await self._step.settle()
-        await self._step.edge()
+        await self._step.pulse()
 
     async def write(self, name: str, value: int, **beside: int) -> None:
         """Write a register; in the cycle in which it is written pins of the machine are set."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import cocotb
 
-from verif.bench.clocked import Stepper, job, write_log
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, write_log
 
 _OKAY, _SLAVE_ERROR = 0, 2
 

@@ -8,15 +8,14 @@ before it has seen a beat, since a unit must not wait for that. Streams out *bes
 ``m_axis``, are logged as that is; if they come first, its packets are not taken before theirs.
 """
 
-import json
-import os
 import random
+from typing import Any
 
 import cocotb
 from cocotb.triggers import Timer
 
-from verif.bench import rows
 from verif.bench.difference import changed_bits, difference
+from verif.bench.job import job, packed, write_log
 from verif.bench.pacing import READY_AFTER_VALID, RESET_CLOCKS, pauses
 from verif.bench.pins import Input, number
 
@@ -32,15 +31,6 @@ class Source:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    pins : dict
-        By name the values of a pin, one a beat.
-    seed : int
-        Of noise and pauses.
-    stall : float
-        How often it pauses.
     still : bool
         Its pins stay as they are while nothing is offered: large units are faster then.
     """
@@ -110,11 +100,6 @@ class Sink:
 
     Parameters
     ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    seed : int
-        Of pauses, and of readiness during reset.
     stall : float
         How often it pauses. One that does waits for a beat now and then: it is ready in the cycle
         in which it sees one, or in the cycle after that.
@@ -192,13 +177,13 @@ class Sink:
         ends = [i for i, row in enumerate(self.results, start=1) if row[self._last] == "1"]
         return self.results[: ends[packets - 1]] if len(ends) >= packets else self.results
 
-    def log(self) -> dict[str, rows.Rows]:
+    def log(self) -> dict[str, Any]:
         """Words of what came out."""
-        logged: dict[str, rows.Rows] = {}
+        logged: dict[str, Any] = {}
         for column, (name, pin) in enumerate(self._pins.items()):
             texts = [row[column] for row in self.results]
             try:
-                logged[name] = -(-len(pin) // 8), [int(text, 2) for text in texts]
+                logged[name] = packed(len(pin), [int(text, 2) for text in texts])
             except ValueError:
                 beat = next(at for at, text in enumerate(texts) if set(text) - {"0", "1"})
                 raise AssertionError(f"{name} is unknown in beat {beat}: {texts[beat]}") from None
@@ -333,11 +318,11 @@ class Bench:
         """Results of the first packets, of each stream out."""
         return [row for sink in self.sinks for row in sink.first(packets)]
 
-    def write_log(self, path: str) -> None:
-        """Write words of what came out, and the cycles in which beats went in and came out."""
-        apart = {f"taken_{name}": clocks for name, clocks in self.taken_apart.items()}
+    def log(self) -> dict[str, Any]:
+        """Words of what came out, and the cycles in which beats went in and came out."""
         words = {name: each for sink in self.sinks for name, each in sink.log().items()}
-        rows.write(path, words, taken=self.taken, left=self.sinks[0].left, **apart)
+        left = self.sinks[0].left
+        return {"words": words, "taken": self.taken, "left": left, "apart": self.taken_apart}
 
 
 async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
@@ -363,9 +348,9 @@ async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:
 
 @cocotb.test()
 async def stream(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the job of MXSAFE_STIMULUS and write what comes out to MXSAFE_LOG."""
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    bench = Bench(dut, rows.read(os.environ["MXSAFE_STIMULUS"]), options)
+    """Run the beats of the job and log what comes out."""
+    options = job()
+    bench = Bench(dut, options["beats"], options)
     await bench.reset(RESET_CLOCKS[0])
     probes = await interrupted(bench, options)
     bench.start()
@@ -379,4 +364,4 @@ async def stream(dut: cocotb.handle.HierarchyObject) -> None:
         assert came == expected, difference(
             came, expected, f"beats differ after reset {reset}: item "
         )
-    bench.write_log(os.environ["MXSAFE_LOG"])
+    write_log(bench.log())

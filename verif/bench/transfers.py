@@ -5,22 +5,18 @@ The queue shows descriptors as the machine's does, as many in flight as the job 
 the job it may be started and stopped, several times.
 """
 
-import json
-import os
 import random
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 import cocotb
 
-from verif.bench import rows
-from verif.bench.memory import Clock, Handle, Sink
+from verif.bench.clocked import Stepper
+from verif.bench.job import job, packed, write_log
+from verif.bench.memory import Handle, Sink
 from verif.bench.pacing import pauses
 from verif.bench.pins import number
 
-Log = tuple[dict[str, rows.Rows], dict[str, Sequence[int]]]
-"""Rows and numbers by name."""
 _BURST = 16
 _QUIET = 8
 """Cycles after the job in which nothing may move."""
@@ -110,7 +106,7 @@ class Engine:
 
     def __init__(self, dut: Handle, arrays: dict[str, list[int]], options: dict[str, Any]) -> None:
         self.dut, self.options = dut, options
-        self.clock = Clock(dut)
+        self.clock = Stepper(dut)
         self.queue = Queue(dut, arrays["descriptors"], options)
         self.runs = Runs(dut, options)
         self.base = options["base"]
@@ -122,7 +118,7 @@ class Engine:
     def latency(self) -> int:
         """Cycle in which an answer comes."""
         low, high = self.options["latency"]
-        return self.clock.now + self.random.randint(low, high)
+        return self.clock.clocks + self.random.randint(low, high)
 
     def show(self) -> None:
         self.queue.show(self.stopped)
@@ -142,11 +138,11 @@ class Engine:
 
     async def run(self, clocks: int | None = None) -> None:
         """The whole job, or its first cycles."""
-        start = self.clock.now
-        while not self.queue.is_done if clocks is None else self.clock.now - start < clocks:
+        start = self.clock.clocks
+        while not self.queue.is_done if clocks is None else self.clock.clocks - start < clocks:
             await self.step()
-            assert self.clock.now - start < self.options["limit"], "the job is never done"
-        self.clocks = self.clock.now - start
+            assert self.clock.clocks - start < self.options["limit"], "the job is never done"
+        self.clocks = self.clock.clocks - start
 
     async def stop(self) -> None:
         """Stop the engine, reset it, and forget all that was."""
@@ -196,7 +192,7 @@ class Loading(Engine):
         super().show()
         for sink in self._sinks:
             sink.show()
-        has_come = bool(self._due) and self._due[0] <= self.clock.now
+        has_come = bool(self._due) and self._due[0] <= self.clock.clocks
         if self._offered is None and has_come and not next(self.gaps):
             at = self.runs.words[0][0] - self.base
             # What an error comes with must not matter.
@@ -229,11 +225,12 @@ class Loading(Engine):
         if self.queue.done > done:
             self.done_after.append(len(self.writes))
 
-    def log(self) -> Log:
+    def log(self) -> dict[str, Any]:
         """All writes, and how many there were when each descriptor was done."""
         *places, data = zip(*self.writes, strict=True) if self.writes else [()] * 4
         numbers = dict(zip(("buffer", "address", "halves"), places, strict=True))
-        return {"data": (2 * self._bits // 8, data)}, numbers | {"done_after": [*self.done_after]}
+        words = packed(2 * self._bits, data)
+        return {"data": words, **numbers, "done_after": [*self.done_after]}
 
 
 class Held:
@@ -311,7 +308,7 @@ class Storing(Engine):
         for buffer in self._buffers:
             buffer.show()
         last = wrong = False
-        if self._answers and self._answers[0][0] <= self.clock.now:
+        if self._answers and self._answers[0][0] <= self.clock.clocks:
             _, last, wrong = self._answers.popleft()
         self.dut.written.value = int(last)
         self.dut.write_error.value = int(wrong)
@@ -334,20 +331,19 @@ class Storing(Engine):
             assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
             self.done_after.append(self._count - len(self._answers))
 
-    def log(self) -> Log:
+    def log(self) -> dict[str, Any]:
         """Memory, and words that had been answered when each descriptor was done."""
-        size = len(self.dut.words_payload) // 8
-        return {"memory": (size, [*self.memory])}, {"done_after": [*self.done_after]}
+        memory = packed(len(self.dut.words_payload), self.memory)
+        return {"memory": memory, "done_after": [*self.done_after]}
 
 
 @cocotb.test()
 async def transfers(dut: Handle) -> None:
-    """Run the job of MXSAFE_JOB and write what came to MXSAFE_LOG."""
-    arrays = rows.read(os.environ["MXSAFE_JOB"])
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    bench = {"load": Loading, "store": Storing}[options["kind"]](dut, arrays, options)
+    """Run the descriptors of the job and log what came."""
+    options = job()
+    bench = {"load": Loading, "store": Storing}[options["kind"]](dut, options, options)
     bench.show()
-    await bench.clock.reset()
+    await bench.clock.reset(2)
     for after in options["stops"]:
         await bench.run(after)
         await bench.stop()
@@ -357,6 +353,4 @@ async def transfers(dut: Handle) -> None:
     for _ in range(_QUIET):
         await bench.step()
     assert bench.log() == log, "something came afterwards"
-    words, numbers = log
-    ended = {"done": bench.queue.done, "error": error, "clocks": bench.clocks}
-    rows.write(os.environ["MXSAFE_LOG"], words, **numbers, **ended)
+    write_log(log | {"done": bench.queue.done, "error": error, "clocks": bench.clocks})

@@ -5,15 +5,13 @@ buffers keep what was written to them. What all buffers hold at the end of each 
 file; comparing is the business of the pytest process.
 """
 
-import json
-import os
 import random
 from collections import deque
 
 import cocotb
 from cocotb.triggers import Timer
 
-from verif.bench import rows
+from verif.bench.job import job, packed, write_log
 from verif.bench.pacing import RESET_CLOCKS, ReadyAfterValid, pauses
 from verif.bench.pins import Input, number
 
@@ -24,23 +22,36 @@ _STOPPED_CLOCKS = 6
 Words = list[int]
 
 
-class ReadPort:
-    """A port that reads: what was read is there for one cycle, and noise in all others.
+class Port:
+    """A port of a buffer, which lets its user wait now and then."""
 
-    Parameters
-    ----------
-    dut : HierarchyObject
-    name : str
-        What its pins begin with.
-    buffer : list of int
-        What is read.
-    seed : int
-        Of noise and stalls.
-    stall : float
-        How often it lets wait.
-    latency : int
-        Cycles from a read until it is there.
-    """
+    def __init__(
+        self, dut: cocotb.handle.HierarchyObject, name: str, buffer: Words, seed: int, stall: float
+    ) -> None:
+        self._valid, self._address, self._data = (
+            getattr(dut, f"{name}_{pin}") for pin in ("valid", "address", "data")
+        )
+        self._ready = Input(getattr(dut, f"{name}_ready"))
+        self.name, self._buffer = name, buffer
+        self._stalls = pauses(seed, stall, _BURST)
+        self._ready_after_valid = ReadyAfterValid(seed, stall)
+        self._is_ready = False
+        self.count = 0
+
+    def show(self) -> None:
+        """Inputs of a clock."""
+        self._is_ready = not next(self._stalls) and self._ready_after_valid.may_take
+        self._ready.write(self._is_ready)
+
+    def asks(self) -> bool:
+        """Whether something is wanted of it in this cycle."""
+        valid = number(self._valid) == 1
+        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
+        return valid
+
+
+class ReadPort(Port):
+    """A port that reads: after `latency` cycles it is there for one, and noise in all others."""
 
     def __init__(
         self,
@@ -51,23 +62,14 @@ class ReadPort:
         stall: float,
         latency: int,
     ) -> None:
-        pins = ("valid", "address", "hold", "data")
-        self._valid, self._address, self._hold, self._data = (
-            getattr(dut, f"{name}_{pin}") for pin in pins
-        )
-        self._ready = Input(getattr(dut, f"{name}_ready"))
-        self.name, self._buffer = name, buffer
+        super().__init__(dut, name, buffer, seed, stall)
+        self._hold = getattr(dut, f"{name}_hold")
         self._noise = random.Random(seed)
-        self._stalls = pauses(seed, stall, _BURST)
-        self._ready_after_valid = ReadyAfterValid(seed, stall)
         self._found: deque[int | None] = deque([None] * latency)
-        self._is_ready = False
-        self.count = 0
 
     def show(self) -> None:
         """Inputs of a clock."""
-        self._is_ready = not next(self._stalls) and self._ready_after_valid.may_take
-        self._ready.write(self._is_ready)
+        super().show()
         found = self._found.popleft()
         self._data.value = self._noise.getrandbits(len(self._data)) if found is None else found
         self._found.append(None)
@@ -75,9 +77,7 @@ class ReadPort:
     def settle(self) -> None:
         """Read, if that is wanted."""
         assert number(self._hold) == 0, f"{self.name} holds a bank"
-        valid = number(self._valid) == 1
-        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
-        if not valid:
+        if not self.asks():
             return
         address = number(self._address)
         assert address < len(self._buffer), f"{self.name} reads beat {address}"
@@ -86,45 +86,19 @@ class ReadPort:
             self.count += 1
 
 
-class WritePort:
-    """A port that writes entries in halves.
-
-    Parameters
-    ----------
-    dut, name, buffer, seed, stall
-        As of `ReadPort`.
-    """
+class WritePort(Port):
+    """A port that writes entries in halves."""
 
     def __init__(
-        self,
-        dut: cocotb.handle.HierarchyObject,
-        name: str,
-        buffer: Words,
-        seed: int,
-        stall: float,
+        self, dut: cocotb.handle.HierarchyObject, name: str, buffer: Words, seed: int, stall: float
     ) -> None:
-        pins = ("valid", "address", "halves", "data")
-        self._valid, self._address, self._halves, self._data = (
-            getattr(dut, f"{name}_{pin}") for pin in pins
-        )
-        self._ready = Input(getattr(dut, f"{name}_ready"))
-        self.name, self._buffer = name, buffer
-        self._stalls = pauses(seed, stall, _BURST)
-        self._ready_after_valid = ReadyAfterValid(seed, stall)
-        self._is_ready = False
+        super().__init__(dut, name, buffer, seed, stall)
+        self._halves = getattr(dut, f"{name}_halves")
         self._stalled: tuple[int, int, int] | None = None
-        self.count = 0
-
-    def show(self) -> None:
-        """Inputs of a clock."""
-        self._is_ready = not next(self._stalls) and self._ready_after_valid.may_take
-        self._ready.write(self._is_ready)
 
     def settle(self) -> None:
         """Write, if that is wanted; what had to wait must not have changed."""
-        valid = number(self._valid) == 1
-        self._ready_after_valid.see(valid=valid, ready=self._is_ready)
-        if not valid:
+        if not self.asks():
             assert self._stalled is None, f"{self.name} withdrew what it offered"
             return
         address, halves = number(self._address), number(self._halves)
@@ -275,16 +249,16 @@ class Bench:
 
 @cocotb.test()
 async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
-    """Run the job of MXSAFE_STIMULUS and write what the buffers held to MXSAFE_LOG."""
-    options = json.loads(os.environ["MXSAFE_OPTIONS"])
-    stimulus = rows.read(os.environ["MXSAFE_STIMULUS"])
-    vectors, beats = stimulus["vectors"], options["beats"]["vector"]
-    assert len(vectors) == beats * len(stimulus["descriptors"]), f"{len(vectors)} beats of vectors"
+    """Run the descriptors of the job and log what the buffers held."""
+    options = job()
+    vectors, beats = options["vectors"], options["beats"]["vector"]
+    descriptors = options["descriptors"]
+    assert len(vectors) == beats * len(descriptors), f"{len(vectors)} beats of vectors"
     bench = Bench(dut, options)
     await bench.reset(RESET_CLOCKS[0])
     logged: dict[str, Words] = {name: [] for name in bench.buffers}
     clocks, errors = [], []
-    for place, command in enumerate(stimulus["descriptors"]):
+    for place, command in enumerate(descriptors):
         bench.restore({"vector": vectors[place * beats : (place + 1) * beats]})
         for after in options["interrupts"].get(str(place), []):
             await bench.interrupted(command, after)
@@ -298,5 +272,5 @@ async def vector_engine(dut: cocotb.handle.HierarchyObject) -> None:
             bench.restore(kept)
         for name, held in bench.buffers.items():
             logged[name] += held
-    states = {name: (options["bytes"][name], words) for name, words in logged.items()}
-    rows.write(os.environ["MXSAFE_LOG"], states, clocks=clocks, errors=errors)
+    states = {name: packed(8 * options["bytes"][name], words) for name, words in logged.items()}
+    write_log(states | {"clocks": clocks, "errors": errors})

@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe import vectors
 from verif.cli.command import run
-from verif.support.messages import INTEGERS
+from verif.support.tests import INTEGERS
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -12,8 +12,6 @@ from mxsafe.rtl.machine.axi import burst_constants
 from mxsafe.rtl.machine.control.registers import Registers
 from mxsafe.rtl.unit import place
 
-__all__ = ["COPIED_BEATS", "copying_machines"]
-
 COPIED_BEATS = 4
 
 

@@ -9,8 +9,6 @@ from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 
-__all__ = ["FakeBoard"]
-
 _ADDRESSES = {register.name: register.address for register in REGISTERS}
 
 
@@ -19,7 +17,6 @@ class FakeBoard:
 
     Parameters
     ----------
-    configuration : MachineConfiguration
     memory_bytes : int
         Bytes of the board's memory.
     version : int
@@ -29,10 +26,6 @@ class FakeBoard:
         whose bytes are.
     most_read : int
         Bytes that a read gives at most, as a slow line does.
-
-    Attributes
-    ----------
-    is_closed : bool
     """
 
     def __init__(

@@ -11,8 +11,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
 
-__all__ = ["SMALL", "Product", "product"]
-
 SMALL = MachineConfiguration(
     rows=4,
     unit_rows=2,
@@ -36,13 +34,10 @@ class Product:
 
     Attributes
     ----------
-    instructions : tuple of Instruction
-    memory : ndarray of uint8
     expected : ndarray of uint8
         Memory after it.
     beats : int
         That the array takes.
-    words_read, words_written : int
     """
 
     instructions: tuple[Instruction, ...]

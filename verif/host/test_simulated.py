@@ -12,7 +12,7 @@ from mxsafe.host import simulated
 from mxsafe.host.simulated import MemoryTiming, Simulated, cache_folder
 from mxsafe.host.verilator import build_library
 from verif.support.simulators import SCRATCH
-from verif.support.tests import available, some
+from verif.support.tests import available, refused, some
 
 BEAT_BYTES = 8
 
@@ -162,18 +162,14 @@ def test_the_interrupt_ends_the_wait(master: Simulated) -> None:
     assert master.work(1e9)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+test_timing_that_is_refused = refused(
+    MemoryTiming,
     [
         ({"latency": -1}, "latency must be an integer from 0 to 4294967295, not -1"),
         ({"pause": 256}, "pause must be an integer from 0 to 255, not 256"),
         ({"seed": -1}, "seed must be an integer from 0 to 4294967295, not -1"),
     ],
 )
-def test_timing_that_is_refused(given: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        MemoryTiming(**given)
-    assert str(error.value) == message
 
 
 def test_where_machines_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

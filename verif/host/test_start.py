@@ -13,7 +13,7 @@ from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.description import COUNTERS, ERRORS, FLAGS
 from mxsafe.machine.program import Program
-from verif.host.host_programs import SMALL, product
+from verif.host.host_programs import SMALL, Product, product
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available, typical
 
@@ -65,6 +65,13 @@ def name_program(host: Host, program: Program, *, base: int = 0, offset: int = 0
     host.write("program_length", program.length)
 
 
+def start(host: Host, wanted: Product, **places: int) -> None:
+    """Start a program in memory as it is before it."""
+    host.memory = wanted.memory.copy()
+    name_program(host, wanted.program, **places)
+    host.write("control", START)
+
+
 def wait(host: Host) -> int:
     """Wait for the interrupt as a driver does; the status then."""
     for _ in range(_PATIENCE):
@@ -82,9 +89,7 @@ def clear(host: Host) -> None:
 def require_right(host: Host) -> None:
     """A right program must run after this."""
     wanted = product(seed=9)
-    host.memory = wanted.memory.copy()
-    name_program(host, wanted.program)
-    host.write("control", START)
+    start(host, wanted)
     assert wait(host) == DONE
     assert np.array_equal(host.memory, wanted.expected)
     clear(host)
@@ -105,9 +110,7 @@ def test_registers_of_the_next_program_are_written_while_one_runs(host: Host) ->
 
 def test_a_program_that_waits_for_a_reset_keeps_its_registers(host: Host) -> None:
     wanted = product()
-    host.memory = wanted.memory.copy()
-    name_program(host, wanted.program)
-    host.write("control", START)
+    start(host, wanted)
     host.write("control", RESET)
     host.memory = wanted.memory.copy()
     host.write("control", START)
@@ -124,10 +127,7 @@ def test_a_program_that_waits_for_a_reset_keeps_its_registers(host: Host) -> Non
 def test_an_address_within_a_word(host: Host, name: str, offset: int) -> None:
     wanted = product()
     require_right(host)  # its counters are to be forgotten
-    host.memory = wanted.memory.copy()
-    base, program = (offset if name == one else 0 for one in ("base", "program"))
-    name_program(host, wanted.program, base=base, offset=program)
-    host.write("control", START)
+    start(host, wanted, **{"base" if name == "base" else "offset": offset})
     assert wait(host) == FAILED
     assert host.read("error") == ERRORS["alignment"]
     assert host.read("error_descriptor") == 0
@@ -185,9 +185,7 @@ def test_a_start_in_a_reset(host: Host) -> None:
         [RESET, RESET | START],
         [RESET] * 3 + [START],
     ):
-        host.memory = wanted.memory.copy()
-        name_program(host, wanted.program)
-        host.write("control", START)
+        start(host, wanted)
         assert not has_clocks(host) or host.read("status") == RUNNING
         if not has_clocks(host):
             host.memory = wanted.memory.copy()
@@ -202,9 +200,7 @@ def test_a_start_in_a_reset(host: Host) -> None:
 def test_a_start_in_a_reset_after_an_error(host: Host) -> None:
     wanted = product()
     for commands in ([RESET, START], [RESET | START]):
-        host.memory = wanted.memory.copy()
-        name_program(host, wanted.program, base=1)
-        host.write("control", START)
+        start(host, wanted, base=1)
         assert wait(host) == FAILED
         clear(host)
         name_program(host, wanted.program)

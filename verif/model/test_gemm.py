@@ -14,7 +14,7 @@ from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.products import OperandFormats
 from verif.support.exact import element_value, float_table, nearest_float
-from verif.support.messages import INTEGERS
+from verif.support.tests import INTEGERS
 
 
 def matrices(

@@ -14,8 +14,7 @@ from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.products import OperandFormats
 from verif.rtl.mac import corner_cases
 from verif.support.exact import element_value, floor_log2, mx_table, nearest_float
-from verif.support.messages import INTEGERS
-from verif.support.tests import some
+from verif.support.tests import INTEGERS, some
 
 
 def rounded(value: Fraction, min_exponent: int) -> Fraction:

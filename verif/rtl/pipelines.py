@@ -9,8 +9,6 @@ from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 from verif.support.proof import never, never_at, run_yosys
 
-__all__ = ["PIPELINES", "prove_pipeline"]
-
 PIPELINES = {
     "float32_adder_pipeline1": "float32_adder",
     "float32_adder_pipeline6_fpga": "float32_adder",
@@ -48,12 +46,8 @@ def prove_pipeline(
 
     Parameters
     ----------
-    module : Module
-        With a `latency` of 1 or more.
     model : Module
         Combinational, with the same operands and results.
-    folder : Path
-        Where files are written.
     change : tuple of str, optional
         A text of the pipeline's Verilog and what takes its place: the proof has to fail.
     """

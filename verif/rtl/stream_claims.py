@@ -7,8 +7,6 @@ from verif.rtl.stream_rules import Claims, streams
 from verif.support.manifest import Module, made_from
 from verif.support.proof import INDUCTION, INTERPOLATION, REACHABILITY
 
-__all__ = ["ALSO", "CLAIMS", "LEFT_OUT", "claims_for", "kind_of"]
-
 _S, _M = "s_axis_t", "m_axis_t"
 
 

@@ -15,16 +15,6 @@ from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Port
 from verif.support.proof import REACHABILITY, first_clock, never, never_at
 
-__all__ = [
-    "Claims",
-    "Stream",
-    "clocks_until_taken",
-    "cut",
-    "enable_lemma",
-    "prove_rules",
-    "streams",
-]
-
 ENABLES = ("en_last", "en", "read_en")
 """Inputs of pipelines and memories; what such a unit gives stays while its first one is low."""
 _INSTANCE = re.compile(r"^  (\w+) \\?\S+ \($", re.MULTILINE)
@@ -41,7 +31,6 @@ class Stream:
         What the names of its ports begin with.
     direction : str
         That of its payload.
-    payload : tuple of Port
     """
 
     name: str
@@ -268,16 +257,8 @@ def prove_rules(
 
     Parameters
     ----------
-    module : Module
-    modules : Mapping of str to Module
-        All modules.
-    folder : Path
-        Where files are written.
-    claims : Claims, optional
     change : tuple of str, optional
         A text of the Verilog and what takes its place: the proof has to fail.
-    seconds, cycles : int
-        See `verif.support.proof.never`.
 
     Returns
     -------
@@ -310,11 +291,6 @@ def clocks_until_taken(
 
     Parameters
     ----------
-    module : Module
-    modules : Mapping of str to Module
-        All modules.
-    folder : Path
-        Where files are written.
     claims : Claims, optional
         What is expected is theirs.
     seconds : int

@@ -21,8 +21,8 @@ from verif.rtl.stream_rules import (
 )
 from verif.support import proof
 from verif.support.manifest import Module, generated
-from verif.support.mutation import mutated
 from verif.support.tests import Tally, some
+from verif.support.units import mutated
 
 Modules = dict[str, Module]
 

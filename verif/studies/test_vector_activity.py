@@ -23,10 +23,10 @@ from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.power import RESET, Stimulus
 from studies.vector_activity import stimulus
 from verif.support.data import minilm
-from verif.support.generated import generated
 from verif.support.manifest import Words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import some
+from verif.support.units import generated
 
 DATA = minilm.load_vectors()
 Floats = NDArray[np.float32]

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from verif.bench.difference import difference, shown
 from verif.support.manifest import Module, Words
 
-__all__ = ["assert_equal", "assert_same", "check_mac"]
-
 
 def assert_equal(
     what: str,
@@ -48,7 +46,7 @@ def assert_equal(
         at = first, *place
         name = f".{fields[place[0]]}" if fields and place else "".join(f"[{i}]" for i in place)
         inputs = [
-            f"{key} = {_shown(values[at] if _suits(values, got) else values[first])}"
+            f"{key} = {_shown(values[at if np.shape(values)[1:] == got.shape[1:] else first])}"
             for key, values in context.items()
         ]
         raise AssertionError(
@@ -57,10 +55,6 @@ def assert_equal(
             + (f", for {', '.join(inputs)}" if inputs else "")
         )
     return int(got.size)
-
-
-def _suits(values: NDArray[Any], got: NDArray[Any]) -> bool:
-    return np.shape(values)[1:] == got.shape[1:]
 
 
 def _shown(value: Any) -> str:

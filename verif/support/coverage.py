@@ -17,20 +17,6 @@ from mxsafe.atomic import write_atomically
 from mxsafe.host.verilator import locked
 from verif.support.manifest import named
 
-__all__ = [
-    "COUNTERS",
-    "HEADER",
-    "LEFT_OUT",
-    "OPTIONS",
-    "VARIABLE",
-    "Point",
-    "is_asked",
-    "is_covered",
-    "keep",
-    "left_out",
-    "reached",
-]
-
 COUNTERS = "coverage.dat"
 """Where a simulation writes its counters, in the folder it runs in."""
 # A limit on the width of what is counted would leave the buses of the arrays out.

@@ -8,15 +8,6 @@ from bisect import bisect_right
 from fractions import Fraction
 from functools import cache
 
-__all__ = [
-    "element_value",
-    "float_table",
-    "floor_log2",
-    "mx_table",
-    "nearest_float",
-    "round_to_table",
-]
-
 
 def _float_magnitude(code: int, exponent_bits: int, mantissa_bits: int, bias: int) -> Fraction:
     exponent, mantissa = code >> mantissa_bits, code & ((1 << mantissa_bits) - 1)

@@ -17,8 +17,6 @@ from mxsafe.host.verilator import locked
 from mxsafe.verilog import sources
 from verif.support.manifest import GEN, generated, made_from, named
 
-__all__ = ["require_fresh"]
-
 _WRITER = ("mxsafe.verilog.convert", "mxsafe.verilog.generate")
 """Of texts, whatever the unit."""
 
@@ -30,8 +28,6 @@ def require_fresh(files: Iterable[Path], folder: Path = GEN) -> None:
     ----------
     files : iterable of Path
         Verilog; what stands elsewhere is not looked at.
-    folder : Path
-        ``gen/``, or a copy of it.
     """
     for file in files:
         if file.is_relative_to(folder) and (changed := _changed(file.stem, folder)):

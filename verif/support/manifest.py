@@ -16,17 +16,6 @@ from mxsafe.verilog.manifest import flat_fields, read_manifest
 from mxsafe.verilog.parameters import fixed, fixed_name
 from verif.support.recording import proved
 
-__all__ = [
-    "GEN",
-    "Module",
-    "Port",
-    "generated",
-    "load",
-    "mac_stimulus",
-    "made_from",
-    "named",
-]
-
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
 
@@ -57,6 +46,20 @@ class Port:
         """Words from one number a cycle."""
         bits = (values[:, None].astype(np.int64) >> np.arange(self.width) & 1).astype(np.uint8)
         return np.packbits(bits, axis=1, bitorder="little")
+
+    def packed(self, values: NDArray[Any]) -> Words:
+        """Words from words, from a number a cycle, or from the values of all fields."""
+        if values.dtype == np.float32:
+            values = np.ascontiguousarray(values).view(np.uint32)
+        if values.dtype == np.uint8 and values.ndim > 1:
+            return values
+        return self.join(values) if values.ndim > 1 else self.words(values)
+
+    def unpacked(self, words: Words, like: NDArray[Any]) -> NDArray[Any]:
+        """Return what `packed` takes, in the form of another array."""
+        if like.dtype == np.uint8 and like.ndim > 1:
+            return words
+        return self.split(words) if like.ndim > 1 else self.numbers(words)
 
     def split(self, words: Words) -> NDArray[np.int64]:
         """Values of all fields from words, shape (cycles, fields)."""
@@ -109,13 +112,10 @@ class Module:
     ----------
     name : str
         In Verilog.
-    folder : Path
     sources : tuple of Path
         Its file and those of all modules inside it.
     parameters : dict
         Fields of its configuration, and the numbers that follow from them.
-    latency : int
-    ports : dict of Port
     unit : str
         The name that its configuration gives it; nothing if it has none.
     given : dict of int

@@ -12,22 +12,6 @@ from mxsafe.verilog.names import part_name
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
 
-__all__ = [
-    "INDUCTION",
-    "INTERPOLATION",
-    "REACHABILITY",
-    "NoAnswerError",
-    "compared",
-    "first_clock",
-    "never",
-    "never_at",
-    "prove",
-    "prove_text",
-    "run_abc",
-    "run_yosys",
-    "yosys",
-]
-
 REACHABILITY, INTERPOLATION, INDUCTION = "pdr,-a", "int", "induction"
 _METHODS = (REACHABILITY, INTERPOLATION, INDUCTION)
 """Of proving: property-directed reachability and interpolation by ABC, induction by Yosys."""
@@ -105,9 +89,6 @@ def prove(
 
     Parameters
     ----------
-    module : Module
-    folder : Path
-        Where files are written.
     statements : sequence of str
         ``assert (...);`` and ``assume (...);`` of Verilog, over the nets of the flattened module.
     free : str
@@ -146,12 +127,8 @@ def prove_text(
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
     text : str
         The module with its ``assert`` and ``assume``; it instantiates no other.
-    top : str
-        Name of the module.
     after_reset : Mapping of str to int
         Registers that are reset, and what they then hold.
     steps : int
@@ -253,12 +230,6 @@ def never(
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
-    text : str
-        Verilog of the module and of all inside it.
-    top : str
-        Its name.
     seconds : int
         That each method may take.
     cycles : int
@@ -336,12 +307,8 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
     text : str
         Verilog of the module and of all inside it; see `never` of registers and memories.
-    top : str
-        Its name.
     seconds : int
         That the search may take.
     cycles : int
@@ -358,12 +325,6 @@ def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
 
     Parameters
     ----------
-    folder : Path
-        Where files are written.
-    text : str
-        Verilog of the module and of all inside it.
-    top : str
-        Its name.
     clock : int
         Counted from 0.
     """

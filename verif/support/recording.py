@@ -20,18 +20,6 @@ from typing import Any
 
 from verif.support.parameters import files_without_parameters
 
-__all__ = [
-    "PINS",
-    "PROGRAMS",
-    "arguments",
-    "keep",
-    "proved",
-    "recorded",
-    "replaced",
-    "simulator",
-    "top_ports",
-]
-
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
 PROGRAMS = "verif.bench.accelerator"

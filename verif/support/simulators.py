@@ -21,12 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
 
 import cocotb_tools.config
+import numpy as np
 import pytest
 from cocotb_tools.runner import get_results, get_runner
+from numpy.typing import NDArray
 
 from mxsafe.host import verilator
 from mxsafe.host.verilator import (
@@ -44,10 +47,7 @@ from mxsafe.host.verilator import (
 from verif.support import coverage, recording
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Words
-from verif.support.rows import read_arrays, write_arrays
 from verif.verilog.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
-
-__all__ = ["SIMULATORS", "lint", "missing_tools", "run_lockstep", "runtime_library", "simulate"]
 
 SIMULATORS = ("icarus", "verilator")
 SCRATCH = Path(__file__).parents[2] / "sim_build"
@@ -129,13 +129,9 @@ def _tool_environment() -> dict[str, str]:
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
         "COCOTB_RESOLVE_X": "",  # what is unknown is no number
-        **_verilator_root(),
+        # What the Perl script in front of Verilator says; we start without one.
+        "VERILATOR_ROOT": str(verilator_bin().parent),
     }
-
-
-def _verilator_root() -> dict[str, str]:
-    """Return the environment of the Perl script in front of Verilator; we start without one."""
-    return {"VERILATOR_ROOT": str(verilator_bin().parent)}
 
 
 def _folder(kind: str, *parts: bytes, place: Path = SCRATCH) -> Path:
@@ -394,11 +390,6 @@ def simulate(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    top : str
-        Top-level module.
-    sources : sequence of Path
-        Verilog files.
     bench : str
         Python module with cocotb tests.
     environment : Mapping
@@ -463,10 +454,44 @@ def simulate(
                 )
 
 
+def run_bench(
+    simulator: str,
+    module: Module,
+    bench: str,
+    job: Mapping[str, Any] | Sequence[Any],
+    **options: Any,
+) -> Any:
+    """Run a job on a design and return what the bench of `verif.bench` logged.
+
+    Arrays of bytes, along their last axis, of integers and of flags may stand anywhere in a job. In
+    a log there are arrays of bytes. Options are those of `simulate`.
+    """
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix=f"{bench}-") as folder:
+        given, log = Path(folder) / "job.json", Path(folder) / "log.json"
+        given.write_text(json.dumps(job, default=_written))
+        files = {"MXSAFE_JOB": str(given), "MXSAFE_LOG": str(log)}
+        simulate(simulator, module.name, module.sources, f"verif.bench.{bench}", files, **options)
+        return json.loads(log.read_text(), object_hook=_read)
+
+
+def _written(array: Any) -> object:
+    if array.dtype == np.uint8 and array.ndim:
+        return {"bytes": array.shape[-1] if array.ndim > 1 else 1, "rows": array.tobytes().hex()}
+    assert array.ndim <= 1, f"integers of a job have the shape {array.shape}"
+    assert array.dtype.kind in "biu", f"a job holds {array.dtype}"
+    return array.tolist()
+
+
+def _read(one: dict[str, Any]) -> Any:
+    if one.keys() != {"bytes", "rows"}:
+        return one
+    return np.frombuffer(bytes.fromhex(one["rows"]), np.uint8).reshape(-1, one["bytes"])
+
+
 def run_lockstep(
     simulator: str,
     module: Module,
-    stimulus: Mapping[str, Words],
+    stimulus: Mapping[str, NDArray[Any] | int],
     *,
     unsettled: int = 0,
     watched: Sequence[str] = (),
@@ -476,35 +501,27 @@ def run_lockstep(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        Unit without handshakes.
     stimulus : Mapping
-        Words of every input but the clock, equally many rows.
+        Values of every input but the clock, as `Port.packed` takes them, equally many rows; or one
+        number for all rows.
     unsettled : int
         First rows in which pins may still be unknown, of units with registers that are not reset.
     watched : sequence of str
         Outputs that the caller looks at; of none given, all.
-    power_up : int
-        As of `simulate`.
     """
     inputs = [name for name in module.inputs if name != "clk"]
     assert sorted(stimulus) == sorted(inputs), f"{module.name} needs {inputs}"
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lockstep-") as folder:
-        stimulus_file, log_file = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        write_arrays(stimulus_file, {name: stimulus[name] for name in inputs})
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            "verif.bench.lockstep",
-            {
-                "MXSAFE_STIMULUS": str(stimulus_file),
-                "MXSAFE_LOG": str(log_file),
-                "MXSAFE_PINS": json.dumps([name for name in module.ports if name != "clk"]),
-                "MXSAFE_UNSETTLED": str(unsettled),
-            },
-            watched=watched,
-            power_up=power_up,
-        )
-        return read_arrays(log_file)
+    rows = max(np.size(values, 0) for values in stimulus.values() if np.ndim(values))
+    given = {
+        name: module.ports[name].packed(values if np.ndim(values) else np.full(rows, values))
+        for name, values in stimulus.items()
+    }
+    job = {
+        "stimulus": given,
+        "pins": [name for name in module.ports if name != "clk"],
+        "unsettled": unsettled,
+    }
+    log: dict[str, Words] = run_bench(
+        simulator, module, "lockstep", job, watched=watched, power_up=power_up
+    )
+    return log

@@ -1,23 +1,21 @@
 """Running beats through a simulated unit between AXI4-Streams."""
 
-import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
+from verif.support.simulators import run_bench
 
-__all__ = ["Job", "Streamed", "run_stream"]
+Job = dict[str, NDArray[Any]]
+"""By port name what each pin of the streams in or out carries, `tlast` among them, for each beat.
 
-Job = dict[str, Words]
-"""By port name what each pin of the streams in carries, `tlast` among them: a row for each beat."""
+It is what `Port.packed` takes: words, numbers, or the values of all fields."""
 _IDLE = 16
 """Cycles without a beat, beyond the latency twice, after which nothing comes."""
 
@@ -42,6 +40,20 @@ class Streamed:
     taken_apart: dict[str, NDArray[np.int64]]
 
 
+def check_stream(
+    simulator: str, module: Module, job: Job, expected: Job, **options: Any
+) -> Streamed:
+    """Beats come out of a unit as expected; options are those of `run_stream`."""
+    __tracebackhide__ = True
+    streamed = run_stream(simulator, module, job, **options)
+    for pin, right in expected.items():
+        exact = right.view(np.uint32) if right.dtype == np.float32 else right
+        got = module.ports[pin].unpacked(streamed.words[pin], right)
+        index = np.arange(len(right))
+        assert_equal(f"{module.name}.{pin}", got, exact.astype(got.dtype), beat=index)
+    return streamed
+
+
 def run_stream(
     simulator: str,
     module: Module,
@@ -64,9 +76,6 @@ def run_stream(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        A unit with a stream out, ``m_axis``.
     job : Job
         Streams with equally many beats, which the unit takes together, and those `apart`.
     apart : sequence of str
@@ -79,8 +88,6 @@ def run_stream(
         to the first end of a packet after the first beat, and as many as go in.
     stall_in, stall_out : float
         How often each source and the sink pause, each by itself, below one half.
-    seed : int
-        Of the pauses.
     resets_after : sequence of int
         Before the job, start it and reset after so many cycles, once for each number; resets of
         one cycle and of four take turns. After each but the last, first beats of the job (`probe`)
@@ -110,6 +117,7 @@ def run_stream(
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
     rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
+        "beats": {name: module.ports[name].packed(values) for name, values in job.items()},
         "apart": list(apart),
         "beside": list(beside),
         "beside_first": beside_first,
@@ -125,21 +133,7 @@ def run_stream(
         "clocks_after": 2 * module.latency + _IDLE,
         "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="stream-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        write_arrays(stimulus, job)
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            "verif.bench.stream",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-        )
-        logged = read_arrays(log)
-    taken, left = logged.pop("taken"), logged.pop("left")
-    taken_apart = {name: logged.pop(f"taken_{name}") for name in apart}
-    return Streamed(logged, taken, left, taken_apart)
+    logged = run_bench(simulator, module, "stream", options)
+    taken, left = np.array(logged["taken"], np.int64), np.array(logged["left"], np.int64)
+    times = {name: np.array(clocks, np.int64) for name, clocks in logged["apart"].items()}
+    return Streamed(logged["words"], taken, left, times)

@@ -4,13 +4,17 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from verif.support.simulators import SIMULATORS, missing_tools
 
-__all__ = ["Tally", "Volume", "available", "by_turns", "on_one_simulator", "some", "typical"]
+INTEGERS = (
+    "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
+    "integers are integers, which arithmetic exact adds without loss and in less hardware"
+)
+"""The error where integers meet floating-point arithmetic: of units, the model and vectors."""
 
 Tally = Callable[[str, str, int], None]
 """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
@@ -33,6 +37,20 @@ def available(name: str) -> str:
             pytest.fail(message)
         pytest.skip(message)
     return name
+
+
+def refused(
+    unit: Callable[..., object], cases: Iterable[tuple[dict[str, Any], str]], **usual: Any
+) -> Callable[..., None]:
+    """A test that parameters are refused, each with its message."""
+
+    @pytest.mark.parametrize(("parameters", "message"), cases)
+    def test(parameters: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError) as error:
+            unit(**usual | parameters)
+        assert str(error.value) == message
+
+    return test
 
 
 def some(cases: Iterable[object], every: int = 2, *, with_variants: bool = False) -> list[object]:

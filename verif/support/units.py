@@ -1,12 +1,24 @@
-"""Arrays and layers by their arithmetic, as tests want them: small ones of any format."""
+"""Units of tests: generated, as published in ``gen/``, and broken on purpose."""
 
+import atexit
+import shutil
+import tempfile
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
-from mxsafe.rtl.unit import Unit
-from mxsafe.verilog.presets import build
+import numpy as np
 
-__all__ = ["array_unit", "layer_unit"]
+from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Unit
+from mxsafe.verilog.generate import generate
+from mxsafe.verilog.names import part_name
+from mxsafe.verilog.presets import build
+from verif.support import manifest
+from verif.support.manifest import Module, Words
 
 _SUFFIXES = {"fp12": "", "exact": "_exact", "window": "_window", "bf16": "_bf16"}
 
@@ -21,3 +33,69 @@ def array_unit(
 def layer_unit(arithmetic: str, format: MXFormat = MX_FORMATS["mxsf"], **options: Any) -> Unit[Any]:
     """A layer; `options` are those of `mxsafe.verilog.presets.build`."""
     return build(f"layer{_SUFFIXES[arithmetic]}", format, **options)
+
+
+_kept = Path(tempfile.mkdtemp(prefix="mxsafe-units-"))
+atexit.register(shutil.rmtree, _kept)
+_made: dict[Configuration, Path] = {}
+
+
+def generated(unit: Unit, folder: Path) -> Module:
+    """A unit's module, with its Verilog and manifest in `folder`.
+
+    It is generated for the first time of a configuration; its files are copied after that.
+    """
+    if unit.config not in _made:
+        made = _kept / str(len(_made))
+        generate([unit], made)
+        _made[unit.config] = made
+    shutil.copytree(_made[unit.config], folder, dirs_exist_ok=True)
+    return manifest.load(folder)[unit.module_name]
+
+
+def published(unit: type[Unit[Any]]) -> dict[str, Module]:
+    """Modules of ``gen/`` that a class of units makes, by name: each file says from where it is."""
+    modules = manifest.generated()
+    found = {name: modules[name] for name in made_by().get(unit.__module__, [])}
+    assert found, f"gen/ has no {unit.__name__}"
+    return found
+
+
+@cache
+def made_by() -> dict[str, list[str]]:
+    """Units of ``gen/`` by the Python module that made them, as the heads of files say."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, module in manifest.generated().items():
+        names[manifest.made_from(module.sources[0])].append(name)
+    return dict(names)
+
+
+def random_words(rng: np.random.Generator, bits: int, count: int) -> Words:
+    """Random numbers of so many bits, as words of a port."""
+    places = rng.integers(0, 2, (count, bits)).astype(np.uint8)
+    return np.packbits(places, axis=1, bitorder="little")
+
+
+def mutated(
+    module: Module, right: str, wrong: str, folder: Path, *, name: str | None = None
+) -> Module:
+    """A module whose sources are copies in a new folder, with one text replaced in one of them.
+
+    The text stands once in all sources, or in that of the module `name`.
+    """
+    folder.mkdir()
+    meant = (
+        name if name is None or name in {one.stem for one in module.sources} else part_name(name)
+    )
+    texts = {source: source.read_text() for source in module.sources}
+    found = [
+        source
+        for source, text in texts.items()
+        for _ in range(text.count(right))
+        if meant in (None, source.stem)
+    ]
+    assert len(found) == 1, f"{name or module.name} holds {right!r} {len(found)} times, not once"
+    texts[found[0]] = texts[found[0]].replace(right, wrong)
+    for source, text in texts.items():
+        (folder / source.name).write_text(text)
+    return replace(module, sources=tuple(folder / source.name for source in texts))

@@ -13,9 +13,9 @@ from verif.rtl.array.array_checks import check_products, random_products, small_
 from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.manifest import Module, mac_stimulus
-from verif.support.mutation import mutated
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import mutated
 from verif.synthesis.netlists import NETLISTS, netlist_of, prove_netlist
 
 pytestmark = pytest.mark.yosys

@@ -10,8 +10,6 @@ from types import MappingProxyType
 
 from mxsafe.host.verilator import verilator_bin
 
-__all__ = ["DISTRIBUTED", "LINTERS", "distributed_verilator", "said_by_verilator"]
-
 DISTRIBUTED = "verilator of the distribution"
 _CELL = re.compile(r"^  (\w+) (\\\S+ +|\w+ )\($", re.MULTILINE)
 _PARAMETRIC = re.compile(r"^module \w+ #\(", re.MULTILINE)

@@ -10,11 +10,11 @@ import pytest
 from mxsafe.rtl.arithmetic.dsp_multiplier import DspMultiplier
 from mxsafe.verilog.ecp5 import DEFINE, FLATTEN, dsp_sources, dsp_units
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import GEN, Module
 from verif.support.proof import run_yosys
 from verif.support.simulators import run_lockstep
 from verif.support.tests import available, some
+from verif.support.units import generated
 
 BLOCKS = Path(__file__).parents[1] / "synthesis" / "ecp5_blocks.v"
 

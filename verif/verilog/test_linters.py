@@ -7,10 +7,10 @@ import pytest
 
 from mxsafe.verilog.unread import without_unread
 from verif.support.manifest import GEN, Module
-from verif.support.mutation import mutated
 from verif.support.proof import run_yosys
 from verif.support.simulators import lint
 from verif.support.tests import available
+from verif.support.units import mutated
 from verif.verilog.linters import (
     DISTRIBUTED,
     LINTERS,

@@ -17,7 +17,7 @@ from mxsafe.verilog.manifest import read_manifest
 from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed, without_parameters
 from verif.support.manifest import GEN, Module, load
 from verif.support.proof import compared, run_yosys
-from verif.support.published import published
+from verif.support.units import published
 
 _FIELDS = ("beat_bits", "depth", "bits", "halved")
 _FREE = ("MEMID", "INIT", "RD_INIT_VALUE")

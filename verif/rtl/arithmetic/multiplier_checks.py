@@ -10,16 +10,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 
-__all__ = [
-    "CLASSES",
-    "INFINITY",
-    "NAN",
-    "SIGN",
-    "check_products",
-    "expected_products",
-    "random_pairs",
-]
-
 Words = NDArray[np.uint32]
 Pair = tuple[Words, Words]
 

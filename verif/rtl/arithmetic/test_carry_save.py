@@ -13,9 +13,9 @@ from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def test_the_sum_stays(
     given[0] = (1 << bits) - 1
     words = (given << bits * np.arange(numbers)).sum(axis=1)
     ports = module.ports
-    log = run_lockstep(available("icarus"), module, {"given": ports["given"].words(words)})
+    log = run_lockstep(available("icarus"), module, {"given": words})
     got = ports["sums"].numbers(log["sums"]) + ports["carries"].numbers(log["carries"])
     expected = (given << step * np.arange(numbers)).sum(axis=1)
     mask = (1 << width) - 1

@@ -26,7 +26,7 @@ def test_products(name: str, modules: dict[str, Module], tally: Tally) -> None:
     log = run_lockstep(
         available("icarus"),
         module,
-        {pin: ports[pin].words(values) for pin, values in stimulus.items()},
+        stimulus,
         unsettled=8,
     )
     a, b = (ports[pin].numbers(log[pin]) for pin in ("a", "b"))

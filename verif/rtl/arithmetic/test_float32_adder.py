@@ -11,12 +11,11 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.timing import STAGES
 from verif.support.checkers import assert_equal
-from verif.support.farm import Farm, farm_of, run_farm
+from verif.support.farm import Farm, beside, farm_of, in_parallel, run_farm
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import beside, in_parallel
+from verif.support.units import published
 
 Words = NDArray[np.uint32]
 Pair = tuple[Words, Words]

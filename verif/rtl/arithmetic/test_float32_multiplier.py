@@ -17,11 +17,10 @@ from verif.rtl.arithmetic.multiplier_checks import (
     random_pairs,
 )
 from verif.support.checkers import assert_equal
-from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
+from verif.support.farm import farm_of, in_parallel, run_farm
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import in_parallel
+from verif.support.units import generated
 
 COPIES = 8
 MOST = STAGES["Float32Multiplier"]["asic"].most

@@ -11,10 +11,10 @@ from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.array.accumulator import Accumulator
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
+from verif.support.farm import COPIES, side_by_side
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import COPIES, side_by_side
 
 CODES = 1 << FP12_E4M7.width
 
@@ -30,9 +30,7 @@ def test_adder_on_all_pairs(modules: dict[str, Module], tally: Tally, volume: Vo
         block = a // COPIES
         one_order = (block == high) | ((block < high) == ((block + high) % 2 == 0))
         a, high = a[one_order], high[one_order]
-    log = run_lockstep(
-        simulator, farm, {"a": farm.ports["a"].words(a), "high": farm.ports["high"].words(high)}
-    )
+    log = run_lockstep(simulator, farm, {"a": a, "high": high})
     values = decode_float(np.arange(CODES))
     a, high = farm.ports["a"].numbers(log["a"]), farm.ports["high"].numbers(log["high"])
     b = high[:, None] * COPIES + np.arange(COPIES)
@@ -54,9 +52,7 @@ def test_adder_on_icarus(modules: dict[str, Module], tally: Tally) -> None:
     largest = (CODES >> 1) - 1
     a = np.concatenate([a, np.repeat([largest, CODES - 1], CODES)])
     b = np.concatenate([b, np.tile(np.arange(CODES), 2)])
-    log = run_lockstep(
-        simulator, module, {"a": module.ports["a"].words(a), "b": module.ports["b"].words(b)}
-    )
+    log = run_lockstep(simulator, module, {"a": a, "b": b})
     a, b = module.ports["a"].numbers(log["a"]), module.ports["b"].numbers(log["b"])
     expected = encode_float(add(decode_float(a), decode_float(b))).astype(np.int64)
     tally(
@@ -72,7 +68,7 @@ def test_rounder_on_all_numbers(modules: dict[str, Module], tally: Tally) -> Non
     value, rounded = module.ports["value"], module.ports["rounded"]
     farm = side_by_side(module, None, value, rounded)
     rows = np.arange(1 << (value.width - (COPIES.bit_length() - 1)))
-    log = run_lockstep(simulator, farm, {"high": farm.ports["high"].words(rows)})
+    log = run_lockstep(simulator, farm, {"high": rows})
     high = farm.ports["high"].numbers(log["high"])
     unsigned = high[:, None] * COPIES + np.arange(COPIES)
     number = np.where(unsigned >> (value.width - 1), unsigned - (1 << value.width), unsigned)

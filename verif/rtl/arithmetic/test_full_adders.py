@@ -6,9 +6,9 @@ import numpy as np
 
 from mxsafe.rtl.arithmetic.full_adders import FullAdders
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 def test_full_adders(tmp_path: Path, tally: Tally) -> None:
@@ -17,9 +17,7 @@ def test_full_adders(tmp_path: Path, tally: Tally) -> None:
     every = np.arange(1 << 9)
     given = {name: every >> 3 * place & 7 for place, name in enumerate("abc")}
     ports = module.ports
-    log = run_lockstep(
-        available("icarus"), module, {name: ports[name].words(x) for name, x in given.items()}
-    )
+    log = run_lockstep(available("icarus"), module, given)
     sums, carries = (ports[name].numbers(log[name]) for name in ("sums", "carries"))
     expected = sum(given.values())
     tally("icarus", "full adders", assert_equal("sum", sums + 2 * carries, expected))

@@ -7,12 +7,10 @@ import numpy as np
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.verilog.names import part_name
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
-from verif.support.generated import generated
-from verif.support.published import published_farm, random_words
+from verif.support.farm import published_farm, run_farm
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
-from verif.support.units import array_unit
+from verif.support.units import array_unit, generated, random_words
 
 
 def test_it_is_a_register_that_is_kept_apart(tmp_path: Path) -> None:

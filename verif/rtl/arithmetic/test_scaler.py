@@ -9,12 +9,11 @@ import pytest
 from mxsafe.model.accumulate import canonical, scaled
 from mxsafe.rtl.arithmetic.scaler import Scaler, ScalerConfiguration, scale_stages
 from verif.support.checkers import assert_equal
-from verif.support.farm import Farm, farm_of, run_farm
+from verif.support.farm import Farm, beside, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, Volume, available
-from verif.support.wrappers import beside
+from verif.support.units import published
 
 
 def magnitudes(rng: np.random.Generator, n: int, width: int) -> np.ndarray:

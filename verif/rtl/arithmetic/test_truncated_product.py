@@ -13,9 +13,9 @@ from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def test_rows_are_cut_one_by_one(
     a, b = (rng.integers(1 << bits - 1, 1 << bits, 2000) for bits in (a_bits, b_bits))
     a[:2], b[:2] = [(1 << a_bits) - 1, 1 << a_bits - 1], [(1 << b_bits) - 1, 1 << b_bits - 1]
     ports = module.ports
-    stimulus = {"a": ports["a"].words(a), "b": ports["b"].words(b)}
+    stimulus = {"a": a, "b": b}
     log = run_lockstep(available("icarus"), module, stimulus)
     got = ports["product"].numbers(log["product"])
     exact = a * b / 2.0**cut + cut // 2

@@ -14,34 +14,9 @@ from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.model.window import anchors
 from verif.rtl.array.array_job import Job, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.units import array_unit
-
-__all__ = [
-    "Block",
-    "bf16_products",
-    "check_continued_tiles",
-    "check_continued_tiles_with_stalls",
-    "check_distances",
-    "check_formats_at_run_time",
-    "check_full_queue",
-    "check_out_of_step",
-    "check_overlong_block",
-    "check_overlong_tile",
-    "check_products",
-    "check_resets",
-    "check_result",
-    "check_scales_above_anchors",
-    "check_short_tiles",
-    "check_special_codes",
-    "large_products",
-    "near_zero_products",
-    "operands",
-    "random_products",
-    "small_array",
-]
+from verif.support.units import array_unit, generated
 
 Block = int | tuple[int, int]
 Shape = tuple[int, ...]
@@ -248,23 +223,10 @@ def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarr
 
 
 def check_products(
-    simulator: str,
-    module: Module,
-    products: Sequence[Product],
-    *,
-    stall: Stall = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
+    simulator: str, module: Module, products: Sequence[Product], **options: Any
 ) -> Result:
     """Products come out as `matmul` has them, and nothing is flagged."""
-    result = run_products(
-        simulator,
-        module,
-        products,
-        stall=stall,
-        seed=seed,
-        resets_after=resets_after,
-    )
+    result = run_products(simulator, module, products, **options)
     check_result(module, products, result)
     return result
 
@@ -276,14 +238,12 @@ def check_result(module: Module, products: Sequence[Product], result: Result) ->
     assert not result.overlong.any()
 
 
-def check_short_tiles(
-    simulator: str, module: Module, *, stall: Stall = 0.0, seed: int = 1
-) -> Result:
+def check_short_tiles(simulator: str, module: Module, **options: Any) -> Result:
     """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(11)
     products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
-    return check_products(simulator, module, products, stall=stall, seed=seed)
+    return check_products(simulator, module, products, **options)
 
 
 def check_resets(

@@ -1,8 +1,6 @@
 """Running matrix products on the simulated array."""
 
-import json
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +14,7 @@ from mxsafe.formats import FormatSet
 from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
 from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
-
-__all__ = ["Job", "Product", "Result", "Stall", "array_schedule", "run_jobs", "run_products"]
+from verif.support.simulators import run_bench
 
 Operand = mx.QuantizedTensor | NDArray[np.uint16]
 Product = tuple[Operand, Operand]
@@ -34,7 +29,6 @@ class Result:
 
     Attributes
     ----------
-    products : list of ndarray of float32
     tiles : int
         Output tiles.
     cycles : int
@@ -70,48 +64,10 @@ def array_schedule(module: Module, a: Operand, w: Operand) -> Schedule:
 
 
 def run_products(
-    simulator: str,
-    module: Module,
-    products: Sequence[Product],
-    *,
-    stall: Stall = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-    alter: Callable[[Job], None] = lambda job: None,
-    progress: Path | None = None,
+    simulator: str, module: Module, products: Sequence[Product], **options: Any
 ) -> Result:
-    """Multiply matrices on a simulated array, one after the other without a pause.
-
-    Parameters
-    ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        A systolic tensor array.
-    products : sequence of (a, w)
-    stall : float or tuple of float
-        How often each stream pauses, each by itself.
-    seed : int
-        Of the pauses.
-    resets_after : sequence of int
-        Before the job, start it and reset after so many cycles, once for each number; resets of
-        one cycle and of four take turns.
-    alter : callable
-        Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
-        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
-        ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
-    progress : Path, optional
-        File that holds the number of finished tiles.
-    """
-    (result,) = run_jobs(
-        simulator,
-        module,
-        {"": (module, products)},
-        stall=stall,
-        seed=seed,
-        resets_after=resets_after,
-        alter=alter,
-        progress=progress,
-    )
+    """Multiply matrices on a simulated array; options are those of `run_jobs`."""
+    (result,) = run_jobs(simulator, module, {"": (module, products)}, **options)
     return result
 
 
@@ -126,16 +82,23 @@ def run_jobs(
     alter: Callable[[Job], None] = lambda job: None,
     progress: Path | None = None,
 ) -> list[Result]:
-    """Multiply matrices on several simulated arrays at the same time.
+    """Multiply matrices, one after the other without a pause, on all simulated arrays of a design.
 
     Parameters
     ----------
-    top : Module
-        The design.
     jobs : Mapping
         By the prefix of its ports each array in the design, and its products.
-
-    Other parameters are those of `run_products`.
+    stall : float or tuple of float
+        How often each stream pauses, each by itself.
+    resets_after : sequence of int
+        Before the job, start it and reset after so many cycles, once for each number; resets of
+        one cycle and of four take turns.
+    alter : callable
+        Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
+        ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
+        ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
+    progress : Path, optional
+        File that holds the number of finished tiles.
     """
     runs = {}
     pauses = stall if isinstance(stall, tuple) else (stall, stall)
@@ -151,34 +114,13 @@ def run_jobs(
             "progress": str(progress) if progress else None,
         }
     options = {
+        "beats": {prefix: run.job for prefix, run in runs.items()},
         "arrays": {prefix: run.options for prefix, run in runs.items()},
         "resets_after": list(resets_after),
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="array-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        columns = {
-            f"{prefix}.{name}": values
-            for prefix, run in runs.items()
-            for name, values in run.job.items()
-        }
-        write_arrays(stimulus, columns)
-        simulate(
-            simulator,
-            top.name,
-            top.sources,
-            "verif.bench.array",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-            writes_at_edges=True,  # cocotbext-axi does
-        )
-        logged = read_arrays(log)
-    return [
-        run.result(*(logged[f"{prefix}.{name}"] for name in ("rows", "user", "cycles")))
-        for prefix, run in runs.items()
-    ]
+    # cocotbext-axi writes at edges
+    logged = run_bench(simulator, top, "array", options, writes_at_edges=True)
+    return [run.result(log) for run, log in zip(runs.values(), logged, strict=True)]
 
 
 class _Run:
@@ -203,10 +145,9 @@ class _Run:
                 )
         self.options["w_has_user"] = "s_axis_w_tuser" in module.ports
 
-    def result(
-        self, rows: NDArray[np.uint8], user: NDArray[np.integer[Any]], cycles: NDArray[Any]
-    ) -> Result:
+    def result(self, log: Mapping[str, Any]) -> Result:
         """The products in what came out."""
+        rows, user = log["rows"], np.array(log["user"])
         port = self._module.ports["m_axis_c_tdata"]
         values = port.split(rows).astype(np.uint32).view(np.float32)
         results = []
@@ -219,7 +160,7 @@ class _Run:
         return Result(
             products=results,
             tiles=len(self.beats),
-            cycles=int(cycles),
+            cycles=int(log["cycles"]),
             ideal=sum(schedule.ideal_beats for schedule in self._schedules),
             out_of_step=(user & 1).astype(bool),
             overlong=(user >> 1 & 1).astype(bool),

@@ -10,8 +10,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 
-__all__ = ["Ends", "check_sequencer"]
-
 _CLOCKS = 4000
 _VALID, _FIRST, _BLOCK_LAST, _LAST = 1, 2, 4, 8
 
@@ -125,7 +123,7 @@ def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> in
     log = run_lockstep(
         simulator,
         module,
-        {name: ports[name].words(values.astype(np.int64)) for name, values in stimulus.items()},
+        stimulus,
         unsettled=100,
     )
     compared = 0

@@ -6,10 +6,8 @@ import numpy as np
 
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
-from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
-
-__all__ = ["check_stalls"]
+from verif.support.units import random_words
 
 
 def check_stalls(
@@ -19,7 +17,6 @@ def check_stalls(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
     module : Module
         A unit with an enable, or several side by side.
     given : Mapping

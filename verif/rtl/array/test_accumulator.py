@@ -47,10 +47,7 @@ def test_running_sums(simulator: str, n: int, modules: dict[str, Module], tally:
         "scale_w": scales[1],
         "rst": rng.random(n) < 0.002,
     }
-    stimulus = {
-        name: ports[name].words(values.astype(np.int64)) for name, values in columns.items()
-    }
-    log = run_lockstep(available(simulator), module, stimulus)
+    log = run_lockstep(available(simulator), module, columns)
     seen = {name: ports[name].numbers(log[name]) for name in (*columns, "acc")}
 
     # The model, and the register between scaling and adding.

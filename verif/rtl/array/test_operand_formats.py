@@ -1,7 +1,6 @@
 """Arrays whose operands have different formats, fixed or chosen at run time, against `matmul`."""
 
 import itertools
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.schedule import stream_beats
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker
-from mxsafe.verilog.generate import generate
 from verif.rtl.array.array_checks import (
     Block,
     check_formats_at_run_time,
@@ -23,15 +21,12 @@ from verif.rtl.array.array_checks import (
     small_array,
 )
 from verif.rtl.array.array_job import Job, array_schedule, run_jobs, run_products
-from verif.support import manifest
 from verif.support.checkers import assert_equal
 from verif.support.data import minilm
-from verif.support.generated import generated
-from verif.support.manifest import Module
+from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.tests import Tally, Volume, available, some
-from verif.support.units import array_unit
-from verif.support.wrappers import prefixed
+from verif.support.units import array_unit, generated
 
 TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
 PAIRS: dict[str, tuple[str, str]] = {
@@ -44,16 +39,8 @@ PAIRS: dict[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """Small arrays by the prefix of their ports, and the design they are in."""
-
-    wrapper: Module
-    modules: dict[str, Module]
-
-
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory, volume: Volume) -> Arrays:
+def pairs(tmp_path_factory: pytest.TempPathFactory, volume: Volume) -> Farm:
     """Small arrays for operands of two formats, in both arithmetics; in the default run a half."""
     folder = tmp_path_factory.mktemp("pairs")
     units = {}
@@ -61,14 +48,11 @@ def pairs(tmp_path_factory: pytest.TempPathFactory, volume: Volume) -> Arrays:
         a, w = MX_FORMATS[first], MX_FORMATS[second]
         for arithmetic in ("exact",) if "integers" in name else ("exact", "fp12"):
             units[f"{name}{arithmetic}_"] = array_unit(arithmetic, a, format_w=w, **TWO_LINES)
-    generate(units.values(), folder)
-    loaded = manifest.load(folder)
-    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
-    return Arrays(prefixed(folder, "pairs", modules), modules)
+    return farm_of(folder, "pairs", units, around=prefixed)
 
 
 @pytest.mark.full
-def test_pairs_lint_clean(pairs: Arrays) -> None:
+def test_pairs_lint_clean(pairs: Farm) -> None:
     available("verilator")
     assert lint(pairs.wrapper) == ""
 
@@ -76,7 +60,7 @@ def test_pairs_lint_clean(pairs: Arrays) -> None:
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([32, (8, 8)]))
 def test_operands_of_two_formats(
-    simulator: str, pairs: Arrays, block: Block, tally: Tally, volume: Volume
+    simulator: str, pairs: Farm, block: Block, tally: Tally, volume: Volume
 ) -> None:
     available(simulator)
     count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (8, 120)}[simulator]

@@ -6,8 +6,7 @@ import numpy as np
 
 from mxsafe.rtl.array.scale_distances import ScaleDistances
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
-from verif.support.published import published_farm
+from verif.support.farm import published_farm, run_farm
 from verif.support.tests import Tally, available
 
 _CLOCKS = 2000

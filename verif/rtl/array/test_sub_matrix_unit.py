@@ -18,9 +18,9 @@ from verif.rtl.array.array_checks import (
 from verif.rtl.array.stall_checks import check_stalls
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
-from verif.support.published import random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, Volume, available, typical
+from verif.support.units import random_words
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
 _PUBLISHED = ("mxsf_pu_exact_fpga", "mxsf_pu_window")

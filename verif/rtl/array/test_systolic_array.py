@@ -1,6 +1,6 @@
 """The systolic tensor array against `matmul`: shapes, blocks, arithmetics, stalls, resets."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,11 @@ from verif.rtl.array.array_checks import (
 )
 from verif.rtl.array.array_job import run_jobs
 from verif.support import manifest
+from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.manifest import Module
-from verif.support.messages import INTEGERS
-from verif.support.published import published
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import Tally, Volume, available, some, typical
-from verif.support.units import array_unit
-from verif.support.wrappers import prefixed
+from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.units import array_unit, published
 
 ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
@@ -324,16 +322,8 @@ OTHERWISE: dict[str, dict[str, int]] = {
 }
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """A small array for every format, by the prefix of its ports; and the design they are in."""
-
-    wrapper: Module
-    modules: dict[str, Module]
-
-
 @pytest.fixture(scope="module", params=typical(["exact", "fp12", "window"], every=3))
-def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Farm:
     arithmetic = str(request.param)
     folder = tmp_path_factory.mktemp("arrays")
     units = {
@@ -343,23 +333,18 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }
     if arithmetic == "exact":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
-    generate(units.values(), folder)
-    loaded = manifest.load(folder)
-    modules = {prefix: loaded[unit.module_name] for prefix, unit in units.items()}
-    return Arrays(prefixed(folder, f"arrays_{arithmetic}", modules), modules)
+    return farm_of(folder, f"arrays_{arithmetic}", units, around=prefixed)
 
 
 @pytest.mark.full
-def test_formats_lint_clean(arrays: Arrays) -> None:
+def test_formats_lint_clean(arrays: Farm) -> None:
     available("verilator")
     assert lint(arrays.wrapper) == ""
 
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([(8, 8), 32]))
-def test_formats(
-    simulator: str, arrays: Arrays, block: Block, tally: Tally, volume: Volume
-) -> None:
+def test_formats(simulator: str, arrays: Farm, block: Block, tally: Tally, volume: Volume) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
     available(simulator)
     count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (12, 120)}[simulator]
@@ -462,12 +447,8 @@ def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic, tmp_path: 
     """Both streams offer a beat all the time: it is taken in every cycle but those of reset."""
     module = small_array(tmp_path, arithmetic)
     rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
-    ready = {"m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}
-    stimulus = {
-        name: module.ports[name].words(rst if name == "rst" else np.full(len(rst), value))
-        for name, value in (dict.fromkeys(module.inputs, 0) | ready).items()
-        if name != "clk"
-    }
+    given = {"rst": rst, "m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}
+    stimulus = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | given
     # What is on the result stream while it is not valid is unknown to a four-state simulator.
     watched = ("s_axis_a_tready", "s_axis_w_tready")
     log = run_lockstep(available("verilator"), module, stimulus, watched=watched)
@@ -542,8 +523,8 @@ def test_control_of_published_arrays(name: str, tally: Tally) -> None:
         check_full_queue(simulator, module)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    array_unit,
     [
         ({"pu_rows": 0}, "pu_rows must be a positive integer, not 0"),
         ({"columns": 2.5}, "columns must be a positive integer, not 2.5"),
@@ -619,11 +600,8 @@ def test_control_of_published_arrays(name: str, tally: Tally) -> None:
             "format must be a single one in sta_window, not the set multi",
         ),
     ],
+    arithmetic="fp12",
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        array_unit(**{"arithmetic": "fp12"} | parameters)
-    assert str(error.value) == message
 
 
 def test_sizes_as_numpy_integers(tmp_path: Path) -> None:

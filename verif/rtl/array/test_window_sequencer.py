@@ -2,8 +2,8 @@
 
 from mxsafe.rtl.array.window_sequencer import WindowSequencer
 from verif.rtl.array.sequencer_checks import Ends, check_sequencer
-from verif.support.published import published
 from verif.support.tests import Tally, available
+from verif.support.units import published
 
 
 def test_flags_of_random_beats(tally: Tally) -> None:

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_same
 from verif.support.manifest import Module
-
-__all__ = ["BUS_ERRORS", "check_bridge"]
+from verif.support.simulators import run_bench
 
 PATIENCE = 40
 MEMORY_WORDS = 300

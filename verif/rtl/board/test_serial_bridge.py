@@ -6,10 +6,10 @@ import pytest
 
 from mxsafe.rtl.board.serial_bridge import SerialBridge
 from verif.rtl.board.bridge_checks import MEMORY_WORDS, PATIENCE, check_bridge
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume
+from verif.support.tests import Tally, Volume, refused
+from verif.support.units import generated
 
 
 def bridge(folder: Path) -> Module:
@@ -29,15 +29,11 @@ def test_lint(tmp_path: Path) -> None:
     assert lint(module) == ""
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+test_bridges_that_are_refused = refused(
+    SerialBridge,
     [
         ({"memory_bytes": 4}, "memory_bytes must be an integer from 8 to 4294967296, not 4"),
         ({"memory_bytes": 10}, "memory_bytes must be a multiple of 4, not 10"),
         ({"patience": 1}, "patience must be an integer from 2 to 4294967296, not 1"),
     ],
 )
-def test_bridges_that_are_refused(given: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        SerialBridge(**given)
-    assert str(error.value) == message

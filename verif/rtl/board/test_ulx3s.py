@@ -2,11 +2,10 @@
 
 from fractions import Fraction
 
-import pytest
-
 from mxsafe.rtl.board.serial_machine import LIGHTS
 from mxsafe.rtl.board.ulx3s import PINS, Ulx3s, Ulx3sConfiguration, pll_divisors
 from verif.host.host_programs import SMALL
+from verif.support.tests import refused
 
 BALLS = {
     "clk_25mhz": "G2",
@@ -35,8 +34,8 @@ def test_pins() -> None:
     assert ports["led"] == len(LIGHTS)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+test_boards_that_are_refused = refused(
+    Ulx3sConfiguration,
     [
         ({"clock_mhz": 33}, "clock_mhz must be a multiple of 5, not 33"),
         ({"clock_mhz": 5}, "clock_mhz must be an integer from 10 to 200, not 5"),
@@ -60,10 +59,6 @@ def test_pins() -> None:
         ),
     ],
 )
-def test_boards_that_are_refused(given: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Ulx3sConfiguration(**given)
-    assert str(error.value) == message
 
 
 def test_the_most_memory() -> None:

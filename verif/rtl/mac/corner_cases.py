@@ -9,8 +9,6 @@ from mxsafe.vectors.corner_classes import operand_classes
 Codes = NDArray[np.uint8]
 Pair = tuple[Codes, Codes]
 
-__all__ = ["all_pairs", "mixed", "mixed_bf16", "stalls", "with_stalls", "without_stalls"]
-
 
 def mixed(seed: int, n: int, lanes: int, fmt: str = "mxsf", format_w: str | None = None) -> Pair:
     """About `n` vectors, equally many of each class of operands, shuffled."""

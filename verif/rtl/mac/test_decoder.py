@@ -19,7 +19,7 @@ ALL_CODES = np.arange(256)
 
 def test_all_codes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules["mxsf_decoder"]
-    log = run_lockstep(simulator, module, {"code": module.ports["code"].words(ALL_CODES)})
+    log = run_lockstep(simulator, module, {"code": ALL_CODES})
     codes = module.ports["code"].numbers(log["code"])
     expected = model.decode_fields(codes)
     for name, values in expected._asdict().items():

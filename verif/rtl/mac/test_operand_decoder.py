@@ -10,13 +10,11 @@ from mxsafe.codec import elements
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet
 from mxsafe.rtl.mac.operand import FACTORS, Factor
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
-from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.checkers import assert_equal
+from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally
-from verif.support.wrappers import beside
 
 Numbers = dict[str, NDArray[np.int64]]
 UNITS: dict[str, tuple[str, Factor | None]] = {
@@ -25,17 +23,13 @@ UNITS: dict[str, tuple[str, Factor | None]] = {
 
 
 @pytest.fixture(scope="module")
-def decoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Module, dict[str, Module]]:
-    """A wrapper around lane decoders of one code, and these by the name of the unit."""
-    folder = tmp_path_factory.mktemp("operand_decoders")
+def decoders(tmp_path_factory: pytest.TempPathFactory) -> Farm:
+    """Lane decoders of one code, by the name of the unit."""
     units = {
         key: LaneDecoder(format=OPERAND_FORMATS[name], factor=factor, count=1)
         for key, (name, factor) in UNITS.items()
     }
-    generate(units.values(), folder)
-    loaded = manifest.load(folder)
-    modules = {key: loaded[unit.module_name] for key, unit in units.items()}
-    return beside(folder, "operand_decoders", modules), modules
+    return farm_of(tmp_path_factory.mktemp("operand_decoders"), "operand_decoders", units)
 
 
 def stimulus(format: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -96,25 +90,20 @@ def gate_bits(module: Module) -> int:
     return next(widths, 0)
 
 
-def test_every_code(
-    simulator: str, decoders: tuple[Module, dict[str, Module]], tally: Tally
-) -> None:
-    wrapper, modules = decoders
+def test_every_code(simulator: str, decoders: Farm, tally: Tally) -> None:
     rows = max(len(stimulus(name)[0]) for name in OPERAND_FORMATS)
     inputs = {}
-    for key, module in modules.items():
+    for key, module in decoders.modules.items():
         modes, codes = stimulus(UNITS[key][0])
         inputs[f"{key}.codes"] = module.ports["codes"].words(np.resize(codes, rows))
         if "mode" in module.ports:
             inputs[f"{key}.mode"] = module.ports["mode"].words(np.resize(modes, rows))
-    ports = wrapper.ports
-    idle = {name: ports[name].words(np.ones(rows, np.int64)) for name in ("en", "rst")}
-    log = run_lockstep(simulator, wrapper, idle | {"inputs": ports["inputs"].join_words(inputs)})
-    outputs = ports["outputs"].split_words(log["outputs"])
-    for key, module in modules.items():
+    ones = np.ones(rows, np.int64)
+    logs = run_farm(simulator, decoders, inputs, ones, ones)
+    for key, module in decoders.modules.items():
         name, factor = UNITS[key]
         count = len(stimulus(name)[0])
-        fields = fields_of(module, outputs[f"{key}.operands"][:count])
+        fields = fields_of(module, logs[key]["operands"][:count])
         values, (modes, codes) = expected_values(name), stimulus(name)
         finite = np.isfinite(values)
         quantum = _quantum_exponent(module, factor)

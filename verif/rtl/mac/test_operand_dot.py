@@ -11,11 +11,10 @@ from mxsafe.products import OperandFormats
 from mxsafe.rtl.mac.multiplier import OperandMultiplier
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from verif.support.checkers import assert_equal
-from verif.support.farm import Farm, run_farm
+from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.tests import Tally, available
-from verif.support.wrappers import beside
+from verif.support.units import published
 
 INTEGERS = OperandFormats(MX_FORMATS["mxint8"], MX_FORMATS["mxint8"])
 MXSF = OperandFormats(MX_FORMATS["mxsf"], MX_FORMATS["mxsf"])

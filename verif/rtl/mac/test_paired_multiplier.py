@@ -11,9 +11,9 @@ from mxsafe.products import OperandFormats
 from mxsafe.rtl.mac.multiplier import PairedMultiplier
 from verif.support.checkers import assert_equal
 from verif.support.farm import copies_of, run_farm
-from verif.support.generated import generated
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 def unit(name: str = "mxsf") -> PairedMultiplier:

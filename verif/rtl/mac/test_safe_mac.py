@@ -15,10 +15,9 @@ from mxsafe.verilog.presets import build
 from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.messages import INTEGERS
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import INTEGERS, Tally, Volume, available
+from verif.support.units import generated
 
 SEED = 20260
 
@@ -90,7 +89,8 @@ def test_all_code_pairs(
     lanes = range(count) if simulator == "verilator" else range(count - 1, count)
     pairs = [corner_cases.all_pairs(count, lane) for lane in lanes]
     if simulator == "icarus":
-        pairs = [(a[some], w[some]) for a, w in pairs for some in [_a_quarter(a[:, -1], w[:, -1])]]
+        quarters = [(a[:, -1].astype(np.int64) + w[:, -1]) % 4 == 0 for a, w in pairs]
+        pairs = [(a[some], w[some]) for (a, w), some in zip(pairs, quarters, strict=True)]
     rows = corner_cases.without_stalls(*pairs[0], flush=module.latency - 1)
     compared = drive(simulator, module, unit, pairs, *rows[2:])
     expected = {"icarus": 1 << 14, "verilator": len(lanes) << 16}[simulator]
@@ -111,11 +111,6 @@ def test_all_code_pairs_without_dsp_blocks(unit: str, tmp_path: Path, tally: Tal
     tally("verilator", f"{unit} without DSP blocks", compared)
 
 
-def _a_quarter(a: Codes, w: Codes) -> NDArray[np.bool_]:
-    """Which pairs of codes have a sum that is a multiple of 4."""
-    return (a.astype(np.int64) + w) % 4 == 0
-
-
 @pytest.mark.both_simulators
 @module_under_test
 def test_corner_classes(
@@ -129,83 +124,68 @@ def test_corner_classes(
     tally(simulator, unit, compared)
 
 
-VARIANTS = {
-    "safe_mac_stages1": lambda: build("safe_mac", MX_FORMATS["mxsf"], pipeline=1),
-    "safe_mac_dsp": lambda: build("safe_mac", MX_FORMATS["mxsf"], dsp=True),
-    "safe_mac_exact_dsp": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], dsp=True),
-    "safe_mac_stages2": lambda: build("safe_mac", MX_FORMATS["mxsf"], pipeline=2),
-    "safe_mac_lanes1": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=1, pipeline=1),
-    "safe_mac_lanes2": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=2, pipeline=2),
-    "safe_mac_lanes8": lambda: build("safe_mac", MX_FORMATS["mxsf"], lanes=8),
-    "safe_mac_e5m2_lanes1": lambda: build(
-        "safe_mac", MX_FORMATS["mxfp8_e5m2"], lanes=1, pipeline=1
-    ),
-    "safe_mac_e4m3_finite": lambda: build("safe_mac", MX_FORMATS["mxfp8_e4m3"], finite=True),
-    "safe_mac_exact_stages1": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], pipeline=1),
-    "safe_mac_exact_stages3": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], pipeline=3),
-    "safe_mac_exact_lanes1": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=1),
-    "safe_mac_exact_lanes8": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], lanes=8),
-    "safe_mac_exact_fpga": lambda: build("safe_mac_exact", MX_FORMATS["mxsf"], target="fpga"),
-    "safe_mac_exact_fpga_stages4": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", pipeline=4
-    ),
-    "safe_mac_exact_fpga_lanes1": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga"
-    ),
-    "safe_mac_exact_fpga_int8_lanes2": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxint8"], lanes=2, target="fpga"
-    ),
-    "safe_mac_fpga": lambda: build("safe_mac", MX_FORMATS["mxsf"], target="fpga"),
-    "safe_mac_fpga_stages4": lambda: build(
-        "safe_mac", MX_FORMATS["mxsf"], target="fpga", pipeline=4
-    ),
-    "safe_mac_fpga_lanes1": lambda: build(
-        "safe_mac", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga"
-    ),
-    "safe_mac_fpga_lanes8": lambda: build(
-        "safe_mac", MX_FORMATS["mxfp8_e4m3"], lanes=8, target="fpga"
-    ),
-    "safe_mac_fpga_no_dsp": lambda: build("safe_mac", MX_FORMATS["mxsf"], target="fpga", dsp=False),
-    "safe_mac_fpga_no_dsp_stages1": lambda: build(
-        "safe_mac", MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1
-    ),
-    "safe_mac_fpga_no_dsp_lanes2": lambda: build(
+VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "safe_mac_stages1": ("safe_mac", "mxsf", {"pipeline": 1}),
+    "safe_mac_dsp": ("safe_mac", "mxsf", {"dsp": True}),
+    "safe_mac_exact_dsp": ("safe_mac_exact", "mxsf", {"dsp": True}),
+    "safe_mac_stages2": ("safe_mac", "mxsf", {"pipeline": 2}),
+    "safe_mac_lanes1": ("safe_mac", "mxsf", {"lanes": 1, "pipeline": 1}),
+    "safe_mac_lanes2": ("safe_mac", "mxsf", {"lanes": 2, "pipeline": 2}),
+    "safe_mac_lanes8": ("safe_mac", "mxsf", {"lanes": 8}),
+    "safe_mac_e5m2_lanes1": ("safe_mac", "mxfp8_e5m2", {"lanes": 1, "pipeline": 1}),
+    "safe_mac_e4m3_finite": ("safe_mac", "mxfp8_e4m3", {"finite": True}),
+    "safe_mac_exact_stages1": ("safe_mac_exact", "mxsf", {"pipeline": 1}),
+    "safe_mac_exact_stages3": ("safe_mac_exact", "mxsf", {"pipeline": 3}),
+    "safe_mac_exact_lanes1": ("safe_mac_exact", "mxsf", {"lanes": 1}),
+    "safe_mac_exact_lanes8": ("safe_mac_exact", "mxsf", {"lanes": 8}),
+    "safe_mac_exact_fpga": ("safe_mac_exact", "mxsf", {"target": "fpga"}),
+    "safe_mac_exact_fpga_stages4": ("safe_mac_exact", "mxsf", {"target": "fpga", "pipeline": 4}),
+    "safe_mac_exact_fpga_lanes1": ("safe_mac_exact", "mxfp8_e5m2", {"lanes": 1, "target": "fpga"}),
+    "safe_mac_exact_fpga_int8_lanes2": ("safe_mac_exact", "mxint8", {"lanes": 2, "target": "fpga"}),
+    "safe_mac_fpga": ("safe_mac", "mxsf", {"target": "fpga"}),
+    "safe_mac_fpga_stages4": ("safe_mac", "mxsf", {"target": "fpga", "pipeline": 4}),
+    "safe_mac_fpga_lanes1": ("safe_mac", "mxfp8_e5m2", {"lanes": 1, "target": "fpga"}),
+    "safe_mac_fpga_lanes8": ("safe_mac", "mxfp8_e4m3", {"lanes": 8, "target": "fpga"}),
+    "safe_mac_fpga_no_dsp": ("safe_mac", "mxsf", {"target": "fpga", "dsp": False}),
+    "safe_mac_fpga_no_dsp_stages1": (
         "safe_mac",
-        MX_FORMATS["mxfp8_e4m3"],
-        lanes=2,
-        target="fpga",
-        dsp=False,
+        "mxsf",
+        {"target": "fpga", "dsp": False, "pipeline": 1},
     ),
-    "safe_mac_exact_fpga_no_dsp": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", dsp=False
+    "safe_mac_fpga_no_dsp_lanes2": (
+        "safe_mac",
+        "mxfp8_e4m3",
+        {"lanes": 2, "target": "fpga", "dsp": False},
     ),
-    "safe_mac_exact_fpga_no_dsp_stages1": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1
-    ),
-    "safe_mac_exact_fpga_no_dsp_lanes2": lambda: build(
+    "safe_mac_exact_fpga_no_dsp": ("safe_mac_exact", "mxsf", {"target": "fpga", "dsp": False}),
+    "safe_mac_exact_fpga_no_dsp_stages1": (
         "safe_mac_exact",
-        MX_FORMATS["mxfp6_e2m3"],
-        lanes=2,
-        target="fpga",
-        dsp=False,
-        pipeline=3,
+        "mxsf",
+        {"target": "fpga", "dsp": False, "pipeline": 1},
     ),
-    "safe_mac_exact_fpga_no_dsp_lanes1": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxfp8_e5m2"], lanes=1, target="fpga", dsp=False
+    "safe_mac_exact_fpga_no_dsp_lanes2": (
+        "safe_mac_exact",
+        "mxfp6_e2m3",
+        {"lanes": 2, "target": "fpga", "dsp": False, "pipeline": 3},
     ),
-    "safe_mac_exact_fpga_no_dsp_lanes8": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=8, target="fpga", dsp=False
+    "safe_mac_exact_fpga_no_dsp_lanes1": (
+        "safe_mac_exact",
+        "mxfp8_e5m2",
+        {"lanes": 1, "target": "fpga", "dsp": False},
     ),
-    "safe_mac_exact_fpga_no_dsp_int8": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxint8"], target="fpga", dsp=False
+    "safe_mac_exact_fpga_no_dsp_lanes8": (
+        "safe_mac_exact",
+        "mxfp4_e2m1",
+        {"lanes": 8, "target": "fpga", "dsp": False},
     ),
-    "safe_mac_exact_e2m1": lambda: build("safe_mac_exact", MX_FORMATS["mxfp4_e2m1"], lanes=2),
-    "safe_mac_exact_int8_lanes1": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxint8"], lanes=1, pipeline=1
+    "safe_mac_exact_fpga_no_dsp_int8": (
+        "safe_mac_exact",
+        "mxint8",
+        {"target": "fpga", "dsp": False},
     ),
-    "safe_mac_exact_int8_stages3": lambda: build(
-        "safe_mac_exact", MX_FORMATS["mxint8"], pipeline=3
-    ),
+    "safe_mac_exact_e2m1": ("safe_mac_exact", "mxfp4_e2m1", {"lanes": 2}),
+    "safe_mac_exact_int8_lanes1": ("safe_mac_exact", "mxint8", {"lanes": 1, "pipeline": 1}),
+    "safe_mac_exact_int8_stages3": ("safe_mac_exact", "mxint8", {"pipeline": 3}),
 }
 
 
@@ -228,7 +208,11 @@ def variants(
     """In the default run every other one."""
     left_out = set() if pytestconfig.getoption("--full") else FULL_VARIANTS
     names = [name for name in VARIANTS if name not in left_out][:: volume(2, 1, 1)]
-    units = {name: VARIANTS[name]() for name in names}
+    units = {
+        name: build(unit, MX_FORMATS[fmt], **options)
+        for name, (unit, fmt, options) in VARIANTS.items()
+        if name in names
+    }
     return farm_of(tmp_path_factory.mktemp("variants"), "mac_variants", units)
 
 

@@ -23,20 +23,6 @@ from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.power_up import powered_up
 from verif.support.manifest import Module
 
-__all__ = [
-    "ENCODER",
-    "FAILED",
-    "PERCEPTRON",
-    "Program",
-    "check_empty",
-    "check_program",
-    "check_resets",
-    "encoder_program",
-    "perceptron_program",
-    "require_done",
-    "require_memory",
-]
-
 ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
 _MANY = 8
@@ -53,7 +39,6 @@ class Program:
 
     Attributes
     ----------
-    instructions : tuple of Instruction
     memory : ndarray of uint8
         Tensors, and behind them the program.
     start : int

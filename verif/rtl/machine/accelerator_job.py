@@ -16,8 +16,6 @@ from mxsafe.rtl.machine.dma.axi_writer import AxiWriterConfiguration
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, simulate
 
-__all__ = ["MEMORY", "RULES", "Ended", "Run", "run_programs"]
-
 MEMORY = Path(__file__).parents[2] / "bench" / "axi_memory.v"
 RULES = (
     "a read request stays until it is taken",
@@ -106,7 +104,6 @@ class Ended:
 
     Attributes
     ----------
-    memory : ndarray of uint8
     runs : list of dict
         Of each the registers and counters by name.
     registers : dict
@@ -132,12 +129,8 @@ def run_programs(
 
     Parameters
     ----------
-    simulator : {"icarus", "verilator"}
-    module : Module
-        An `Accelerator`.
     memory : ndarray of uint8
         Before the first of them, programs included.
-    runs : sequence of Run
     latency : int or tuple of int
         Cycles from a request to its answer; or fewest and most, so that each has its own.
     pause : float

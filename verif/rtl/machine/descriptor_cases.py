@@ -16,8 +16,6 @@ from mxsafe.machine.description import (
     Rule,
 )
 
-__all__ = ["good_descriptor", "single_faults", "wrong_descriptors"]
-
 _TRIES = 1000
 _SEARCH = 40
 """Descriptors that are looked at for one that breaks a single rule."""

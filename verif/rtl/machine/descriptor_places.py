@@ -21,8 +21,6 @@ from mxsafe.machine.description import (
     Y_MODES,
 )
 
-__all__ = ["Tokens", "Touched", "space_sizes", "touched"]
-
 Places = dict[str, NDArray[np.int64]]
 
 

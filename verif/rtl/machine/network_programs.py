@@ -15,14 +15,6 @@ from mxsafe.machine.layout import Float32Layout
 from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 from verif.rtl.machine.accelerator_checks import Program
 
-__all__ = [
-    "converted_program",
-    "large_product_program",
-    "product_program",
-    "transformer_program",
-    "vector_program",
-]
-
 _BLOCK = 64
 """Numbers that share a scale."""
 

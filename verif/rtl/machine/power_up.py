@@ -6,8 +6,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import LOAD_BUFFERS, STORE_BUFFERS
 from mxsafe.model.machine import Machine
 
-__all__ = ["powered_up"]
-
 
 def powered_up(configuration: MachineConfiguration, seed: int) -> Machine:
     """An interpreter whose buffers begin with random bytes."""

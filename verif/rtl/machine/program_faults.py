@@ -20,17 +20,6 @@ from verif.rtl.machine.accelerator_checks import Program
 from verif.rtl.machine.descriptor_cases import single_faults
 from verif.rtl.machine.descriptor_places import touched
 
-__all__ = [
-    "Fault",
-    "address_faults",
-    "bits_outside",
-    "deadlocks",
-    "malformed",
-    "memory_faults",
-    "places_of",
-    "without_tokens",
-]
-
 _PREFIX = 5
 """Most good descriptors before a wrong one."""
 
@@ -41,7 +30,6 @@ class Fault:
 
     Attributes
     ----------
-    name : str
     error : str
         Name of the error.
     number : int

@@ -29,8 +29,6 @@ from verif.rtl.machine.accelerator_checks import Program
 from verif.rtl.machine.descriptor_places import Tokens, space_sizes, touched
 from verif.rtl.machine.power_up import powered_up
 
-__all__ = ["all_modes", "modes", "random_program", "run_in_sequence"]
-
 _KINDS = ("load", "load", "vector", "load", "gemm", "vector", "store", "store")
 """Kinds of descriptors as often as they come."""
 _REGIONS = {"codes": 200, "scales": 96, "numbers": 320, "halves": 128, "work": 320}
@@ -458,8 +456,6 @@ def random_program(
 
     Parameters
     ----------
-    configuration : MachineConfiguration
-    seed, count : int
     base : int
         What its addresses are relative to: a multiple of a word.
     """

@@ -20,11 +20,9 @@ from verif.rtl.machine.layer_checks import (
     random_layers,
     small_layer,
 )
-from verif.support.messages import INTEGERS
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available, some, typical
-from verif.support.units import layer_unit
+from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.units import layer_unit, published
 
 Parameters = dict[str, Any]
 EIGHT_COLUMNS = {"columns": 4, "rows": 1}
@@ -299,8 +297,8 @@ def test_full_layer(name: str, tally: Tally) -> None:
         check_overlong_blocks(simulator, module)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    layer_unit,
     [
         (
             {"activation": "exp"},
@@ -336,11 +334,8 @@ def test_full_layer(name: str, tally: Tally) -> None:
             "block must be at most 65536, not 131072",
         ),
     ],
+    arithmetic="fp12",
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        layer_unit(**{"arithmetic": "fp12"} | parameters)
-    assert str(error.value) == message
 
 
 def test_no_layer_without_scales() -> None:

@@ -21,9 +21,9 @@ from verif.rtl.machine.network_programs import (
     product_program,
     transformer_program,
 )
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.tests import available
+from verif.support.units import generated
 
 PUBLISHED = {
     Accelerator(machine=machine).module_name: machine

@@ -13,8 +13,14 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
-from verif.rtl.machine.layer_checks import compare_beats, result_block, small_layer
-from verif.rtl.machine.layer_job import layer_schedule, replayed, run_layers
+from verif.rtl.machine.layer_checks import (
+    compare_beats,
+    layer_schedule,
+    replayed,
+    result_block,
+    run_layers,
+    small_layer,
+)
 from verif.support.checkers import assert_equal
 from verif.support.data import minilm
 from verif.support.manifest import Module

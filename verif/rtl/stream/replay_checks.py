@@ -9,13 +9,9 @@ from numpy.typing import NDArray
 
 from mxsafe.model.row_replay import replay_rows
 from mxsafe.rtl.stream.row_replay import RowReplay
-from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import random_words
-from verif.support.stream_job import Streamed, run_stream
-
-__all__ = ["check_rows", "row_replay", "rows_of", "rows_of_all_lengths"]
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.units import generated, random_words
 
 
 def row_replay(folder: Path, **parameters: Any) -> Module:
@@ -41,52 +37,41 @@ def rows_of_all_lengths(module: Module, rows: int) -> NDArray[np.bool_]:
 
 
 def check_rows(
-    simulator: str,
-    module: Module,
-    last: NDArray[np.bool_],
-    *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    resets_after: Sequence[int] = (),
-    skip: bool = False,
+    simulator: str, module: Module, last: NDArray[np.bool_], *, skip: bool = False, **options: Any
 ) -> Streamed:
     """Rows come out as the model has them; with `skip` without the first of their passes."""
-    config, ports = module.parameters, module.ports
+    config = module.parameters
     passes = config["passes"] - skip
     rng = np.random.default_rng(1)
     beats = rng.integers(0, 256, (len(last), config["beat_bits"] // 8)).astype(np.uint8)
     summaries = random_words(rng, config["summary_bits"], len(last))
     expected = replay_rows(last, passes=passes, depth=config["depth"])
     ends = np.flatnonzero(last) + 1
-    job = {"s_axis_tdata": beats, "s_axis_tlast": ports["s_axis_tlast"].words(last)}
-    if config["summary_bits"]:
-        job["s_axis_tuser"] = summaries
-    streamed = run_stream(
+    flags = {
+        "number": expected.number + skip,
+        "first": expected.first,
+        "overlong": expected.overlong,
+    }
+    port = module.ports["m_axis_tuser"]
+    words = {
+        name: summaries[expected.summary]
+        if name == "summary"
+        else np.asarray(flags[name], np.uint8)[:, None]
+        for name, _, _ in port.fields
+    }
+    return check_stream(
         simulator,
         module,
-        job,
+        {"s_axis_tdata": beats, "s_axis_tlast": last}
+        | ({"s_axis_tuser": summaries} if config["summary_bits"] else {}),
+        {
+            "m_axis_tdata": beats[expected.beat],
+            "m_axis_tuser": port.join_words(words),
+            "m_axis_tlast": expected.last,
+        },
         clocks=len(expected.beat) + config["depth"] + 2 * len(ends),
         probe=(int(ends[0]), passes),
-        stall_in=stall_in,
-        stall_out=stall_out,
-        resets_after=resets_after,
         steady={"skip": int(skip)} if config["may_skip"] else None,
         silent="target" in config,  # for FPGAs it takes beats during reset too
+        **options,
     )
-    index = np.arange(len(expected.beat))
-    words = streamed.words
-    assert_equal("beats", words["m_axis_tdata"], beats[expected.beat], beat=index)
-    port = ports["m_axis_tuser"]
-    names = [name for name, _, _ in port.fields]
-    flags = port.split_words(words["m_axis_tuser"])
-    for name, model in (
-        ("number", expected.number + skip),
-        ("first", expected.first),
-        ("overlong", expected.overlong),
-    ):
-        assert_equal(name, flags[name][:, 0], model.astype(np.uint8), beat=index)
-    if "summary" in names:
-        assert_equal("summary", flags["summary"], summaries[expected.summary], beat=index)
-    ends_pass = words["m_axis_tlast"][:, 0]
-    assert_equal("m_axis_tlast", ends_pass, expected.last.astype(np.uint8), beat=index)
-    return streamed

@@ -6,9 +6,9 @@ import numpy as np
 
 from mxsafe.rtl.stream.beat_chain import BeatChain
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
-from verif.support.published import published_farm, random_words
+from verif.support.farm import published_farm, run_farm
 from verif.support.tests import Tally, available
+from verif.support.units import random_words
 
 _CLOCKS, _FILLED = 700, 10
 """Cycles, and the first ones of them, in which all stages are filled."""

@@ -7,11 +7,11 @@ import pytest
 
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
+from verif.support.farm import published_farm, run_farm
 from verif.support.manifest import Module, Words
-from verif.support.published import published_farm, random_words
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, available
+from verif.support.units import random_words
 
 _PLACES, _CLOCKS = 24, 500
 """Addresses that are used of each memory, and cycles after each of them was written."""

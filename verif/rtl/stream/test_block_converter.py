@@ -1,20 +1,92 @@
 """The converter whose blocks wait in a memory, in both of its shapes, against the model."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS
-from mxsafe.rtl.stream.block_converter import BlockConverter
-from verif.rtl.stream.block_converter_checks import (
-    SHAPES,
-    block_converter,
-    check_blocks,
-    mixed_beats,
-)
-from verif.support.published import published
+from mxsafe.model.converter import convert_beats
+from mxsafe.rtl.stream.block_converter import SHAPES, BlockConverter
+from mxsafe.vectors.corner_classes import FLOAT32, block_classes
+from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, available, some, typical
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import generated, published
+
+
+def block_converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
+    """A converter, generated into `folder`."""
+    return generated(BlockConverter(format=MX_FORMATS[format], **{"width": 8} | options), folder)
+
+
+def _span(module: Module, shape: str) -> tuple[int, int]:
+    """Beats and lanes of a block."""
+    p = module.parameters
+    return (p["block"], 1) if shape == "blocks" else (p["tile"], p["tile"])
+
+
+def mixed_beats(
+    module: Module, shape: str, seed: int, count: int, *, ragged: bool
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Beats of blocks of every class, in packets of any length or of a few blocks."""
+    rng = np.random.default_rng(seed)
+    beats, span = _span(module, shape)
+    width = module.parameters["width"]
+    groups = width // span
+    classes = block_classes(module.format, FLOAT32)
+    each = -(-count * groups // (beats * len(classes)))
+    words = np.concatenate([draw(rng, each, beats * span) for draw in classes.values()])
+    words = rng.permutation(words)
+    words = words[: len(words) // groups * groups].reshape(-1, groups, beats, span)
+    words = words.swapaxes(1, 2).reshape(-1, width)[:count]
+    if ragged:
+        often = np.repeat(np.resize([0.5, 0.1, 1.0, 0.0], -(-len(words) // 16)), 16)
+        last = rng.random(len(words)) < often[: len(words)]
+    else:
+        # The last block is short.
+        packet = 3 * beats + beats // 4
+        last = np.arange(len(words)) % packet == packet - 1
+    last[-1] = True
+    return words.astype(np.uint32), last
+
+
+def check_blocks(
+    simulator: str,
+    module: Module,
+    shape: str,
+    beats: tuple[NDArray[np.uint32], NDArray[np.bool_]],
+    *,
+    steady: bool = False,
+    **options: Any,
+) -> Streamed:
+    """Beats come out as the model has them; if they are steady one a cycle."""
+    words, last = beats
+    length, span = _span(module, shape)
+    expected = convert_beats(words.view(np.float32), last, module.format, block=(length, span))
+    scales = np.repeat(expected.scales, span, axis=1)
+    streamed = check_stream(
+        simulator,
+        module,
+        {"s_axis_tdata": words, "s_axis_tlast": last},
+        {
+            "m_axis_tdata": np.concatenate([expected.codes, scales], axis=1).astype(int),
+            "m_axis_tlast": expected.last,
+            "m_axis_tuser": expected.block_last,
+        },
+        steady={"tiles": int(shape == "tiles")} if "tiles" in module.ports else {},
+        **options,
+    )
+    if steady:
+        assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
+        ends = np.flatnonzero(expected.block_last)
+        waits = streamed.left[np.r_[0, ends[:-1] + 1]] - streamed.taken[ends]
+        assert waits[0] == module.latency, f"the first block took {waits[0]} cycles"
+    return streamed
+
 
 COUNTS = {"icarus": 400, "verilator": 4_000}
 """Beats of a job."""
@@ -98,8 +170,8 @@ def test_lint(tmp_path: Path) -> None:
     assert lint(block_converter(tmp_path)) == ""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_unsuitable_configurations = refused(
+    BlockConverter,
     [
         ({"shapes": ()}, "shapes must be one or both of blocks, tiles, not none"),
         ({"shapes": ("rows",)}, "shapes must be one or both of blocks, tiles, not rows"),
@@ -108,7 +180,5 @@ def test_lint(tmp_path: Path) -> None:
         ({"tile": 257}, "tile must be an integer from 2 to 256, not 257"),
         ({"paced": True}, "paced must be False with target asic, not True"),
     ],
+    format=MX_FORMATS["mxsf"],
 )
-def test_unsuitable_configurations(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        BlockConverter(format=MX_FORMATS["mxsf"], **options)

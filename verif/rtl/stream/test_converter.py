@@ -1,25 +1,138 @@
 """The converter against the codec: every class of blocks, every shape, stalls, packets, resets."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.rtl.stream.converter import Converter
-from verif.rtl.stream.converter_checks import (
-    Beats,
-    Block,
-    against_block_exponents,
-    check_beats,
-    check_long_blocks,
-    converter,
-    corner_beats,
-    ragged_beats,
-)
+from mxsafe.vectors.corner_classes import BFLOAT16, FLOAT32, InputFormat, block_classes
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.tests import Tally, Volume, available, refused, some
+from verif.support.units import generated
+
+SOURCES: dict[str, InputFormat] = {"float32": FLOAT32, "bfloat16": BFLOAT16}
+Beats = tuple[NDArray[np.uint32], NDArray[np.bool_]]
+"""Words of floats, shape (beats, width), and whether each beat ends a packet."""
+Block = int | tuple[int, int]
+
+
+def converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
+    """A converter, generated into `folder`."""
+    return generated(Converter(format=MX_FORMATS[format], **options), folder)
+
+
+def _block(module: Module) -> Block:
+    block = module.parameters["block"]
+    return block if isinstance(block, int) else (block[0], block[1])
+
+
+def corner_beats(module: Module, seed: int, blocks: int) -> Beats:
+    """Whole blocks of every class, `blocks` of each, in an order that mixes the classes."""
+    p = module.parameters
+    rng = np.random.default_rng(seed)
+    beats, groups = p["block_beats"], p["groups"]
+    span = p["width"] // groups
+    classes = block_classes(module.format, SOURCES[p["source"]])
+    words = np.concatenate([draw(rng, blocks, beats * span) for draw in classes.values()])
+    words = rng.permutation(words)
+    words = words[: len(words) // groups * groups].reshape(-1, groups, beats, span)
+    words = words.swapaxes(1, 2).reshape(-1, p["width"])
+    return words, rng.random(len(words)) < 0.01
+
+
+def ragged_beats(module: Module, seed: int, count: int) -> Beats:
+    """Beats of every class in packets of any length, most of them shorter than a block."""
+    words, _ = corner_beats(module, seed, -(-count // module.parameters["block_beats"]))
+    rng = np.random.default_rng(seed)
+    words = words[:count]
+    often = np.repeat(np.resize([0.5, 0.1, 1.0, 0.0], -(-len(words) // 16)), 16)[: len(words)]
+    last = rng.random(len(words)) < often
+    last[-1] = True
+    return words, last
+
+
+def against_block_exponents(module: Module, values: NDArray[np.float32], steps: int) -> Beats:
+    """Every value under block exponents of 0 to ``steps - 1`` above its own, in blocks of a beat.
+
+    A beat holds values of one binade, and a power of two that sets its exponent; subnormals meet
+    the exponents from that of scale byte 0 on. NaN and Inf have beats of their own.
+    """
+    source, width = SOURCES[module.parameters["source"]], module.parameters["width"]
+    infinity = 255 << source.mantissa_bits
+    words = source.words(values).astype(np.int64)
+    magnitudes = words & (1 << source.width - 1) - 1
+    beats = []
+    special = words[magnitudes >= infinity]
+    others = np.resize(words[magnitudes < infinity], (len(special), width))
+    others[np.arange(len(special)), np.arange(len(special)) % width] = special
+    beats.append(others)
+    for exponent in range(255):
+        members = words[magnitudes >> source.mantissa_bits == exponent]
+        if not len(members):
+            continue
+        for top in range(exponent, min(exponent + steps, 255)):
+            rows = np.resize(members, (-(-len(members) // (width - 1)), width - 1))
+            place = top % width
+            beats.append(np.insert(rows, place, top << source.mantissa_bits, axis=1))
+    joined = np.concatenate(beats).astype(np.uint32)
+    return joined, np.ones(len(joined), np.bool_)
+
+
+def _expected(module: Module, beats: Beats) -> ConvertedBeats:
+    words, last = beats
+    values = SOURCES[module.parameters["source"]].values(words)
+    return convert_beats(values, last, module.format, block=_block(module))
+
+
+def check_beats(simulator: str, module: Module, beats: Beats, **options: Any) -> Streamed:
+    """Beats come out as the model has them, each `latency` cycles after it went in or later."""
+    words, last = beats
+    expected = _expected(module, beats)
+    streamed = check_stream(
+        simulator,
+        module,
+        {"s_axis_tdata": words, "s_axis_tlast": last},
+        {
+            "m_axis_tdata": np.concatenate([expected.codes, expected.scales], axis=1).astype(int),
+            "m_axis_tlast": expected.last,
+            "m_axis_tuser": expected.block_last,
+        },
+        **options,
+    )
+    waits = streamed.left - streamed.taken[: len(streamed.left)]
+    assert waits.min() >= module.latency, f"a beat took {waits.min()} cycles"
+    if not options.get("stall_in") and not options.get("stall_out"):
+        assert (waits[: np.flatnonzero(last)[0] if last.any() else None] == module.latency).all()
+        assert (np.diff(streamed.taken) == 1).all(), "a beat had to wait"
+    return streamed
+
+
+def check_long_blocks(simulator: str, module: Module) -> Streamed:
+    """Whole blocks and shorter ones, many at once, wait anywhere in a chain of many stages."""
+    p = module.parameters
+    stages = p["block_beats"]
+    rng = np.random.default_rng(6)
+    lengths = [stages, 1, stages // 2, 2, 3, 1, 1, stages, stages - 1, 5, *rng.integers(1, 9, 12)]
+    words = corner_beats(module, 6, p["groups"])[0][: sum(lengths)]
+    last = np.zeros(len(words), np.bool_)
+    last[np.cumsum(lengths) - 1] = True
+    last[stages - 1] = False  # a whole block ends by itself
+    return check_beats(
+        simulator,
+        module,
+        (words, last),
+        stall_in=0.15,
+        stall_out=0.4,
+        resets_after=(stages // 2, stages + 3, 2 * stages),
+    )
+
 
 committed = pytest.mark.parametrize("name", ["mxsf_converter", "mxsf_converter_8x8"])
 
@@ -92,10 +205,6 @@ def test_numbers_at_every_distance_below_their_columns(
     tally("icarus", f"{module.name} values", streamed.left.size * width)
 
 
-def _float16() -> np.ndarray:
-    return np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
-
-
 def _bfloat16() -> np.ndarray:
     return (np.arange(1 << 16).astype(np.uint32) << 16).view(np.float32)
 
@@ -109,7 +218,14 @@ def _bfloat16_edges() -> np.ndarray:
 
 @pytest.mark.parametrize(
     "values",
-    some([_bfloat16_edges(), _float16(), _bfloat16()], every=3),
+    some(
+        [
+            _bfloat16_edges(),
+            np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32),
+            _bfloat16(),
+        ],
+        every=3,
+    ),
     ids=["bfloat16 edges", "float16", "bfloat16"],
 )
 def test_every_value_against_every_block_exponent(
@@ -173,13 +289,8 @@ def test_a_full_chain_waits(name: str, modules: dict[str, Module]) -> None:
     """Offered a beat all the time and never relieved of one, it takes a block and offers it."""
     module = modules[name]
     clocks = 3 * module.latency
-    inputs = dict.fromkeys(module.inputs, 0) | {"s_axis_tvalid": 1}
-    stimulus = {
-        pin: module.ports[pin].words(np.full(clocks, value))
-        for pin, value in inputs.items()
-        if pin not in ("clk", "s_axis_tdata")
-    }
-    stimulus["s_axis_tdata"] = np.zeros((clocks, module.ports["s_axis_tdata"].width // 8), np.uint8)
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
+    stimulus = pins | {"s_axis_tvalid": np.ones(clocks, np.int64)}
     watched = ("s_axis_tready", "m_axis_tvalid")
     log = run_lockstep(available("verilator"), module, stimulus, watched=watched)
     taken = np.arange(clocks) < module.latency
@@ -222,8 +333,8 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
     return MXFormat(name="own", element=FloatFormat(name="own", fields=fields, sub=sub))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Converter,
     [
         ({"width": 0}, "width must be a positive integer, not 0"),
         ({"block": 0}, "block must be a positive integer, not 0"),
@@ -251,8 +362,5 @@ def _own(*, bias: int, sub_bias: int | None = None) -> MXFormat:
             "format must have modes without binades between them, not those of own",
         ),
     ],
+    format=MXSF,
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Converter(**{"format": MXSF} | parameters)
-    assert str(error.value) == message

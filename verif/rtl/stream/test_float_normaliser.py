@@ -10,10 +10,10 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.float_normaliser import SOURCES, FloatNormaliser, source_format
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, some
+from verif.support.units import generated
 
 
 def _words(source: str, count: int) -> NDArray[np.int64]:
@@ -35,7 +35,7 @@ def _check(simulator: str, module: Module, format: str, source: str) -> int:
     """Compare parts of words; returns how many."""
     words = _words(source, 6000)
     ports = module.ports
-    log = run_lockstep(simulator, module, {"word": ports["word"].words(words)})
+    log = run_lockstep(simulator, module, {"word": words})
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in log}
     alignment = Alignment.of(MX_FORMATS[format])
     fields = source_format(source).fields

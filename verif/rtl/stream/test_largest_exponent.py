@@ -6,8 +6,7 @@ import numpy as np
 
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
-from verif.support.published import published_farm
+from verif.support.farm import published_farm, run_farm
 from verif.support.tests import Tally, available
 
 

@@ -9,10 +9,10 @@ from amaranth.sim import Simulator
 
 from mxsafe.rtl.stream.register_slice import RegisterSlice
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
-from verif.support.published import published_farm, random_words
+from verif.support.farm import published_farm, run_farm
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, available
+from verif.support.units import random_words
 
 _CLOCKS = 400
 

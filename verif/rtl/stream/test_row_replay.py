@@ -8,8 +8,8 @@ import pytest
 
 from mxsafe.rtl.stream.row_replay import RowReplay
 from verif.rtl.stream.replay_checks import check_rows, row_replay, rows_of, rows_of_all_lengths
-from verif.support.published import published
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
+from verif.support.units import published
 
 
 def test_a_row_enters_while_another_leaves(simulator: str, tmp_path: Path, tally: Tally) -> None:
@@ -90,8 +90,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "beats of rows replayed", beats)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    RowReplay,
     [
         ({"depth": 12}, "depth must be a power of two, not 12"),
         ({"depth": 1}, "depth must be 2 or more, not 1"),
@@ -101,7 +101,3 @@ def test_published_ones(name: str, tally: Tally) -> None:
         ({"beat_bits": 12}, "beat_bits must be whole bytes, not 12 bits"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        RowReplay(**parameters)
-    assert str(error.value) == message

@@ -13,7 +13,7 @@ from verif.rtl.stream.transposer_checks import (
     transposer,
 )
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
 
 
 def test_tiles_back_to_back(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
@@ -73,15 +73,11 @@ def test_other_sizes(size: int, element_bits: int, tmp_path: Path, tally: Tally)
     tally("icarus", "transposer elements", streamed.left.size * size)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Transposer,
     [
         ({"size": 0}, "size must be a positive integer, not 0"),
         ({"element_bits": 1.5}, "element_bits must be a positive integer, not 1.5"),
         ({"size": 3, "element_bits": 6}, "s_axis_tdata must be whole bytes, not 18 bits"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Transposer(**parameters)
-    assert str(error.value) == message

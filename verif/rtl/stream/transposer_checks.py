@@ -1,19 +1,16 @@
 """Checks of a transposer: rows of tiles, and the model's answers to them."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.rtl.stream.transposer import Transposer
-from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.stream_job import Streamed, run_stream
-
-__all__ = ["check_rows", "numbered_tiles", "random_packets", "transposer"]
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.units import generated
 
 Rows = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Rows of tiles, shape (beats, size), and whether each ends a packet."""
@@ -46,35 +43,14 @@ def random_packets(module: Module, seed: int, packets: int) -> Rows:
     return rng.integers(0, 1 << bits, (len(last), size)), last
 
 
-def check_rows(
-    simulator: str,
-    module: Module,
-    rows: Rows,
-    *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-) -> Streamed:
+def check_rows(simulator: str, module: Module, rows: Rows, **options: Any) -> Streamed:
     """Columns come out as the model has them."""
     values, last = rows
-    ports = module.ports
-    streamed = run_stream(
+    columns, ends = transpose_beats(values, last)
+    return check_stream(
         simulator,
         module,
-        {
-            "s_axis_tdata": ports["s_axis_tdata"].join(values),
-            "s_axis_tlast": ports["s_axis_tlast"].words(last),
-        },
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        resets_after=resets_after,
+        {"s_axis_tdata": values, "s_axis_tlast": last},
+        {"m_axis_tdata": columns, "m_axis_tlast": ends},
+        **options,
     )
-    columns, ends = transpose_beats(values, last)
-    got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
-    index = np.arange(len(columns))
-    assert_equal("columns", got, columns, column=index)
-    flags = streamed.words["m_axis_tlast"][:, 0]
-    assert_equal("m_axis_tlast", flags, ends.astype(np.uint8), column=index)
-    return streamed

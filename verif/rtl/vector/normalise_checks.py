@@ -9,20 +9,11 @@ from numpy.typing import NDArray
 
 from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.vector.normalise import Normalise
-from verif.rtl.vector.edges import first_changes
+from verif.rtl.vector.vector_checks import first_changes
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.stream_job import Streamed, run_stream
-
-__all__ = [
-    "any_factors",
-    "check_rows",
-    "edge_rows",
-    "kinds_of_rows",
-    "normalise_unit",
-    "random_rows",
-]
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.units import generated
 
 Words = NDArray[np.uint32]
 SPECIAL = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001], np.uint32)
@@ -206,14 +197,14 @@ def check_rows(
     for name in ("gain", "bias"):
         if parameters[name]:
             streams[f"s_axis_{name}"] = any_factors(rng, (len(values), span))
-    job = {"s_axis_tlast": ports["s_axis_tlast"].words(last)}
-    for name, words in streams.items():
-        job[f"{name}_tdata"] = words.astype("<u4").view(np.uint8).reshape(len(words), -1)
     pieces = _pieces(rows, parameters["depth"])
-    streamed = run_stream(
+    lengths = [len(piece) for piece, _ in pieces]
+    flags = np.isin(np.arange(sum(lengths)), np.cumsum(lengths) - 1)
+    streamed = check_stream(
         simulator,
         module,
-        job,
+        {f"{name}_tdata": words for name, words in streams.items()} | {"s_axis_tlast": last},
+        {"m_axis_tlast": flags},
         clocks=3 * len(values) + len(pieces) * module.latency,
         probe=(int(ends[0]) + 1, 1),
         steady={
@@ -251,12 +242,9 @@ def check_rows(
     got = ports["m_axis_tdata"].split(streamed.words["m_axis_tdata"])
     results = np.concatenate(expected).astype(np.int64)
     behind = np.array([not rest_known and cut for _, cut in [(None, False), *pieces[:-1]]])
-    beats = np.repeat(behind, [len(piece) for piece, _ in pieces])
+    beats = np.repeat(behind, lengths)
     results[beats] = got[beats]
     assert_equal("results", got, results, value=values)
-    flags = streamed.words["m_axis_tlast"][:, 0]
-    ends = np.cumsum([len(piece) for piece, _ in pieces]) - 1
-    assert_equal("m_axis_tlast", flags, np.isin(np.arange(len(got)), ends).astype(np.uint8))
     if parameters["statistics"]:
         port = ports["m_axis_statistics_tdata"]
         words = np.stack(statistics).reshape(len(pieces), -1).astype(np.int64)

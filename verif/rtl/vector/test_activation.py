@@ -24,7 +24,7 @@ def test_relu(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
     module = modules["relu"]
     words = _words(1, 4096)
     lanes = np.stack([np.roll(words, lane) for lane in range(16)], axis=1)
-    log = run_lockstep(simulator, module, {"values": module.ports["values"].join(lanes)})
+    log = run_lockstep(simulator, module, {"values": lanes})
     got = module.ports["results"].split(log["results"])
     expected = activate(lanes.view(np.float32), "relu").view(np.uint32).astype(np.int64)
     tally(simulator, "relu values", assert_equal("relu", got, expected, word=lanes))

@@ -7,7 +7,7 @@ import pytest
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, FunctionLane, most_stages
 from verif.rtl.vector.function_checks import check_lane, check_stages, lanes_are_clean
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, refused
 
 EVERY = "+".join(FUNCTIONS)
 
@@ -65,8 +65,8 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
     lanes_are_clean(lanes, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    FunctionLane,
     [
         (
             {"functions": "gelu+sine"},
@@ -88,7 +88,3 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
         ({"functions": "exp", "pipeline": -1}, "pipeline must be an integer from 0 to 9, not -1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict, message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        FunctionLane(**parameters)
-    assert str(error.value) == message

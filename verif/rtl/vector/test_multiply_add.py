@@ -8,9 +8,8 @@ from mxsafe.model.accumulate import canonical
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from verif.rtl.arithmetic.multiplier_checks import random_pairs
 from verif.support.checkers import assert_equal
-from verif.support.farm import run_farm
+from verif.support.farm import published_farm, run_farm
 from verif.support.manifest import Module
-from verif.support.published import published_farm
 from verif.support.tests import Tally, available
 
 

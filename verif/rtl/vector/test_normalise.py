@@ -14,9 +14,9 @@ from verif.rtl.vector.normalise_checks import (
     normalise_unit,
     random_rows,
 )
-from verif.support.published import published
 from verif.support.simulators import lint
 from verif.support.tests import Tally, available
+from verif.support.units import published
 
 SHARED: dict[str, Any] = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
 FEW: dict[str, dict[str, Any]] = {

@@ -13,10 +13,9 @@ from verif.rtl.vector.backward_checks import (
     normalised_rows,
     small_normalise_backward,
 )
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, refused
+from verif.support.units import generated, published
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "layer with gain": {"gain": True},
@@ -98,15 +97,11 @@ def test_sixteen_lanes(centre: bool, simulator: str, tmp_path: Path, tally: Tall
     tally(simulator, "normalise backward", streamed.left.size * 16)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    NormaliseBackward,
     [
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"partials": 6}, "partials must be a power of two, not 6"),
         ({"depth": 48}, "depth must be a power of two, not 48"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        NormaliseBackward(**parameters)
-    assert str(error.value) == message

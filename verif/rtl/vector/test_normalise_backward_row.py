@@ -1,15 +1,17 @@
 """Factors of a row: in the order of their sums, held until they leave, with any pauses."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mxsafe.rtl.vector.normalise_backward_row import NormaliseBackwardRow
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally
+from verif.support.units import generated
 
 CLOCKS = 4000
 UNKNOWN = 50
@@ -23,7 +25,7 @@ def test_factors(centre: bool, simulator: str, tmp_path: Path, tally: Tally) -> 
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     names = [n for n in ("products", "totals", "reciprocal", "share") if n in module.ports]
-    numbers = {
+    numbers: dict[str, NDArray[Any]] = {
         name: (rng.uniform(1, 2, CLOCKS) * 2.0 ** rng.integers(-9, 9, CLOCKS)).astype(np.float32)
         * rng.choice(np.array([-1, 1], np.float32), CLOCKS)
         for name in names
@@ -38,9 +40,7 @@ def test_factors(centre: bool, simulator: str, tmp_path: Path, tally: Tally) -> 
     # The share stays while rows are on the way: it may be another one after a reset.
     numbers["share"] = numbers["share"][np.cumsum(rst)]
     flags = {"has_sums": has_sums, "leaves": leaves, "rst": rst}
-    words = {name: module.ports[name].words(values) for name, values in flags.items()}
-    words |= {name: module.ports[name].words(v.view(np.uint32)) for name, v in numbers.items()}
-    log = run_lockstep(simulator, module, words, unsettled=UNKNOWN)
+    log = run_lockstep(simulator, module, flags | numbers, unsettled=UNKNOWN)
     outputs = [name for name in ("slope", "mean", "deviation") if name in module.ports]
     got = {name: module.ports[name].numbers(log[name]) for name in outputs}
     taken, valid = (module.ports[name].numbers(log[name]) for name in ("sums_taken", "valid"))

@@ -1,14 +1,10 @@
 """The core of normalisation: what can be built. The unit around it is tested with it inside."""
 
-from typing import Any
-
-import pytest
-
 from mxsafe.rtl.vector.normalise_core import NormaliseCore
+from verif.support.tests import refused
 
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    NormaliseCore,
     [
         ({"lanes": 12}, "lanes must be a power of two, not 12"),
         ({"centre": False, "optional": True}, "centre must be set with optional"),
@@ -23,7 +19,3 @@ from mxsafe.rtl.vector.normalise_core import NormaliseCore
         ({"lanes": 32}, "depth must be at most 256 for rows of 8192 values, not 512"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        NormaliseCore(**parameters)
-    assert str(error.value) == message

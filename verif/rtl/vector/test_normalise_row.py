@@ -10,11 +10,10 @@ import pytest
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 _NOWHERE = -10_000
 """A power of 4 far below all others."""
@@ -70,7 +69,6 @@ def _check(
 
     Parameters
     ----------
-    module : Module
     lengths : list of int
         Beats of each row.
     epsilons : int
@@ -82,7 +80,6 @@ def _check(
     zeros : int
         How many of the last rows have no variance, nor has one before all with an epsilon; side by
         side not all of them.
-    simulator : {"icarus", "verilator"}
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
     rows, span, pause = p["rows"], p["span"], module.latency + 1
@@ -232,8 +229,8 @@ def _reciprocal(variance: int) -> int:
     return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    NormaliseRow,
     [
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"span": 3}, "span must be a power of two, not 3"),
@@ -242,7 +239,3 @@ def _reciprocal(variance: int) -> int:
         ({"depth": -1}, "depth must be a positive integer, not -1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        NormaliseRow(**parameters)
-    assert str(error.value) == message

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from mxsafe import tables
 from mxsafe.model.polynomial import evaluate
@@ -11,9 +10,9 @@ from mxsafe.rtl.vector.polynomial import POLYNOMIAL_BOUNDARIES, Polynomial
 from verif.rtl.vector.function_checks import source_rows
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, run_farm
-from verif.support.generated import generated
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, refused
+from verif.support.units import generated
 
 STAGES = range(len(POLYNOMIAL_BOUNDARIES) + 1)
 NAMES = [name for name in tables.names() if not tables.load(name).places]
@@ -58,8 +57,8 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
         assert lint(generated(Polynomial(table=name), tmp_path / name)) == ""
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    Polynomial,
     [
         ({"table": "sine"}, f"table must be one of {', '.join(tables.names())}, not 'sine'"),
         (
@@ -68,7 +67,3 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict, message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Polynomial(**parameters)
-    assert str(error.value) == message

@@ -13,10 +13,9 @@ from verif.rtl.vector.backward_checks import (
     paired_rows,
     small_softmax_backward,
 )
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 ALONG = ("lanes", "beats")
 
@@ -104,8 +103,8 @@ def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally)
     tally(simulator, f"softmax backward along {along}", streamed.left.size * 16)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    SoftmaxBackward,
     [
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"partials": 1}, "partials must be a power of two from 2 on, not 1"),
@@ -113,7 +112,3 @@ def test_sixteen_lanes(along: str, simulator: str, tmp_path: Path, tally: Tally)
         ({"depth": 48}, "depth must be a power of two, not 48"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        SoftmaxBackward(**parameters)
-    assert str(error.value) == message

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -94,11 +94,11 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
         available("icarus"),
         module,
         {
-            "rst": ports["rst"].words(np.zeros(len(last), np.int64)),
-            "en": ports["en"].words(en.astype(np.int64)),
-            "factor": ports["factor"].words(factors.view(np.uint32)[last]),
-            "maximum": ports["maximum"].words(np.where(en, keys[last], noise)),
-            "spoilt": ports["spoilt"].words(np.where(en, spoilt[last], noise & 1)),
+            "rst": 0,
+            "en": en,
+            "factor": factors.view(np.uint32)[last],
+            "maximum": np.where(en, keys[last], noise),
+            "spoilt": np.where(en, spoilt[last], noise & 1),
         },
         unsettled=latency,
     )

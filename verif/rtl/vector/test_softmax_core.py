@@ -1,8 +1,7 @@
 """The core of softmax: its latencies and parameters. Its results are those of `Softmax`."""
 
-import pytest
-
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore
+from verif.support.tests import refused
 
 
 def test_pauses() -> None:
@@ -17,14 +16,10 @@ def test_pauses() -> None:
     assert SoftmaxCore(along="beats", lanes=4).config.pauses == (setups - 12, finishes - 12)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    SoftmaxCore,
     [
         ({"lanes": -1}, "lanes must be a positive integer, not -1"),
         ({"along": None}, "along must be one of lanes, beats, not None"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        SoftmaxCore(**parameters)
-    assert str(error.value) == message

@@ -9,9 +9,9 @@ from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_lane import SoftmaxLane
 from mxsafe.tables import softmax as widths
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -37,10 +37,7 @@ def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
         "complement": (1 << 24) - 1,  # that of 0
         "offset": -65 * 2**20 % (1 << 26),
     }
-    stimulus = {name: ports[name].words(np.full(rows, value)) for name, value in constants.items()}
-    stimulus["digits"] = ports["digits"].join(np.zeros((rows, 3), np.int64))
-    stimulus["key"] = ports["key"].words(keys)
-    stimulus["invalid"] = ports["invalid"].words(invalid)
+    stimulus = constants | {"digits": 0, "key": keys, "invalid": invalid}
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
     words = ports["result"].numbers(log["result"])[latency:]
     terms = ports["term"].numbers(log["term"])[latency:]
@@ -78,10 +75,7 @@ def test_no_result_is_above_1(target: Target, tmp_path: Path, tally: Tally) -> N
     # The value stands at the inputs until it comes to where the offsets are added.
     still = lane.config.stages.index("difference") + 1
     behind = module.latency - still
-    rows = still + len(exponents) + behind
-    stimulus = {name: ports[name].words(np.full(rows, value)) for name, value in constants.items()}
-    stimulus["digits"] = ports["digits"].join(np.zeros((rows, 3), np.int64))
-    stimulus["offset"] = ports["offset"].words(np.pad(offsets, (still, behind), "edge"))
+    stimulus = constants | {"digits": 0, "offset": np.pad(offsets, (still, behind), "edge")}
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=module.latency)
     words = ports["result"].numbers(log["result"])[module.latency :].astype(np.uint32)
     results = words.view(np.float32).astype(np.float64)

@@ -9,9 +9,9 @@ from mxsafe import tables
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.tables import softmax as widths
-from verif.support.generated import generated
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
+from verif.support.units import generated
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -31,16 +31,8 @@ def test_logarithms(target: Target, tmp_path: Path, tally: Tally) -> None:
     known = (number >= latency) & (number < len(totals) + latency)
     assert number[-1] >= len(totals)
     rows = np.where(en, totals[number % len(totals)], rng.integers(0, 1 << unit + 13, len(en)))
-    log = run_lockstep(
-        available("icarus"),
-        module,
-        {
-            "rst": ports["rst"].words(np.zeros(len(rows), np.int64)),
-            "en": ports["en"].words(en.astype(np.int64)),
-            "total": ports["total"].words(rows),
-        },
-        unsettled=latency,
-    )
+    stimulus = {"rst": 0, "en": en, "total": rows}
+    log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
     got = ports["logarithm"].numbers(log["logarithm"])[known]
     found = np.where(got >= 1 << 25, got - (1 << 26), got) * 2.0**-20
     away = found - np.log2(totals[number[known] - latency] * 2.0**-unit)

@@ -1,17 +1,86 @@
 """Rows with sums: beats, flags, sums and summaries, rows that do not fit, stalls, resets."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from mxsafe.model.row_dot import row_dot, row_sum
+from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.rtl.vector.summed_rows import SummedRows
-from verif.rtl.vector.backward_checks import paired_rows
-from verif.rtl.vector.summed_rows_checks import check_summed_rows
-from verif.support.generated import generated
-from verif.support.published import published
+from verif.rtl.stream.replay_checks import rows_of
+from verif.rtl.vector.backward_checks import PairedRow, paired_rows
+from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.stream_job import Streamed, check_stream
+from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published, random_words
+
+Floats = NDArray[np.float32]
+
+
+def _sums(
+    module: Module, left: Floats, right: Floats, rows: ReplayedBeats
+) -> Iterator[dict[str, Floats]]:
+    """By name the sums of each row that leaves, shape (sums,)."""
+    p = module.parameters
+    along_lanes = p["along"] == "lanes"
+    order = {"lanes": p["lanes"] if along_lanes else 1, "partials": p["partials"]}
+    for first, last in zip(rows.beat[rows.first], rows.beat[rows.last], strict=True):
+        of_row = [part[first : last + 1] for part in (left, right)]
+        pair = [part.reshape(1, -1) if along_lanes else part.T for part in of_row]
+        sums = {"products": row_dot(*pair, **order)}
+        if p["totals"]:
+            sums["totals"] = row_sum(pair[0], **order)
+        yield sums
+
+
+def check_summed_rows(
+    simulator: str, module: Module, pairs: Sequence[PairedRow], seed: int, **options: Any
+) -> Streamed:
+    """Beats come out as they went in, with flags, and the sums of the model beside each row.
+
+    Summaries and pauses depend on a seed. Further options are those of `run_stream`.
+    """
+    p = module.parameters
+    last = rows_of([len(left) for left, _ in pairs])
+    left, right = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    beats = np.concatenate([left, right], axis=1).view(np.uint8)
+    rows = replay_rows(last, passes=1, depth=p["depth"])
+    ends = rows.beat[rows.last]
+    sums = np.stack(
+        [
+            np.concatenate(list(each.values())).view(np.uint8)
+            for each in _sums(module, left, right, rows)
+        ]
+    )
+    job = {"s_axis_tdata": beats, "s_axis_tlast": last}
+    if p["summary_bits"]:
+        summaries = random_words(np.random.default_rng(seed), p["summary_bits"], len(last))
+        job["s_axis_tuser"] = summaries
+        sums = np.concatenate([sums, summaries[ends]], axis=1)
+    return check_stream(
+        simulator,
+        module,
+        job,
+        {
+            "m_axis_tdata": beats,
+            "m_axis_tlast": rows.last,
+            "m_axis_tuser": np.stack([0 * rows.first, rows.first, rows.overlong], axis=1),
+            "m_axis_sums_tdata": sums,
+            "m_axis_sums_tlast": np.ones(len(sums)),
+        },
+        beside=["m_axis_sums"],
+        beside_first=True,
+        clocks=len(last) + len(ends) * module.latency,
+        probe=(len(pairs[0][0]), 1),
+        seed=seed,
+        **options,
+    )
+
 
 STALLS = {"stall_in": 0.1, "stall_out": 0.2, "resets_after": range(1, 80, 13)}
 
@@ -72,8 +141,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
         tally(simulator, "beats of rows with sums", len(streamed.left))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    SummedRows,
     [
         ({"lanes": 12}, "lanes must be a power of two, not 12"),
         ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
@@ -81,10 +150,6 @@ def test_published_ones(name: str, tally: Tally) -> None:
         ({"summary_bits": -1}, "summary_bits must be a non-negative integer, not -1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        SummedRows(**parameters)
-    assert str(error.value) == message
 
 
 def test_short_rows_are_counted_in() -> None:

@@ -9,10 +9,9 @@ import pytest
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.rtl.vector.vector_checks import check_vectors, random_vectors
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
+from verif.support.units import generated, published
 
 OPERATIONS = "add+multiply+axpy+scale"
 
@@ -94,8 +93,8 @@ def test_parts_that_are_not_needed() -> None:
     assert MultiplyAdd().latency == 5
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    VectorArithmetic,
     [
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
         ({"ragged": True}, "operand must be beat with ragged, not 'lanes'"),
@@ -111,10 +110,6 @@ def test_parts_that_are_not_needed() -> None:
         ),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        VectorArithmetic(**parameters)
-    assert str(error.value) == message
 
 
 def test_no_lane_without_arithmetic() -> None:

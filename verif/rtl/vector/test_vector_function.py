@@ -10,16 +10,15 @@ from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.rtl.vector.function_checks import (
     arguments,
     bfloat16_arguments,
-    check_stream,
+    check_beats,
     expected_words,
     random_arguments,
 )
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 
 def _unit(functions: str, width: int = 3, user_bits: int = 3, **parameters: int) -> VectorFunction:
@@ -40,7 +39,7 @@ def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
     beats = np.repeat(one.reshape(-1, 64), len(FUNCTIONS), axis=0)
     codes = np.arange(len(beats)) % len(FUNCTIONS)
     module = generated(unit, tmp_path)
-    compared = check_stream(available("verilator"), unit, module, beats, codes, stall=0.02)
+    compared = check_beats(available("verilator"), unit, module, beats, codes, stall=0.02)
     assert compared >= 1_000_000
     tally("verilator", "vector function", compared)
 
@@ -67,7 +66,7 @@ def test_functions_in_every_lane(
     width = unit.config.lanes.width
     words = rng.permutation(arguments(rng, 10_000))[: width * beats].reshape(-1, width)
     codes = rng.integers(0, functions.count("+") + 1, beats)
-    compared = check_stream(available(simulator), unit, module, words, codes, stall=0.2)
+    compared = check_beats(available(simulator), unit, module, words, codes, stall=0.2)
     tally(simulator, "vector function", compared)
 
 
@@ -100,7 +99,7 @@ def _check_published(simulator: str, module: Module, least: int, *, still: bool 
     names = unit.config.lanes.names
     beats = max(least, 2 * len(names))
     words = np.resize(rng.permutation(arguments(rng, 10_000)), (beats, p["width"]))
-    return check_stream(
+    return check_beats(
         simulator,
         unit,
         module,
@@ -140,7 +139,7 @@ def test_a_beat_a_clock(tmp_path: Path) -> None:
     module = generated(unit, tmp_path)
     beats = random_arguments(np.random.default_rng(34), 100).reshape(-1, 2)
     codes = np.arange(len(beats)) % 2
-    check_stream(available("icarus"), unit, module, beats, codes, stall=0.0)
+    check_beats(available("icarus"), unit, module, beats, codes, stall=0.0)
 
 
 def test_the_verilog_is_clean(tmp_path: Path) -> None:

@@ -1,17 +1,34 @@
 """Checks of vector arithmetic: beats of numbers, and the model's answers to them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model import vector_arithmetic as model
-from verif.support.checkers import assert_equal
-from verif.support.manifest import Module, Words
-from verif.support.stream_job import Job, Streamed, run_stream
+from verif.support.manifest import Module
+from verif.support.stream_job import Job, Streamed, check_stream
 
-__all__ = ["VectorBeats", "check_vectors", "random_floats", "random_vectors"]
+Steps = NDArray[np.int64]
+
+
+def first_changes(seen: Callable[[Steps], NDArray[Any]], count: int, most: int) -> Steps:
+    """Steps up to `most`, of so many cases, with which other things are seen than one step before.
+
+    What is seen without a step and with the step before is the same. With `most` steps it is
+    another in all cases.
+    """
+    low, high = np.zeros(count, np.int64), np.full(count, most)
+    before = seen(low)
+    assert (seen(high) != before).all(), "some cases never change"
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        same = seen(middle) == before
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return high
+
 
 Floats = NDArray[np.float32]
 WITH_OPERAND = ("add", "multiply", "axpy")
@@ -38,11 +55,8 @@ class VectorBeats:
 
     Attributes
     ----------
-    x : ndarray of float32, shape (beats, lanes)
     operation : ndarray of int64, shape (beats,)
         Number of the operation of each beat.
-    factor : ndarray of float32, shape (beats,)
-    single, last : ndarray of bool, shape (beats,)
     operand : ndarray of float32, shape (operand beats, lanes or 1)
         As many as the beats take.
     last_lane : ndarray of int64, shape (operand beats,)
@@ -107,10 +121,7 @@ def expected_vectors(module: Module, beats: VectorBeats) -> Floats:
 
 def _job(module: Module, beats: VectorBeats) -> Job:
     ports = module.ports
-    job = {
-        "s_axis_tdata": _words(beats.x),
-        "s_axis_tlast": ports["s_axis_tlast"].words(beats.last),
-    }
+    job = {"s_axis_tdata": beats.x, "s_axis_tlast": beats.last}
     if "s_axis_tuser" in ports:
         values = {
             "operation": beats.operation,
@@ -118,45 +129,16 @@ def _job(module: Module, beats: VectorBeats) -> Job:
             "factor": beats.factor.view(np.uint32),
         }
         fields = [values[name] for name, _, _ in ports["s_axis_tuser"].fields]
-        job["s_axis_tuser"] = ports["s_axis_tuser"].join(np.stack(fields, axis=1).astype(np.int64))
+        job["s_axis_tuser"] = np.stack(fields, axis=1).astype(np.int64)
     if len(beats.operand):
-        job["s_axis_operand_tdata"] = _words(beats.operand)
+        job["s_axis_operand_tdata"] = beats.operand
     if "s_axis_operand_tuser" in ports:
-        job["s_axis_operand_tuser"] = ports["s_axis_operand_tuser"].words(beats.last_lane)
+        job["s_axis_operand_tuser"] = beats.last_lane
     return job
 
 
-def _words(numbers: Floats) -> Words:
-    return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), -1)
-
-
-def check_vectors(
-    simulator: str,
-    module: Module,
-    beats: VectorBeats,
-    *,
-    stall_in: float = 0.0,
-    stall_out: float = 0.0,
-    seed: int = 1,
-    resets_after: Sequence[int] = (),
-    still: bool = False,
-) -> Streamed:
-    """Results come out as the model has them, and so does `tlast`."""
-    streamed = run_stream(
-        simulator,
-        module,
-        _job(module, beats),
-        apart=["s_axis_operand"] if len(beats.operand) else [],
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        still=still,
-        resets_after=resets_after,
-    )
-    got = streamed.words["m_axis_tdata"].view(np.uint32)
-    expected = expected_vectors(module, beats).view(np.uint32)
-    index = np.arange(len(expected))
-    assert_equal(module.name, got, expected, beat=index, operation=beats.operation)
-    last = streamed.words["m_axis_tlast"][:, 0]
-    assert_equal("m_axis_tlast", last, beats.last.astype(np.uint8), beat=index)
-    return streamed
+def check_vectors(simulator: str, module: Module, beats: VectorBeats, **options: Any) -> Streamed:
+    """Results come out as the model has them."""
+    expected = {"m_axis_tdata": expected_vectors(module, beats), "m_axis_tlast": beats.last}
+    apart = ["s_axis_operand"] if len(beats.operand) else []
+    return check_stream(simulator, module, _job(module, beats), expected, apart=apart, **options)

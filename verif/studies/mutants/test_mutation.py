@@ -10,9 +10,9 @@ from studies.mutants.designs import module_without_parameters
 from studies.mutants.mutation import mutate
 from verif.studies.counting_stream import counting_stream
 from verif.support import recording
+from verif.support.farm import beside
 from verif.support.manifest import GEN, Module, load
 from verif.support.proof import run_yosys
-from verif.support.wrappers import beside
 
 pytestmark = pytest.mark.yosys
 

@@ -21,9 +21,9 @@ from verif.rtl.array.array_job import Job, Product, Result
 from verif.rtl.stream.transposer_checks import transposer
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, Volume, available, some, typical
+from verif.support.units import mutated
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
 SHAPES = {"x": (10, 20, 13), "w": (3, 1, 9), "dy": (18, 9, 5), "": (11, 17, 10)}

@@ -26,8 +26,6 @@ from mxsafe.cli.command import Command
 from verif.cli.command import run
 from verif.support.bad_input.trial import Answer, bounded
 
-__all__ = ["WORDS", "arguments", "commands", "line", "put", "unharmed", "words_for"]
-
 WORDS = (
     *("", " ", "-", "--", "-1", "0", "1", "3", "65", "1.5", "-0.0", "1e400", "nan", "inf", "0x"),
     *("1x", "0x0x0x0", "1x1", "1x2x3x4", "64x64x64x64", str(2**31), str(2**63), str(10**30)),

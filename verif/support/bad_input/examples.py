@@ -47,11 +47,8 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.tables import Table, load
 from mxsafe.vectors.build import VectorSet, decoder
-from mxsafe.verilog.ecp5 import dsp_units
 from verif.support.bad_input.interface import Target
 from verif.support.manifest import GEN
-
-__all__ = ["good_arguments", "good_object"]
 
 _MXSF = MX_FORMATS["mxsf"]
 _FORMATS = OperandFormats(_MXSF, _MXSF)
@@ -207,7 +204,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "analysis.report.write_report": {
         "gaps": lambda: [gap_error("mxsf", gaps=[0], samples=16)],
         "tensors": lambda: _REPORTS,
-        "settings": dict,
     },
     "atomic.write_atomically": {
         "path": lambda: Path("file"),
@@ -224,10 +220,9 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "codec.packing.from_bytes": {
         "data": lambda: bytes(36),
-        "format": lambda: "mxsf",
         "shape": lambda: (4, 8),
     },
-    "codec.packing.unpack_codes": {"packed": lambda: _codes(4, 8), "width": lambda: 8},
+    "codec.packing.unpack_codes": {"packed": lambda: _codes(4, 8)},
     "codec.profiles.divergence": {"profile": lambda: next(iter(PROFILES))},
     "codec.profiles.quantize_like": {"profile": lambda: next(iter(PROFILES))},
     "codec.scalar.decode": {"format": lambda: "fp16"},
@@ -273,7 +268,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "q": _rows,
         "codes": lambda: _operand_layout().packed(_rows())[0],
         "scales": lambda: _operand_layout().packed(_rows())[1],
-        "format": lambda: "mxsf",
     },
     "machine.layout.transposed_codes": {"groups": lambda: _codes(2, 4, 16)},
     "machine.layout.narrowed": {"words": lambda: np.arange(8, dtype=np.uint32)},
@@ -289,12 +283,11 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.converter.convert_beats": _OPERANDS,
     "model.converter.converted_tensor": {
         "shape": lambda: (8, 8),
-        "format": lambda: "mxsf",
         "block": lambda: (8, 8),
     },
     "model.float_arithmetic": {"a": lambda: _numbers(4), "b": lambda: _numbers(4)},
     "model.float_arithmetic.encode_float": {"values": lambda: np.zeros(4, np.float32)},
-    "model.gemm.inner_block": {**_TENSORS, "arithmetic": lambda: "fp12", "lanes": lambda: 4},
+    "model.gemm.inner_block": {**_TENSORS, "lanes": lambda: 4},
     "model.gemm.matmul": _TENSORS,
     "model.window.anchors": {"inner": lambda: 1},
     "model.layer.LayerSchedule": {"weights": _rows, "samples": lambda: _rows().T},
@@ -305,7 +298,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.layer.operand_beats": {"q": lambda: _rows().T},
     "model.layer.operand_tensor": {
         "shape": lambda: (64, 8),
-        "format": lambda: "mxsf",
         "block": lambda: 64,
     },
     "model.machine.Machine.execute": {"memory": _memory},
@@ -324,7 +316,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "model.schedule.Schedule": _TENSORS,
     "model.schedule.inner_indices": {"inner": lambda: 16, "lanes": lambda: 4},
-    "model.schedule.stream_beats": {"side": lambda: "a", "format": lambda: _MXSF},
     "model.softmax": {
         "result": lambda: _numbers(8, 32),
         "gradient": lambda: _numbers(8, 32),
@@ -339,9 +330,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "products.OperandFormats.window_exponent": {"window": lambda: 32},
     "products.signed_name": {"number": lambda: 3},
     "rtl.arithmetic.rounder": {"width": lambda: 20},
-    "rtl.stream.code_unpacker": {"format": lambda: FORMAT_SETS["multi"]},
     "rtl.vector.polynomial": {"table": lambda: "exp2"},
-    "rtl.vector.vector_function": {"lanes": ActivationConfiguration},
     "tables.Table": {"segments": lambda: [0], "power": lambda: 0},
     "tables.from_parameters": {
         "parameters": lambda: {
@@ -361,14 +350,13 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "core": lambda: (GEN.parent / "mxsafe.core").read_text(),
         "manifest": lambda: {"modules": {}, "tops": []},
     },
-    "verilog.ecp5": {"names": list, "unit": lambda: dsp_units()[0]},
+    "verilog.ecp5": {"names": list},
     "verilog.generate.generate": {"tops": list, "out": lambda: Path("gen")},
     "verilog.manifest.manifest_entry": {"files": lambda: ["a.v"]},
     "verilog.manifest.read_manifest": {"out": lambda: GEN},
     "verilog.manifest": {"unit": lambda: Decoder(format=_MXSF)},
     "verilog.presets": {
         "name": lambda: "decoder",
-        "format": lambda: _MXSF,
         "unit": lambda: Decoder(format=_MXSF),
     },
     "verilog.presets.Preset": {"unit": lambda: Decoder, "kind": lambda: "arithmetic"},
@@ -377,7 +365,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "analysis.figures.render": {"figure": _figure, "suffix": lambda: ".svg"},
     "analysis.figures.save": {"figure": _figure, "path": lambda: Path("figure.svg")},
     "codec.profiles.profile_named": {"profile": lambda: next(iter(PROFILES))},
-    "machine.assembler.Instruction": {"kind": lambda: "load", "values": dict},
+    "machine.assembler.Instruction": {"kind": lambda: "load"},
     "machine.assembler.fault_of": {"data": lambda: bytes(32)},
 }
 """By the target or its module, and the name of the parameter."""

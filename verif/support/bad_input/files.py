@@ -19,8 +19,6 @@ from mxsafe.verilog.manifest import read_manifest
 from verif.support.bad_input.trial import Answer, bounded
 from verif.support.manifest import GEN
 
-__all__ = ["READERS", "Reader", "damaged", "read"]
-
 
 @dataclass(frozen=True)
 class Reader:

@@ -11,8 +11,6 @@ from typing import Any, get_type_hints
 import mxsafe
 from mxsafe.rtl.configuration import Options
 
-__all__ = ["EXCEPT", "Target", "targets"]
-
 EXCEPT: Mapping[str, str] = {
     "mxsafe.validation": "is what the others are checked with",
     "mxsafe.cli": "takes command lines, which have a trial of their own",

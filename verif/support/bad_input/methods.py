@@ -10,8 +10,6 @@ from mxsafe.machine.description import DESCRIPTORS
 from verif.support.bad_input.examples import good_object
 from verif.support.bad_input.interface import Target, targets
 
-__all__ = ["EXCEPT", "methods"]
-
 EXCEPT: Mapping[str, str] = {
     "mxsafe.codec.blocks.QuantizedTensor": "takes slices of itself, as an array does",
     "mxsafe.executors.Here": "calls what it is given",

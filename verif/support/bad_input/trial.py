@@ -17,8 +17,6 @@ from mxsafe.rtl.unit import Unit
 from verif.support.bad_input.examples import good_arguments
 from verif.support.bad_input.interface import Target
 
-__all__ = ["ANSWERS", "Answer", "answer", "bounded"]
-
 ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
 """A result; the two errors of bad input; an error of files or packages; anything else."""
 

@@ -8,13 +8,6 @@ from hypothesis import strategies as st
 
 from mxsafe.formats import BLOCK_FORMATS, FORMAT_SETS, FP12_E4M7, MX_FORMATS, SCALAR_FORMATS
 
-__all__ = ["KNOWN", "values"]
-
-
-def _masked() -> Any:
-    return np.ma.masked_array(np.ones((8, 32), np.float32), mask=np.eye(8, 32, dtype=bool))
-
-
 KNOWN: tuple[tuple[str, Any], ...] = (
     ("None", None),
     ("True", True),
@@ -65,7 +58,10 @@ KNOWN: tuple[tuple[str, Any], ...] = (
     ("texts", np.array(["a", "b"])),
     ("dates", np.zeros(4, "datetime64[s]")),
     ("records", np.zeros(4, [("a", "u1"), ("b", "f4")])),
-    ("a masked array", _masked()),
+    (
+        "a masked array",
+        np.ma.masked_array(np.ones((8, 32), np.float32), mask=np.eye(8, 32, dtype=bool)),
+    ),
     ("many axes", np.ones((1,) * 12, np.float32)),
     ("NVFP4", BLOCK_FORMATS["nvfp4"]),
     ("integers of 8 bits", MX_FORMATS["mxint8"]),

@@ -9,8 +9,6 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 
-__all__ = ["check_operand_buffer", "check_vector_buffer"]
-
 _FILL = 64
 """First rows, in which every register of a memory comes to hold something; more if it is large."""
 _WHOLE = 32
@@ -31,8 +29,6 @@ class _Stimulus:
 
     Parameters
     ----------
-    module : Module
-    rows : int
     often : dict
         By input of a single bit how often it is set; by default half of the time.
     """

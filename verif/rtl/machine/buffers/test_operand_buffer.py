@@ -7,9 +7,8 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer
 from verif.rtl.machine.buffers.buffer_checks import check_operand_buffer
-from verif.support.generated import generated
-from verif.support.published import published
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import generated, published
 
 
 @pytest.mark.parametrize(("writers", "target"), [(2, "asic"), (1, "asic"), (2, "fpga")])
@@ -29,8 +28,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "values of operand buffers", check_operand_buffer(simulator, module, 800))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    OperandBuffer,
     [
         ({"word_bits": 24}, "word_bits must be a multiple of 16, not 24"),
         ({"beats": 4}, "beats must be a multiple of 4 from 8 on, not 4"),
@@ -39,7 +38,3 @@ def test_published_ones(name: str, tally: Tally) -> None:
         ({"writers": 0}, "writers must be a positive integer, not 0"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        OperandBuffer(**parameters)
-    assert str(error.value) == message

@@ -12,9 +12,9 @@ from mxsafe.rtl.machine.buffers.operand_writer import KINDS, TARGETS, OperandWri
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import published
 
 _PORTS = [f"{target}_{kind}" for kind in KINDS for target in TARGETS]
 _MOST = 120

@@ -7,9 +7,8 @@ import pytest
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer
 from verif.rtl.machine.buffers.buffer_checks import check_vector_buffer
-from verif.support.generated import generated
-from verif.support.published import published
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import generated, published
 
 
 @pytest.mark.parametrize(("banks", "target"), [(4, "asic"), (1, "asic"), (4, "fpga"), (1, "fpga")])
@@ -29,8 +28,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     tally(simulator, "values of the vector buffer", check_vector_buffer(simulator, module, 800))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    VectorBuffer,
     [
         ({"columns": 3}, "columns must be even, not 3"),
         ({"banks": 3}, "banks must be a power of two, not 3"),
@@ -38,7 +37,3 @@ def test_published_ones(name: str, tally: Tally) -> None:
         ({"bank_depth": 12}, "bank_depth must be a power of two, not 12"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        VectorBuffer(**parameters)
-    assert str(error.value) == message

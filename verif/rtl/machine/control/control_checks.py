@@ -18,19 +18,9 @@ from mxsafe.machine.description import (
 )
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from verif.rtl.machine.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
-from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_equal, assert_same
 from verif.support.manifest import Module
-from verif.support.simulators import run_lockstep
-
-__all__ = [
-    "check_fetch",
-    "check_moments",
-    "check_registers",
-    "check_verdicts",
-    "programs_at_the_top",
-    "random_programs",
-]
+from verif.support.simulators import run_bench, run_lockstep
 
 _HELD = (
     "interrupt_enable",

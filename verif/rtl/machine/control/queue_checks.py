@@ -12,20 +12,9 @@ from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.machine.control.descriptor_queue import PAYLOAD_BITS
 from mxsafe.rtl.machine.control.queues import Queues
 from verif.bench.difference import difference
-from verif.support.bench_job import run_bench
-from verif.support.generated import generated
 from verif.support.manifest import Module
-
-__all__ = [
-    "Program",
-    "check_programs",
-    "expected",
-    "program_that_fails",
-    "queue_programs",
-    "queues",
-    "random_program",
-    "token_statements",
-]
+from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 GEMM = QUEUES.index("gemm")
 

@@ -10,9 +10,8 @@ from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheckConfiguration,
 )
 from verif.rtl.machine.control.control_checks import check_verdicts
-from verif.support.generated import generated
-from verif.support.published import published
 from verif.support.tests import Tally, Volume, typical
+from verif.support.units import generated, published
 
 SMALL = MachineConfiguration(
     rows=8,

@@ -15,12 +15,10 @@ from verif.rtl.machine.control.control_checks import (
     random_programs,
 )
 from verif.rtl.machine.descriptor_cases import good_descriptor
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.tests import Tally, some, typical
+from verif.support.units import generated, mutated, published
 
 # Words that have been asked for and are not there, and what the program still has to give, kept
 # apart from the unit.

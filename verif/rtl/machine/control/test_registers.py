@@ -11,11 +11,10 @@ from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineCon
 from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, constant_registers
 from mxsafe.rtl.machine.control.registers import Registers, RegistersConfiguration
 from verif.rtl.machine.control.control_checks import check_moments, check_registers
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
 from verif.support.tests import Tally, some, typical
+from verif.support.units import generated, mutated
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
 

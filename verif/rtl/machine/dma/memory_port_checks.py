@@ -1,9 +1,7 @@
 """Checks of units that read and write memory for others: words, and the rules of AXI4."""
 
-import json
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.machine.dma.axi_reader import AxiReader
 from mxsafe.rtl.machine.dma.axi_writer import AxiWriter
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
-
-__all__ = [
-    "LIVELY",
-    "START",
-    "Traffic",
-    "check_reader",
-    "check_writer",
-    "random_runs",
-    "reader",
-    "run_memory_bench",
-    "separate_runs",
-    "writer",
-]
+from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 Run = tuple[int, int]
 """Address of the first word, in words, and number of words."""
@@ -52,7 +36,6 @@ class Traffic:
     stops : sequence of int
         Before the job, start it and stop it after so many cycles, once for each number. At the port
         of a reader or writer nothing more is offered then if the number is odd.
-    seed : int
     start : int
         Where memory begins; addresses of tests, which are from `START` on, are moved there.
     """
@@ -82,43 +65,6 @@ LIVELY = Traffic(
     start=_HIGH,
 )
 """Pauses everywhere."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """Log of a bench."""
-
-    arrays: dict[str, NDArray[Any]] = field(repr=False)
-
-    @property
-    def clocks(self) -> int:
-        """From the first cycle of the job to the end."""
-        return int(self.arrays["clocks"])
-
-
-def run_memory_bench(
-    simulator: str,
-    module: Module,
-    bench: str,
-    arrays: Mapping[str, NDArray[Any]],
-    options: Mapping[str, Any],
-) -> Result:
-    """Run a bench with a job of arrays and options."""
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="memory-") as folder:
-        job, log = Path(folder) / "job.json", Path(folder) / "log.json"
-        write_arrays(job, arrays)
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            bench,
-            {
-                "MXSAFE_JOB": str(job),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(dict(options)),
-            },
-        )
-        return Result(read_arrays(log))
 
 
 def reader(folder: Path, **options: Any) -> Module:
@@ -189,7 +135,7 @@ def check_reader(
     *,
     memory_words: int = 1024,
     wrong_beats: Sequence[int] = (),
-) -> Result:
+) -> dict[str, Any]:
     """Words come as they stand in memory, those of each client in order, errors where they are.
 
     Parameters
@@ -216,10 +162,9 @@ def check_reader(
             for client, own in enumerate(runs)
         },
     }
-    result = run_memory_bench(
-        simulator, module, "verif.bench.memory_ports", {"memory": content}, options
-    )
-    got = module.ports["words_payload"].split_words(result.arrays["words"])
+    job = options | {"memory": content}
+    result: dict[str, Any] = run_bench(simulator, module, "memory_ports", job)
+    got = module.ports["words_payload"].split_words(result["words"])
     wrong = np.zeros(memory_words * word_bytes // beat_bytes, np.bool_)
     wrong[list(wrong_beats)] = True
     wrong_words = np.asarray(wrong.reshape(memory_words, -1).any(axis=1), np.uint8)
@@ -247,7 +192,7 @@ def check_writer(
     *,
     memory_words: int = 1024,
     wrong_beats: Sequence[int] = (),
-) -> Result:
+) -> dict[str, Any]:
     """Words stand in memory where they should and nowhere else, and each end is told in time.
 
     Every third run, and the last one, tells its end. Runs are to be apart from each other.
@@ -276,12 +221,13 @@ def check_writer(
             ]
         },
     }
-    arrays = {"memory": content, "after": after.reshape(-1), "data": data}
-    result = run_memory_bench(simulator, module, "verif.bench.memory_ports", arrays, options)
-    got = result.arrays["memory"].reshape(-1, word_bytes)
+    job = options | {"memory": content, "after": after.reshape(-1), "data": data}
+    result: dict[str, Any] = run_bench(simulator, module, "memory_ports", job)
+    got = result["memory"].reshape(-1, word_bytes)
     assert_equal("memory", got, after, word=np.arange(memory_words))
     told = np.cumsum([words for _, words in runs])[np.flatnonzero(tells)] * beats_of_word
-    assert_equal("beats answered at an end", result.arrays["done"], told, end=np.arange(len(told)))
+    done = np.array(result["done"])
+    assert_equal("beats answered at an end", done, told, end=np.arange(len(told)))
     return result
 
 

@@ -1,12 +1,13 @@
 """The memory beside a machine: each rule of the bus can be broken, what is in flight is told."""
 
-import json
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+import pytest
+
 from verif.rtl.machine.accelerator_job import MEMORY, RULES
-from verif.support.simulators import simulate
+from verif.support.manifest import Module
+from verif.support.simulators import run_bench
 from verif.support.tests import available
 
 Clocks = list[dict[str, int | str]]
@@ -15,21 +16,7 @@ CHANNELS = ("arready", "rvalid", "awready", "wready", "bvalid")
 RUN: dict[str, int | str] = {"rst": 0}
 BUSY: dict[str, int | str] = {"rst": 0, "pause": 255}
 WAIT: Clocks = [{}] * 12
-
-
-def watched(jobs: list[Clocks], folder: Path) -> list[dict[str, Any]]:
-    """Return the log of the memory beside the machine for cycles of a bus of 32 bytes."""
-    job, log = folder / "job.json", folder / "log.json"
-    job.write_text(json.dumps({"jobs": jobs}))
-    simulate(
-        available("icarus"),
-        "axi_memory",
-        [MEMORY],
-        "verif.bench.axi_memory",
-        {"MXSAFE_JOB": str(job), "MXSAFE_LOG": str(log)},
-    )
-    logs: list[dict[str, Any]] = json.loads(log.read_text())
-    return logs
+PAUSE: Clocks = [{}] * 30
 
 
 def read(**pins: int | str) -> Clocks:
@@ -113,45 +100,61 @@ BROKEN: dict[str, list[Clocks]] = {
 }
 
 
-def test_rules_of_the_bus(tmp_path: Path) -> None:
+BEAT: dict[str, int | str] = {"wvalid": 1, "wlast": 1}
+ALWAYS: dict[str, int | str] = {"arvalid": 1, "awvalid": 1, **BEAT}
+JOBS: dict[str, list[Clocks]] = {
+    "legal": list(LEGAL.values()),
+    "broken": [clocks for some in BROKEN.values() for clocks in some],
+    "outstanding": [
+        [RUN | SLOW, {}, *read(), {}],
+        [RUN | SLOW, {}, *write(), {}],
+        [RUN | SLOW, {}, *write(1), {}],
+        [RUN | SLOW, BEAT, {}],
+        [RUN | SLOW, {}, *write(1, awaddr=1 << 40), {}],
+        [RUN | SLOW, {}, *write(1, awaddr=1 << 40), {}, {"rst": 1}, {}],
+        [RUN | SLOW, {"wvalid": 1, "wlast": 0}],
+    ],
+    "lively": [
+        [RUN | {"pause": 128}, ALWAYS, *[{}] * 600],
+        [
+            RUN | {"latency": 5, "spread": 20},
+            {},
+            *[c for _ in range(40) for c in (*read(), *PAUSE)],
+        ],
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def logs() -> dict[str, list[dict[str, Any]]]:
+    """What the memory beside the machine does in all jobs, on a bus of 32 bytes."""
+    module = Module("axi_memory", MEMORY.parent, (MEMORY,), {}, 0, {})
+    every = [clocks for jobs in JOBS.values() for clocks in jobs]
+    found = iter(run_bench(available("icarus"), module, "axi_memory", every))
+    return {name: [next(found) for _ in jobs] for name, jobs in JOBS.items()}
+
+
+def test_rules_of_the_bus(logs: dict[str, list[dict[str, Any]]]) -> None:
     """Legal traffic breaks no rule, and each rule can be broken alone."""
     assert BROKEN.keys() == set(RULES)
-    jobs = [clocks for some in BROKEN.values() for clocks in some]
     wanted = [RULES.index(rule) for rule, some in BROKEN.items() for _ in some]
-    logs = watched([*LEGAL.values(), *jobs], tmp_path)
-    for name, log in zip(LEGAL, logs, strict=False):
+    for name, log in zip(LEGAL, logs["legal"], strict=True):
         assert (log["broken"], log["pending"], log["outside"]) == (0, 0, 0), name
-    found = logs[len(LEGAL) :]
-    for rule, log, clocks in zip(wanted, found, jobs, strict=True):
+    for rule, log, clocks in zip(wanted, logs["broken"], JOBS["broken"], strict=True):
         assert log["broken"] == 1 << rule, f"{log['broken']:b} for {RULES[rule]}: {clocks}"
 
 
-def test_what_is_under_way_is_told(tmp_path: Path) -> None:
+def test_what_is_under_way_is_told(logs: dict[str, list[dict[str, Any]]]) -> None:
     """Requests, beats, answers that have not come; a reset forgets them, but no beats outside."""
-    slow: dict[str, int | str] = {"rst": 0, "latency": 100}
-    beat: dict[str, int | str] = {"wvalid": 1, "wlast": 1}
-    jobs: list[Clocks] = [
-        [slow, {}, *read(), {}],
-        [slow, {}, *write(), {}],
-        [slow, {}, *write(1), {}],
-        [slow, beat, {}],
-        [slow, {}, *write(1, awaddr=1 << 40), {}],
-        [slow, {}, *write(1, awaddr=1 << 40), {}, {"rst": 1}, {}],
-        [slow, {"wvalid": 1, "wlast": 0}],
-    ]
-    logs = watched(jobs, tmp_path)
-    assert [log["pending"] for log in logs] == [1, 1, 1, 1, 1, 0, 1]
-    assert [log["outside"] for log in logs] == [0, 0, 0, 0, 1, 1, 0]
-    assert [log["in_burst"] for log in logs] == [0, 0, 0, 0, 0, 0, 1]
+    found = logs["outstanding"]
+    assert [log["pending"] for log in found] == [1, 1, 1, 1, 1, 0, 1]
+    assert [log["outside"] for log in found] == [0, 0, 0, 0, 1, 1, 0]
+    assert [log["in_burst"] for log in found] == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_memory_is_lively(tmp_path: Path) -> None:
+def test_memory_is_lively(logs: dict[str, list[dict[str, Any]]]) -> None:
     """Each channel pauses half of the time, and answers take times of their own."""
-    half: dict[str, int | str] = {"rst": 0, "pause": 128}
-    always: dict[str, int | str] = {"arvalid": 1, "awvalid": 1, "wvalid": 1, "wlast": 1}
-    calm: dict[str, int | str] = {"rst": 0, "latency": 5, "spread": 20}
-    each: Clocks = [clock for _ in range(40) for clock in (*read(), *[{}] * 30)]
-    busy, single = watched([[half, always, *[{}] * 600], [calm, {}, *each]], tmp_path)
+    busy, single = logs["lively"]
     for channel in CHANNELS:
         share = sum(pins[channel] == "1" for pins in busy["pins"]) / 600
         # A channel cannot be faster than the one before it.

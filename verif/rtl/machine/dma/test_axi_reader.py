@@ -16,10 +16,9 @@ from verif.rtl.machine.dma.memory_port_checks import (
     reader,
 )
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import mutated, published
 
 # Beats that are to come and the bursts that they belong to, counted apart from the unit.
 _COUNTS = """
@@ -94,8 +93,8 @@ def test_runs_of_two_clients(
     module = reader(tmp_path)
     runs = _runs(1, {"icarus": 20, "verilator": 100}[simulator], 32)
     result = check_reader(simulator, module, runs, traffic)
-    assert result.arrays["longest"] == module.parameters["burst"]
-    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+    assert result["longest"] == module.parameters["burst"]
+    tally(simulator, "axi_reader words", len(result["words"]))
 
 
 def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
@@ -105,7 +104,7 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     traffic = Traffic(**{**LIVELY.options, "stops": stops})
     wrong = np.random.default_rng(5).choice(1024, 60, replace=False).tolist()
     result = check_reader(simulator, module, _runs(2, 20, 32), traffic, wrong_beats=wrong)
-    tally(simulator, "axi_reader words", len(result.arrays["words"]))
+    tally(simulator, "axi_reader words", len(result["words"]))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +133,7 @@ def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally:
     wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
     traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
     result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
-    tally("icarus", "axi_reader words", len(result.arrays["words"]))
+    tally("icarus", "axi_reader words", len(result["words"]))
 
 
 def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
     words = 1000
     run = (START // 32 + 5, words)
     result = check_reader(available("verilator"), module, [[], [run]], traffic)
-    assert words + 100 < result.clocks <= words + 100 + module.latency + 5
+    assert words + 100 < result["clocks"] <= words + 100 + module.latency + 5
 
 
 def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
     traffic = Traffic(latency=(100, 100))
     runs = [(START // 32 + 8 * at, 4) for at in range(120)]
     result = check_reader(available("verilator"), module, [[], runs], traffic)
-    assert result.clocks <= 480 + 100 + module.latency + 5
+    assert result["clocks"] <= 480 + 100 + module.latency + 5
 
 
 def test_first_client_goes_first(tmp_path: Path) -> None:
@@ -164,13 +163,13 @@ def test_first_client_goes_first(tmp_path: Path) -> None:
     result = check_reader(
         available("verilator"), module, runs, Traffic(latency=(20, 20), stall_in=0.4)
     )
-    whose = module.ports["words_payload"].split_words(result.arrays["words"])["client"][:, 0]
+    whose = module.ports["words_payload"].split_words(result["words"])["client"][:, 0]
     waited = int(np.flatnonzero(whose == 0)[0])
     assert waited <= module.parameters["window"] + module.parameters["burst"]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    AxiReader,
     [
         ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
         ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
@@ -183,7 +182,3 @@ def test_first_client_goes_first(tmp_path: Path) -> None:
         ({"bursts": 1}, "bursts must be 2 or more, not 1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        AxiReader(**parameters)
-    assert str(error.value) == message

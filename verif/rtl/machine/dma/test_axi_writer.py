@@ -15,10 +15,9 @@ from verif.rtl.machine.dma.memory_port_checks import (
     writer,
 )
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
-from verif.support.tests import Tally, available, some, typical
+from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.units import mutated, published
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
 # the beat on the bus must be.
@@ -91,8 +90,8 @@ def test_runs(simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally) ->
     words = {"icarus": 1024, "verilator": 2048}[simulator]
     runs = separate_runs(1, 32, 90, words)
     result = check_writer(simulator, module, runs, traffic, memory_words=words)
-    assert result.arrays["longest"] == module.parameters["burst"]
-    assert not len(result.arrays["errors"])
+    assert result["longest"] == module.parameters["burst"]
+    assert not result["errors"]
     tally(simulator, "axi_writer words", sum(count for _, count in runs))
 
 
@@ -112,7 +111,7 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     runs = [(START // 32 + 32 * at, 32) for at in range(8)]
     wrong = [32 * 2 + 3, 32 * 2 + 31, 32 * 5]
     result = check_writer(simulator, module, runs, LIVELY, memory_words=256, wrong_beats=wrong)
-    assert result.arrays["errors"].tolist() == [32 * 2 + 16, 32 * 2 + 32, 32 * 5 + 16]
+    assert result["errors"] == [32 * 2 + 16, 32 * 2 + 32, 32 * 5 + 16]
     tally(simulator, "axi_writer words", 256)
 
 
@@ -154,11 +153,11 @@ def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
     module = writer(tmp_path)
     runs = [(START // 32 + at, words) for at in range(3, 503, words)]
     result = check_writer(available("verilator"), module, runs, Traffic(latency=(20, 20)))
-    assert result.clocks <= 500 + 20 + module.latency + 6
+    assert result["clocks"] <= 500 + 20 + module.latency + 6
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    AxiWriter,
     [
         ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
         ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
@@ -166,7 +165,3 @@ def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
         ({"bursts": 12}, "bursts must be a power of two, not 12"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        AxiWriter(**parameters)
-    assert str(error.value) == message

@@ -11,12 +11,11 @@ import pytest
 
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 _RESET = {"burst_valid": 0}
 _CLAIMS = """
@@ -135,10 +134,9 @@ def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tall
         "run_valid": rng.random(count) < np.where(slow[0], 0.05, 0.9),
         "burst_ready": rng.random(count) < np.where(slow[1], 0.1, 0.95),
     }
-    words = {name: ports[name].words(values) for name, values in flags.items()}
-    fields = [name for name, _, _ in ports["run_payload"].fields]
-    words["run_payload"] = ports["run_payload"].join(np.stack([run[n] for n in fields], axis=1))
-    log = run_lockstep(available("verilator"), module, words, unsettled=unknown)
+    payload = np.stack([run[name] for name, _, _ in ports["run_payload"].fields], axis=1)
+    pins = {**flags, "run_payload": payload}
+    log = run_lockstep(available("verilator"), module, pins, unsettled=unknown)
     valid, ready = (ports[n].numbers(log[n]) for n in ("burst_valid", "run_ready"))
 
     waiting: list[tuple[int, int, int]] = []

@@ -1,5 +1,6 @@
 """The LOAD engine: random descriptors for every buffer, stops, errors, speed."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
 from verif.rtl.machine.dma.transfer_checks import (
     at_the_ends,
     check_loads,
+    descriptor,
     load_engine,
     long_loops,
     random_loads,
     single_steps,
 )
-from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import published
 
 
 @pytest.mark.one_simulator("verilator")
@@ -29,7 +31,7 @@ def test_random_descriptors(
     module = load_engine(tmp_path, rows=rows)
     count = {"icarus": volume(20, 30), "verilator": volume(40, 120, 60)}[simulator]
     result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
-    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+    tally(simulator, "load_engine writes", len(result["data"]))
 
 
 def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
@@ -38,20 +40,10 @@ def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_loads(3, module, 20)
     result = check_loads(available("icarus"), module, instructions, traffic, under_way=1)
-    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+    tally("icarus", "load_engine writes", len(result["data"]))
 
 
-def _past_the_end(name: str, place: int, **values: int) -> Instruction:
-    return Instruction(
-        "load",
-        {
-            "buffer": LOAD_BUFFERS[name],
-            "to": place,
-            **{f"count_{i}": 1 for i in range(4)},
-            "step_0": 1,
-            **values,
-        },
-    )
+_past_the_end = partial(descriptor, "load")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +68,7 @@ def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally
     module = load_engine(tmp_path)
     instructions = [*random_loads(4, module, 5), wrong]
     result = check_loads(available("icarus"), module, instructions, LIVELY, error="address")
-    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+    tally("icarus", "load_engine writes", len(result["data"]))
 
 
 def test_sums_do_not_come_round(tmp_path: Path) -> None:
@@ -104,7 +96,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
         wrong.append(_past_the_end(buffer, last["to"] + 1, count_0=last["count_0"]))
     for one in wrong:
         check_loads(simulator, module, [ends[0], one], Traffic(), error="address")
-    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+    tally(simulator, "load_engine writes", len(result["data"]))
 
 
 @pytest.mark.full
@@ -112,7 +104,7 @@ def test_published_ones(name: str, tally: Tally) -> None:
 def test_long_loops(name: str, tally: Tally) -> None:
     simulator, instructions = available("verilator"), long_loops("load")
     result = check_loads(simulator, published(LoadEngine)[name], instructions, Traffic())
-    tally(simulator, "load_engine writes", len(result.arrays["data"]))
+    tally(simulator, "load_engine writes", len(result["data"]))
 
 
 @pytest.mark.full
@@ -133,7 +125,7 @@ def test_read_errors(transpose: int, target: str, tmp_path: Path, tally: Tally) 
     result = check_loads(
         available("icarus"), module, [*before, wrong], LIVELY, error="read", wrong_words=[13]
     )
-    tally("icarus", "load_engine writes", len(result.arrays["data"]))
+    tally("icarus", "load_engine writes", len(result["data"]))
 
 
 def test_a_word_a_clock(tmp_path: Path) -> None:
@@ -147,4 +139,4 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
     instructions = [plain, tiles, wide, plain, tiles, wide]
     result = check_loads(available("verilator"), module, instructions, Traffic(latency=(20, 20)))
     words = 600
-    assert words < int(result.clocks) <= words + 20 + module.latency + 10
+    assert words < result["clocks"] <= words + 20 + module.latency + 10

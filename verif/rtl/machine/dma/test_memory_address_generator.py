@@ -89,15 +89,8 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
         columns["rst"] += [0] * (clocks + idle)
     count = len(columns["base"])
     ready = rng.random(count) < 0.7
-    stimulus = {
-        "fields": ports["fields"].join(np.array(columns["fields"], np.int64)),
-        "run_ready": ports["run_ready"].words(ready),
-        **{
-            pin: ports[pin].words(np.array(columns[pin], np.int64))
-            for pin in ("rst", "base", "leaves", "valid")
-        },
-    }
-    log = run_lockstep(simulator, module, stimulus, unsettled=1)
+    given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
+    log = run_lockstep(simulator, module, given | {"run_ready": ready}, unsettled=1)
     after_reset = np.flatnonzero(columns["rst"]) + 1
     assert log["run_valid"][after_reset - 1, 0].any(), "no run was offered in a reset"
     assert not log["run_valid"][after_reset, 0].any(), "a run outlasts a reset"
@@ -146,18 +139,9 @@ def test_runs_past_the_top(name: str, modules: dict[str, Module], tally: Tally) 
         columns["rst"] += [*[0] * (clocks - 1), 1]
         ends.append(len(columns["rst"]) - 2)
     assert 10 < sum(past) < 50
-    stimulus = {
-        "fields": ports["fields"].join(np.array(columns["fields"], np.int64)),
-        "run_ready": ports["run_ready"].words(np.ones(len(columns["base"]), np.bool_)),
-        "leaves": ports["leaves"].words(np.zeros(len(columns["base"]), np.bool_)),
-        **{
-            pin: ports[pin].words(np.array(columns[pin], np.int64))
-            for pin in ("rst", "base", "valid")
-        },
-    }
-    stimulus["rst"][0] = 1
-    stimulus["valid"][0] = 0
-    log = run_lockstep(simulator, module, stimulus, unsettled=1)
+    given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
+    given["rst"][0], given["valid"][0] = 1, 0
+    log = run_lockstep(simulator, module, given | {"run_ready": 1, "leaves": 0}, unsettled=1)
     taken = log["run_valid"][:, 0].astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
     compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])

@@ -12,15 +12,12 @@ import pytest
 
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from verif.support.checkers import assert_equal
-from verif.support.farm import Farm, run_farm
-from verif.support.generated import generated
+from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.mutation import mutated
 from verif.support.proof import prove
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, typical
-from verif.support.wrappers import beside
+from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import generated, mutated, published
 
 # An iterator of its own, which says of an address apart from it that the range of its bits was
 # left.
@@ -161,14 +158,11 @@ def _check(modules: Mapping[str, Module], folder: Path, simulator: str) -> int:
     return compared
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_configurations_that_cannot_work = refused(
+    RowAddressGenerator,
     [
         ({"depth": 0}, "depth must be a positive integer, not 0"),
         ({"stride_bits": 15}, "stride_bits must be at most address_bits 14, not 15"),
         ({"depth": 20_000}, "depth must be at most 16384 with addresses of 14 bits, not 20000"),
     ],
 )
-def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        RowAddressGenerator(**options)

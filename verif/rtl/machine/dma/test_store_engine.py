@@ -1,5 +1,6 @@
 """The STORE engine: random descriptors from every buffer, stops, errors, speed."""
 
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
 from verif.rtl.machine.dma.transfer_checks import (
     at_the_ends,
     check_stores,
+    descriptor,
     long_loops,
     random_stores,
     single_steps,
     store_engine,
 )
-from verif.support.published import published
 from verif.support.tests import Tally, Volume, available, some
+from verif.support.units import published
 
 
 def _words(instructions: list[Instruction]) -> int:
@@ -47,17 +49,7 @@ def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     tally("icarus", "store_engine words", _words(instructions))
 
 
-def _descriptor(name: str, place: int, **values: int) -> Instruction:
-    return Instruction(
-        "store",
-        {
-            "buffer": STORE_BUFFERS[name],
-            "from": place,
-            **{f"count_{i}": 1 for i in range(4)},
-            "step_0": 1,
-            **values,
-        },
-    )
+_descriptor = partial(descriptor, "store")
 
 
 @pytest.mark.parametrize(
@@ -144,4 +136,4 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
         _descriptor("out_codes", 99, count_0=100),
     ]
     result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
-    assert 400 < int(result.clocks) <= 400 + 30 + module.latency + 12
+    assert 400 < result["clocks"] <= 400 + 30 + module.latency + 12

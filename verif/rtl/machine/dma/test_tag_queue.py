@@ -7,11 +7,11 @@ import pytest
 
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, some
+from verif.support.tests import Tally, refused, some
+from verif.support.units import generated
 
 _CLAIMS = """
   // A tag is followed from when it enters, whichever it is, with the number of those before it.
@@ -102,9 +102,7 @@ def test_random_tags(
         expected.append((held[0] if held else -1, not held, len(held) == depth))
         held = held[pop:] + [tag] * push
     columns = zip(("push", "tag", "pop"), np.array(inputs).T, strict=True)
-    stimulus = {name: module.ports[name].words(values) for name, values in columns}
-    stimulus["rst"] = module.ports["rst"].words(np.zeros(len(inputs), np.int64))
-    log = run_lockstep(simulator, module, stimulus, unsettled=len(inputs))
+    log = run_lockstep(simulator, module, {"rst": 0, **dict(columns)}, unsettled=len(inputs))
     right = np.array(expected, np.int64)
     got = np.stack(
         [module.ports[name].numbers(log[name]) for name in ("oldest", "empty", "full")], axis=1
@@ -115,15 +113,11 @@ def test_random_tags(
     tally(simulator, "tag_queue", assert_equal("queue", got, right, clock=np.arange(len(right))))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_configurations_that_cannot_work = refused(
+    TagQueue,
     [
         ({"tag_bits": 0}, "tag_bits must be a positive integer, not 0"),
         ({"depth": 6}, "depth must be a power of two, not 6"),
         ({"depth": 1}, "depth must be 2 or more, not 1"),
     ],
 )
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        TagQueue(**parameters)
-    assert str(error.value) == message

@@ -10,10 +10,10 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import transposed_codes
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally
+from verif.support.units import generated
 
 
 def _run(
@@ -26,9 +26,9 @@ def _run(
     # A beat that is not taken may change here: what is taken counts.
     stimulus = {
         "s_payload": rng.integers(0, 256, (len(valid), size)).astype(np.uint8),
-        "s_valid": ports["s_valid"].words(valid),
-        "m_ready": ports["m_ready"].words(ready),
-        "rst": ports["rst"].words(np.zeros_like(valid)),
+        "s_valid": valid,
+        "m_ready": ready,
+        "rst": 0,
     }
     if "alone" in ports:
         stimulus["alone"] = stimulus["rst"]

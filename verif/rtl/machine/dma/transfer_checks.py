@@ -23,23 +23,11 @@ from mxsafe.model.machine_transfer import load, store
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
-from verif.rtl.machine.dma.memory_port_checks import Result, Traffic, run_memory_bench
+from verif.rtl.machine.dma.memory_port_checks import Traffic
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-
-__all__ = [
-    "at_the_ends",
-    "check_loads",
-    "check_stores",
-    "load_engine",
-    "long_loops",
-    "machine_of",
-    "random_loads",
-    "random_stores",
-    "single_steps",
-    "store_engine",
-]
+from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 MEMORY_WORDS = 4096
 LONGEST = MEMORY_WORDS // 8
@@ -47,6 +35,10 @@ LONGEST = MEMORY_WORDS // 8
 _BASES = 0xA5A5_C35A_7FFF_FF9C, 0x5A5A_3CA5_8000_0063
 """Where the memory of a program begins, in words: sums with the first one carry far up. Each bit is
 0 in one of them and 1 in the other; seeds take them in turn."""
+
+
+_BUFFERS = {"load": LOAD_BUFFERS, "store": STORE_BUFFERS}
+_PLACES = {"load": "to", "store": "from"}
 
 
 def machine_of(module: Module) -> MachineConfiguration:
@@ -83,8 +75,6 @@ class _Maker:
 
     Attributes
     ----------
-    rng : numpy.random.Generator
-    configuration : MachineConfiguration
     words : dict of str to int
         Words of each buffer.
     """
@@ -122,13 +112,12 @@ class _Maker:
             inner = 1
         place, steps = self.loops(room, counts, inner)
         first, strides = self.loops(MEMORY_WORDS, counts, 1)
-        enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
         values = {
-            "buffer": enumeration[name],
+            "buffer": _BUFFERS[kind][name],
             "address": first * self.configuration.word_bytes,
             **{f"count_{i}": count for i, count in enumerate(counts)},
             **{f"stride_{i}": strides[i] for i in (1, 2, 3)},
-            "to" if kind == "load" else "from": place,
+            _PLACES[kind]: place,
             **{f"step_{i}": step for i, step in enumerate(steps)},
             **flags,
         }
@@ -142,61 +131,52 @@ def _buffer_words(configuration: MachineConfiguration, names: Sequence[str]) -> 
     return {name: len(buffers.words(name)) for name in names}
 
 
-def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
-    """Descriptors for all buffers with all flags in turn, in random order."""
-    configuration = machine_of(module)
+def _drawn(
+    kind: str, seed: int, module: Module, count: int, more: Sequence[tuple[str, dict[str, int]]]
+) -> list[Instruction]:
+    """Descriptors for all buffers, plain and with `more` flags, in turn and in random order."""
+    configuration, names = machine_of(module), list(_BUFFERS[kind].members)
     rng = np.random.default_rng(seed)
-    maker = _Maker(rng, configuration, _buffer_words(configuration, list(LOAD_BUFFERS.members)))
-    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in LOAD_BUFFERS.members]
-    kinds += [(name, {"transpose": 1}) for name in ("a_codes", "w_codes")]
-    if configuration.rows == 16:
-        kinds += [(name, {"transpose": 1}) for name in ("a_scales", "w_scales")]
-    kinds += [("vector", {"widen": 1})]
+    maker = _Maker(rng, configuration, _buffer_words(configuration, names))
+    kinds = [*((name, {}) for name in names), *more]
     return [
-        maker.instruction("load", name, **flags)
+        maker.instruction(kind, name, **flags)
         for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
     ]
+
+
+def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
+    """Descriptors for all buffers with all flags in turn, in random order."""
+    sides = ("codes", "scales") if machine_of(module).rows == 16 else ("codes",)
+    turned = [(f"{side}_{kind}", {"transpose": 1}) for kind in sides for side in "aw"]
+    return _drawn("load", seed, module, count, [*turned, ("vector", {"widen": 1})])
 
 
 def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
     """Descriptors for all buffers, with numbers narrowed and not; at last all numbers, narrowed."""
-    configuration = machine_of(module)
-    rng = np.random.default_rng(seed)
-    maker = _Maker(rng, configuration, _buffer_words(configuration, list(STORE_BUFFERS.members)))
-    kinds: list[tuple[str, dict[str, int]]] = [(name, {}) for name in STORE_BUFFERS.members]
-    kinds += [("vector", {"narrow": 1})]
-    made = [
-        maker.instruction("store", name, **flags)
-        for name, flags in (kinds[at % len(kinds)] for at in rng.permutation(count))
-    ]
-    everything = {
-        "buffer": STORE_BUFFERS["vector"],
-        "narrow": 1,
-        "step_0": 1,
-        **{f"count_{i}": 1 for i in range(4)},
-        "count_0": min(module.parameters["vector_beats"], LONGEST),
-        "address": (MEMORY_WORDS // 2) * configuration.word_bytes,
-    }
-    return [*made, Instruction("store", everything)]
+    made = _drawn("store", seed, module, count, [("vector", {"narrow": 1})])
+    count = min(module.parameters["vector_beats"], LONGEST)
+    address = (MEMORY_WORDS // 2) * machine_of(module).word_bytes
+    return [*made, descriptor("store", "vector", 0, narrow=1, count_0=count, address=address)]
+
+
+def descriptor(kind: str, buffer: str, place: int, **values: int) -> Instruction:
+    """One for a place of a buffer, with loops of one turn but for those given."""
+    ones = {f"count_{i}": 1 for i in range(4)} | {"step_0": 1}
+    return Instruction(
+        kind, {"buffer": _BUFFERS[kind][buffer], _PLACES[kind]: place, **ones, **values}
+    )
 
 
 def at_the_ends(kind: str, module: Module) -> list[Instruction]:
     """For each buffer the last words, and words around each at which a bit of the address turns."""
     configuration = machine_of(module)
-    enumeration = LOAD_BUFFERS if kind == "load" else STORE_BUFFERS
     made = []
-    for name, words in _buffer_words(configuration, list(enumeration.members)).items():
+    for name, words in _buffer_words(configuration, list(_BUFFERS[kind].members)).items():
         turns = [1 << bit for bit in range(3, (words - 1).bit_length())]
         for number, end in enumerate([*(turn + 2 for turn in turns), words]):
-            values = {
-                "buffer": enumeration[name],
-                "address": 8 * number * configuration.word_bytes,
-                **{f"count_{i}": 1 for i in range(4)},
-                "count_0": 4,
-                "to" if kind == "load" else "from": end - 4,
-                "step_0": 1,
-            }
-            made.append(Instruction(kind, values))
+            address = 8 * number * configuration.word_bytes
+            made.append(descriptor(kind, name, end - 4, address=address, count_0=4))
     return made
 
 
@@ -219,20 +199,22 @@ def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction
     configuration = machine_of(module)
     words = len(Buffers(configuration).words("vector"))
     widths = {field.name: field.width for field in DESCRIPTORS[kind].own}
-    ones = {f"count_{i}": 1 for i in range(4)}
-    ones["buffer"] = (LOAD_BUFFERS if kind == "load" else STORE_BUFFERS)["vector"]
-    place = "to" if kind == "load" else "from"
     steps = [
-        {place: 7 * loop, f"count_{loop}": 2, f"step_{loop}": 1 << bit}
+        (7 * loop, {f"count_{loop}": 2, f"step_{loop}": 1 << bit})
         for loop in range(4)
         for bit in range(widths[f"step_{loop}"])
         if within == (7 * loop + (1 << bit) < words)
     ]
     # Each has a word of its own, and loops have places of their own.
-    addresses = [number * configuration.word_bytes for number in range(len(steps))]
     return [
-        Instruction(kind, {**ones, **step, "address": address})
-        for step, address in zip(steps, addresses, strict=True)
+        descriptor(
+            kind,
+            "vector",
+            place,
+            **({"step_0": 0} | step),
+            address=number * configuration.word_bytes,
+        )
+        for number, (place, step) in enumerate(steps)
     ]
 
 
@@ -240,23 +222,17 @@ def _options(
     kind: str, module: Module, instructions: Sequence[Instruction], traffic: Traffic
 ) -> dict[str, Any]:
     run = module.ports["run_payload"]
-    words = sum(_words(instruction) for instruction in instructions)
-    names = LOAD_BUFFERS.members if kind == "load" else STORE_BUFFERS.members
+    words = sum(int(np.prod([one[f"count_{i}"] for i in range(4)])) for one in instructions)
     return {
         **traffic.options,
         "kind": kind,
         "base": _BASES[traffic.seed // 2 % 2] % (1 << module.ports["base"].width),
         "under_way": 2,
-        "buffers": list(names),
+        "buffers": list(_BUFFERS[kind].members),
         "run_fields": {name: (offset, width) for name, offset, width in run.fields},
         "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
         "errors": [],
     }
-
-
-def _words(instruction: Instruction) -> int:
-    """Words of memory that a descriptor moves."""
-    return int(np.prod([instruction[f"count_{i}"] for i in range(4)]))
 
 
 def _payloads(instructions: Sequence[Instruction]) -> NDArray[np.uint8]:
@@ -270,10 +246,12 @@ def _content(seed: int, *shape: int) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def _whole(result: Result, instructions: Sequence[Instruction], error: str) -> list[Instruction]:
+def _whole(
+    result: dict[str, Any], instructions: Sequence[Instruction], error: str
+) -> list[Instruction]:
     """Descriptors that are done: all, or all but the last one, which ends with an error."""
     whole = list(instructions if error == "none" else instructions[:-1])
-    code, done = int(result.arrays["error"]), int(result.arrays["done"])
+    code, done = result["error"], result["done"]
     assert code == ERRORS[error], f"the job ended with error {code}, not {ERRORS[error]}"
     assert done == len(whole), f"{done} descriptors are done, not {len(whole)}"
     return whole
@@ -288,7 +266,7 @@ def check_loads(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-) -> Result:
+) -> dict[str, Any]:
     """Buffers hold what the interpreter puts there, and each word has been written once.
 
     Parameters
@@ -305,12 +283,12 @@ def check_loads(
     options = _options("load", module, instructions, traffic)
     options["writes_late"] = module.parameters.get("target") == "fpga"
     options |= {"errors": list(wrong_words), "under_way": under_way}
-    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+    options |= {"memory": memory, "descriptors": _payloads(instructions)}
+    result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
     right, got = Buffers(configuration), Buffers(configuration)
     counts = [load(instruction, memory, right, configuration) for instruction in whole]
-    done_after = result.arrays["done_after"]
+    done_after = np.array(result["done_after"])
     assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error != "none":
         _require_stop(instructions[-1], error, memory, configuration)
@@ -336,13 +314,12 @@ def _require_stop(
         assert error == "read", f"{instruction} has no error"
 
 
-def _replay(buffers: Buffers, result: Result, count: int) -> None:
+def _replay(buffers: Buffers, result: dict[str, Any], count: int) -> None:
     """Put the first writes of a log into buffers."""
     names = list(LOAD_BUFFERS.members)
     size = buffers.words("vector").shape[1]
-    logged = result.arrays
-    places = np.stack([logged[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
-    data = logged["data"][:count]
+    places = np.stack([result[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
+    data = result["data"][:count]
     for (index, address, halves), row in zip(places.tolist(), data, strict=True):
         words = buffers.words(names[index])
         parts = 1 if names[index].endswith("scales") else 2
@@ -361,7 +338,7 @@ def check_stores(
     error: str = "none",
     wrong_words: Sequence[int] = (),
     under_way: int = 2,
-) -> Result:
+) -> dict[str, Any]:
     """Memory holds what the interpreter puts there; parameters as those of `check_loads`."""
     configuration = machine_of(module)
     memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
@@ -374,18 +351,18 @@ def check_stores(
     options |= {"errors": list(wrong_words), "under_way": under_way}
     target = module.parameters.get("target", "asic")
     options["read_latency"] = VectorBufferConfiguration(target=target).latency
-    arrays = {"memory": memory, "descriptors": _payloads(instructions)}
+    options |= {"memory": memory, "descriptors": _payloads(instructions)}
     for name in STORE_BUFFERS.members:
         entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
-        arrays[name] = buffers.words(name).reshape(-1, entry)
-    result = run_memory_bench(simulator, module, "verif.bench.transfers", arrays, options)
+        options[name] = buffers.words(name).reshape(-1, entry)
+    result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
     expected = memory.copy()
     counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
-    done_after = result.arrays["done_after"]
+    done_after = np.array(result["done_after"])
     assert_equal("words at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error == "none":
-        got = result.arrays["memory"]
+        got = result["memory"]
         assert_equal("memory", got, expected, word=np.arange(len(expected)))
     return result
 

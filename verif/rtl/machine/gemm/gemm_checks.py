@@ -13,12 +13,10 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, HEADER_BITS
 from mxsafe.model.gemm import Arithmetic, matmul
 from mxsafe.rtl.machine.gemm.gemm_engine import LANES, GemmEngine
-from verif.support.bench_job import run_bench
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-
-__all__ = ["Case", "Descriptor", "check_case", "check_outside", "gemm_engine", "random_case"]
+from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 Descriptor = dict[str, int]
 _GEMM = DESCRIPTORS["gemm"]
@@ -46,14 +44,10 @@ class Case:
 
     Attributes
     ----------
-    arithmetic : str
     formats : tuple of str
         Of `a` and `w`.
-    rows : int
     codes, scales : dict of ndarray of uint8
         By side: (beats, rows, lanes) and (entries, rows).
-    vector : ndarray of uint32, shape (beats, rows)
-    descriptors : list of dict
     """
 
     arithmetic: Arithmetic

@@ -15,10 +15,9 @@ from verif.rtl.machine.gemm.gemm_checks import (
     gemm_engine,
     random_case,
 )
-from verif.support.generated import generated
 from verif.support.manifest import Module
 from verif.support.tests import Tally, Volume, available, some
-from verif.support.units import array_unit
+from verif.support.units import array_unit, generated
 
 OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
 """Fields of a descriptor that may take it outside a buffer."""

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 CLOCKS = 12000
 UNKNOWN = 20
@@ -134,9 +133,8 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
         "has_room": rng.random(CLOCKS) < 0.8,
         "beat_ready": rng.random(CLOCKS) < np.where(slow[1], 0.2, 0.95),
     }
-    words = {name: ports[name].words(values) for name, values in flags.items()}
-    words["descriptor"] = ports["descriptor"].join(descriptors)
-    log = run_lockstep(simulator, module, words, unsettled=UNKNOWN)
+    pins = {**flags, "descriptor": descriptors}
+    log = run_lockstep(simulator, module, pins, unsettled=UNKNOWN)
     outputs = [name for name, port in ports.items() if port.direction == "output"]
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in outputs}
 

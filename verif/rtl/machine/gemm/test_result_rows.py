@@ -10,9 +10,9 @@ import pytest
 from mxsafe.rtl.machine.gemm.result_rows import ResultRows
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import Tally, available, typical
+from verif.support.units import published, random_words
 
 _TILES = 5
 """Tiles of each descriptor that runs have cycles for."""
@@ -24,13 +24,7 @@ _CONTROL = ("has_room", "is_only_one", "s_axis_tready", "result_valid", "done", 
 
 
 class _Rows:
-    """The model: pins in each cycle, and what the outputs have to be.
-
-    Parameters
-    ----------
-    rng : Generator
-    module : Module
-    """
+    """The model: pins in each cycle, and what the outputs have to be."""
 
     def __init__(self, rng: np.random.Generator, module: Module) -> None:
         self._rng, self._sizes = rng, module.parameters
@@ -47,7 +41,6 @@ class _Rows:
 
         Parameters
         ----------
-        descriptors : list of dict
         offers, takes : float
             How often descriptors and rows come, and rows are taken.
         rows : int
@@ -194,10 +187,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
         longest = {**few, "write": 1, one: most, other: 1}
         model.run([longest, longest], 0.9, 0.9, 1, 2 * most)
     ports, count = module.ports, len(model.pins)
-    words = {
-        pin: ports[pin].words(np.array([row[pin] for row in model.pins])) for pin in model.pins[0]
-    }
-    words["descriptor"] = ports["descriptor"].join(np.array(model.descriptors, np.int64))
+    words = {pin: np.array([row[pin] for row in model.pins]) for pin in model.pins[0]}
+    words["descriptor"] = np.array(model.descriptors, np.int64)
     words["s_axis_tdata"] = random_words(rng, ports["s_axis_tdata"].width, count)
     log = run_lockstep(simulator, module, words, unsettled=1)
     for pin in _CONTROL:

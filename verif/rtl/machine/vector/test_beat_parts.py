@@ -21,12 +21,11 @@ from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import lint
-from verif.support.stream_job import run_stream
+from verif.support.stream_job import check_stream
 from verif.support.tests import Tally, available, typical
+from verif.support.units import generated, published
 
 COLUMNS = 4
 
@@ -133,16 +132,13 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
     rng = np.random.default_rng(3)
     values = rng.integers(0, 1 << 32, (rows * beats, columns), np.uint32)
     last = np.arange(len(values)) % beats == beats - 1
-    job = {
-        "s_axis_tdata": values.view(np.uint8).reshape(len(values), -1),
-        "s_axis_tlast": module.ports["s_axis_tlast"].words(last),
-    }
     steady = {"beats": beats, "single": single}
     steady |= {} if by_rows is None else {"by_rows": by_rows}
-    streamed = run_stream(
+    streamed = check_stream(
         available("icarus"),
         module,
-        job,
+        {"s_axis_tdata": values, "s_axis_tlast": last},
+        {"m_axis_tlast": last},
         steady=steady,
         clocks=(parts + 3) * len(values),
         stall_in=0.2,
@@ -152,9 +148,7 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
     width = columns // parts
     shown = slice(None, None, width if single else 1)
     expected = np.repeat(values[:, :1], parts, axis=1) if single else values
-    compared = assert_equal("beats", got[:, shown], expected)
-    assert_equal("ends", module.ports["m_axis_tlast"].numbers(streamed.words["m_axis_tlast"]), last)
-    return compared
+    return assert_equal("beats", got[:, shown], expected)
 
 
 @pytest.mark.parametrize(
@@ -170,16 +164,15 @@ def test_parts_that_follow_at_once(
     shape = rows, parts, beats, columns // parts
     values = np.random.default_rng(4).integers(0, 1 << 32, shape, np.uint32)
     last = np.arange(rows * parts * beats) % beats == beats - 1
-    job = {
-        "s_axis_tdata": values.view(np.uint8).reshape(len(last), -1),
-        "s_axis_tlast": module.ports["s_axis_tlast"].words(last),
-    }
-    streamed = run_stream(
-        available("icarus"), module, job, steady={"by_rows": 1}, probe=(2 * beats, 1)
+    check_stream(
+        available("icarus"),
+        module,
+        {"s_axis_tdata": values.reshape(len(last), -1), "s_axis_tlast": last},
+        {"m_axis_tdata": values.transpose(0, 2, 1, 3).reshape(rows * beats, columns)},
+        steady={"by_rows": 1},
+        probe=(2 * beats, 1),
     )
-    got = streamed.words["m_axis_tdata"].reshape(rows * beats, -1).view(np.uint32)
-    expected = values.transpose(0, 2, 1, 3).reshape(rows * beats, columns)
-    tally("icarus", "beats in parts", assert_equal("beats", got, expected))
+    tally("icarus", "beats in parts", values.size)
 
 
 @pytest.mark.parametrize(

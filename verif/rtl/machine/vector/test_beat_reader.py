@@ -11,9 +11,9 @@ from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published, random_words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, typical
+from verif.support.tests import Tally, Volume, available, refused, typical
+from verif.support.units import published, random_words
 
 _PER_BEAT, _PER_BEAT_OF_MANY, _AROUND = 9, 6, 40
 """Cycles that are enough for a beat with pauses, for one of many with few pauses, around a job."""
@@ -158,10 +158,9 @@ def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     rng = np.random.default_rng(3)
     pins = _columns(rng, module, volume(_MOST, _MOST_IN_FULL))
     count = len(pins["rst"])
-    words = {pin: module.ports[pin].words(values) for pin, values in pins.items()}
-    words["read_data"] = random_words(rng, module.parameters["beat_bits"], count)
-    log = run_lockstep(simulator, module, words, unsettled=_UNSETTLED)
-    data = [row.tobytes() for row in words["read_data"]]
+    read = random_words(rng, module.parameters["beat_bits"], count)
+    log = run_lockstep(simulator, module, pins | {"read_data": read}, unsettled=_UNSETTLED)
+    data = [row.tobytes() for row in read]
     told = _expected(pins, data, module.parameters)
     valid, address, outside, there, last, given = (list(row) for row in zip(*told, strict=True))
     for pin, values in (("read_valid", valid), ("outside", outside), ("m_axis_tvalid", there)):
@@ -177,14 +176,11 @@ def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     tally(simulator, "beat_reader", compared)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_configurations_that_cannot_work = refused(
+    BeatReader,
     [
         ({"ahead": 0}, "ahead must be an integer from 1 to 8, not 0"),
         ({"beat_bits": 0}, "beat_bits must be a positive integer, not 0"),
         ({"address_bits": 13}, "stride_bits must be at most address_bits 13, not 14"),
     ],
 )
-def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        BeatReader(**options)

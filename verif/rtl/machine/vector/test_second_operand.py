@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
-from verif.support.published import published
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import Tally, available, refused, typical
+from verif.support.units import published
 
 _SHORT = 50
 """How many times short rows are given, after those of all lengths."""
@@ -153,13 +153,10 @@ def test_operands(name: str, modules: dict[str, Module], tally: Tally) -> None:
     tally(simulator, "second operands", compared)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_configurations_that_cannot_work = refused(
+    SecondOperand,
     [
         ({"columns": 12}, "columns must be a power of two, not 12"),
         ({"columns": 1}, "columns must be 2 or more, not 1"),
     ],
 )
-def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        SecondOperand(**options)

@@ -1,17 +1,15 @@
 """Refusals of the chain of vector units; the vector engine's test checks its results."""
 
-from typing import Any
-
 import pytest
 
 from mxsafe.machine.configuration import FUNCTIONS as FUNCTION_NAMES
 from mxsafe.machine.configuration import REDUCTIONS as REDUCTION_NAMES
 from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain
 from mxsafe.rtl.vector.activation import FUNCTIONS
+from verif.support.tests import refused
 
-
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_configurations_that_cannot_work = refused(
+    VectorChain,
     [
         ({"columns": 12}, "columns must be a power of two, not 12"),
         ({"depth": 100}, "depth must be a power of two, not 100"),
@@ -22,9 +20,6 @@ from mxsafe.rtl.vector.activation import FUNCTIONS
         ),
     ],
 )
-def test_configurations_that_cannot_work(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        VectorChain(**options)
 
 
 def test_numbers_are_those_of_descriptors() -> None:

@@ -1,7 +1,5 @@
 """Checks of the vector engine: descriptors of all kinds, and the interpreter's answers."""
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,22 +17,9 @@ from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from verif.support.checkers import assert_equal
-from verif.support.generated import generated
 from verif.support.manifest import Module
-from verif.support.rows import read_arrays, write_arrays
-from verif.support.simulators import SCRATCH, simulate
-
-__all__ = [
-    "Task",
-    "check_engine",
-    "few_tasks",
-    "outside_tasks",
-    "paced_tasks",
-    "random_tasks",
-    "reduced_tasks",
-    "small_machine",
-    "vector_engine",
-]
+from verif.support.simulators import run_bench
+from verif.support.units import generated
 
 _ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
 """Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
@@ -58,7 +43,6 @@ class Task:
     ----------
     values : Mapping
         Fields of the descriptor.
-    vector : ndarray of uint32, shape (beats, columns)
     """
 
     values: Mapping[str, int]
@@ -337,6 +321,7 @@ def check_engine(
     sizes = _sizes(machine)
     options = {
         **sizes,
+        **_stimulus(machine, tasks),
         "stall_read": stall_read,
         "read_latency": VectorBufferConfiguration(target=machine.target).latency,
         "stall_write": stall_write,
@@ -345,21 +330,7 @@ def check_engine(
         "patience": _PATIENCE,
         "interrupts": {str(task): list(clocks) for task, clocks in (interrupts or {}).items()},
     }
-    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="engine-") as folder:
-        stimulus, log = Path(folder) / "stimulus.json", Path(folder) / "log.json"
-        write_arrays(stimulus, _stimulus(machine, tasks))
-        simulate(
-            simulator,
-            module.name,
-            module.sources,
-            "verif.bench.vector_engine",
-            {
-                "MXSAFE_STIMULUS": str(stimulus),
-                "MXSAFE_LOG": str(log),
-                "MXSAFE_OPTIONS": json.dumps(options),
-            },
-        )
-        logged = read_arrays(log)
+    logged = run_bench(simulator, module, "vector_engine", options)
     model = Machine(machine)
     changed = 0
     for number, task in enumerate(tasks):
@@ -382,4 +353,4 @@ def check_engine(
             assert_equal(f"{what}: words of {name}, {differ[:4]} differ,", got, words)
             changed += int((words != before[name]).sum())
     assert changed, "no byte was written"
-    return changed, logged["clocks"]
+    return changed, np.array(logged["clocks"])

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["load"]
-
 
 def load() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Pixels from 0 to 16, shape (1797, 64), rows of 8 one after the other, and labels, (1797,)."""

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 
-__all__ = ["Vectors", "load", "load_vectors", "load_whole_layer"]
-
 _FOLDER = Path(__file__).parent
 
 
@@ -21,11 +19,8 @@ class Vectors:
     ----------
     scores : ndarray, shape (heads, tokens, tokens)
         Before scale and softmax.
-    scale : float32
     hidden : ndarray, shape (tokens, 384)
         Before the layer normalisation behind the attention.
-    gain, bias : ndarray, shape (384,)
-    epsilon : float32
     preactivations : ndarray, shape (rows, 1536)
         Before GELU.
     """
