@@ -8,18 +8,6 @@ from typing import Any
 from mxsafe.synthesis.power import usual_netlist
 from studies.pages import DOCS
 
-__all__ = [
-    "PAPER_GE",
-    "PAPER_NS",
-    "PAPER_PJ",
-    "PAPER_VECTOR",
-    "Result",
-    "Synthesis",
-    "find",
-    "load",
-    "usual_numbers",
-]
-
 Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]
 """Result of `mxsafe.synthesis.run.synthesise`."""

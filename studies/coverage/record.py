@@ -10,16 +10,6 @@ from mxsafe.atomic import write_atomically
 from studies.coverage.reasons import UNKNOWN, reason
 from studies.pages import DOCS
 
-__all__ = [
-    "RESULTS",
-    "largest_rows",
-    "left_rows",
-    "library_rows",
-    "read",
-    "verilog_rows",
-    "write",
-]
-
 RESULTS = DOCS / "coverage.json"
 _VERILOG = ("lines", "branches", "toggles")
 _APART = ("constants", "proved", "elsewhere")

@@ -18,8 +18,6 @@ from studies.evidence import PARTS
 from studies.evidence.runs import Run, RunError, execute
 from studies.prose import as_help
 
-__all__ = ["main", "planned"]
-
 OUT = Path("sim_build") / "evidence"
 
 

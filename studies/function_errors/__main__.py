@@ -25,8 +25,6 @@ from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
 from studies.prose import as_help
 
-__all__ = ["Sweep", "main"]
-
 STATE = Path("sim_build/function_errors.json")
 _EVERY = 5.0
 """Seconds between two lines of progress, and between two states."""

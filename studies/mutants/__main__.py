@@ -33,8 +33,6 @@ from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
 
-__all__ = ["main"]
-
 FOLDER = Path("sim_build/mutants")
 
 

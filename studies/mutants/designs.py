@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from mxsafe.host.verilator import module_parts, module_texts, repeated_modules
 from verif.support.recording import PROGRAMS, top_ports
 
-__all__ = ["Design", "Pins", "Run", "designs_with", "load", "needs_full_run", "record", "rows"]
-
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {

@@ -20,20 +20,6 @@ from studies.mutants.replay import build, replay
 from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
 
-__all__ = [
-    "ALIVE",
-    "EQUIVALENT",
-    "KILLED",
-    "LARGEST",
-    "LATER",
-    "SECONDS",
-    "digest",
-    "own_tests",
-    "proofs_of",
-    "put_to_trial",
-    "tried_in",
-]
-
 KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 """Outcomes of a mutant; `LATER` if it still has to go to the benches themselves."""
 LARGEST = 6_000_000

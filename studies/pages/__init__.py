@@ -20,8 +20,6 @@ import jinja2
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
 
-__all__ = ["DOCS", "NAMES", "files", "rendered", "text", "write"]
-
 DOCS = Path(__file__).parents[2] / "docs"
 _TEMPLATES = Path(__file__).parent
 NAMES = tuple(sorted(path.name.removesuffix(".md.j2") for path in _TEMPLATES.glob("*.md.j2")))

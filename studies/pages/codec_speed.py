@@ -5,8 +5,6 @@ from typing import Any
 
 from studies.pages import DOCS
 
-__all__ = ["values"]
-
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""

@@ -9,8 +9,6 @@ import numpy as np
 from mxsafe.machine.configuration import MachineConfiguration
 from studies.pages import DOCS
 
-__all__ = ["MEGAHERTZ", "Numbers", "as_text", "costs", "load", "similarities", "values"]
-
 MEGAHERTZ = 500
 
 Numbers = Mapping[str, Any]

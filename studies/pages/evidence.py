@@ -8,8 +8,6 @@ from studies import pages
 from studies.evidence import casts, trainings, tunings
 from studies.evidence.formats import NAMES
 
-__all__ = ["pictures", "values"]
-
 Results = Sequence[Mapping[str, Any]]
 _PARTS = {"direct-cast": casts, "training": trainings, "tuning": tunings}
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from studies.pages import DOCS
 
-__all__ = ["OUTCOMES", "Experiment", "Step", "cells", "highlights", "load", "values"]
-
 OUTCOMES: Mapping[str, str] = {
     "start": "start",
     "kept": "kept",

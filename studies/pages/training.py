@@ -17,20 +17,6 @@ from studies.training.comparison import EIGHT_BITS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "accuracy_rows",
-    "draw_curves",
-    "draw_weights",
-    "largest_gap",
-    "last",
-    "pictures",
-    "points_above_float32",
-    "runs_of",
-    "split",
-    "values",
-    "weight_rows",
-]
-
 Record = Mapping[str, Any]
 """Result of `studies.training.comparison.record`."""
 Kind = tuple[str, str]

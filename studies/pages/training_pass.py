@@ -19,8 +19,6 @@ from verif.support.data import minilm
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CASES", "draw", "layer_traffic", "load", "pictures", "relative_errors", "values"]
-
 CASES: Mapping[str, tuple[int | tuple[int, int], bool]] = {
     "1x32": (32, False),
     "1x64": (64, False),

@@ -12,8 +12,6 @@ from studies.pages import DOCS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "pictures", "values"]
-
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template: shapes, and their utilisation by case."""

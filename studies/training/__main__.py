@@ -34,8 +34,6 @@ from studies.training.comparison import (
 from studies.training.data import DATASETS
 from studies.training.network import Optimiser
 
-__all__ = ["main"]
-
 OWN = ("data", "hidden", "block", "epochs", "batch", "rate", "seeds")
 """Options that make an experiment of one's own."""
 

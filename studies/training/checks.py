@@ -13,8 +13,6 @@ from studies.training.array_numbers import ArrayNumbers
 from studies.training.network import Microscaling, Optimiser, State, Step, training_step
 from verif.support.checkers import assert_equal
 
-__all__ = ["check_passes", "check_step", "random_layer", "stored"]
-
 Layer = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """X, W and dY."""
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from mxsafe.cli import main
 
-__all__ = ["run", "run_in"]
-
 
 def run(*arguments: str | Path) -> int:
     """Exit code of the command."""

@@ -7,8 +7,6 @@ import numpy as np
 from mxsafe.formats import MX_FORMATS
 from verif.support import exact
 
-__all__ = ["exact_scale", "wide_values"]
-
 
 def wide_values(shape: tuple[int, ...], seed: int = 11) -> np.ndarray:
     """float32 values over many binades, both signs, zeros among them."""

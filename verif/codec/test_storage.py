@@ -14,6 +14,7 @@ import safetensors.numpy
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from verif.support.messages import refused
 
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 
@@ -202,11 +203,10 @@ NAMES_REFUSED = [
 @pytest.mark.parametrize(("name", "shown"), NAMES_REFUSED, ids=[case[1] for case in NAMES_REFUSED])
 def test_names_that_would_lose_a_tensor(suffix: str, name: Any, shown: str, tmp_path: Path) -> None:
     q = tensors()["mxsf"]
-    with pytest.raises(ValueError) as error:
+    with refused(
+        ValueError, f"tensors must have names of 1 to 1,024 bytes in UTF-8 without NUL, not {shown}"
+    ):
         mx.save(tmp_path / f"q{suffix}", {"first": q, name: q})
-    assert str(error.value) == (
-        f"tensors must have names of 1 to 1,024 bytes in UTF-8 without NUL, not {shown}"
-    )
     assert not list(tmp_path.iterdir())
 
 
@@ -266,8 +266,7 @@ def test_whatever_takes_a_tensor_takes_those_of_other_classes() -> None:
 def test_classes_of_the_same_name_are_told_apart() -> None:
     same = type("QuantizedTensor", (), {"__module__": "elsewhere"})()
     for call in (mx.dequantize, mx.packing.to_bytes, mx.to_ml_dtypes):
-        with pytest.raises(TypeError) as caught:
+        with refused(TypeError, "q must be a QuantizedTensor, not elsewhere.QuantizedTensor"):
             call(same)
-        assert str(caught.value) == "q must be a QuantizedTensor, not elsewhere.QuantizedTensor"
     with pytest.raises(TypeError, match=r"^a must be a QuantizedTensor, not elsewhere\.Quant"):
         mx.matmul(same, same)

@@ -10,8 +10,6 @@ from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 
-__all__ = ["Image", "loaded_operand", "product_program"]
-
 
 @dataclass
 class Image:

@@ -14,6 +14,7 @@ import mxsafe as mx
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import BLOCK_FORMATS, MXFormat
 from verif.codec.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
+from verif.support.messages import refused
 from verif.support.tests import Tally, some
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -361,9 +362,8 @@ def test_quantised_tensors() -> None:
     ],
 )
 def test_bad_input(call: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
+    with refused(error, message):
         call(torch.ones(2, 3))
-    assert str(caught.value) == message
 
 
 def run_python(code: str) -> str:

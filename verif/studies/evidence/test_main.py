@@ -12,6 +12,7 @@ from mxsafe.cli.arguments import UserError
 from studies.evidence import __main__ as command
 from studies.evidence import packages
 from studies.evidence.runs import Run
+from verif.support.messages import refused
 
 
 def measure(folder: Path, value: int) -> dict[str, int]:
@@ -116,12 +117,12 @@ def test_a_missing_library_is_named(
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(packages.DATA, "no-such-package", "1.0")
     monkeypatch.setitem(packages.DATA, "numpy", "0.1")
-    with pytest.raises(UserError) as missing:
-        packages.require_packages("no-such-package")
-    assert str(missing.value) == (
+    with refused(
+        UserError,
         "these runs need no-such-package==1.0, pip install --no-deps no-such-package==1.0: "
-        "it is not installed"
-    )
+        "it is not installed",
+    ):
+        packages.require_packages("no-such-package")
     with pytest.raises(UserError) as other:
         packages.folder_of("numpy")
     assert str(other.value).startswith(
