@@ -73,30 +73,3 @@ def test_a_file_of_another_kind(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_in(tmp_path, "quantize", "text", "q.npz") == 1
     assert capsys.readouterr() == ("", "mxsafe: cannot read text: not a .npy file of numbers\n")
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["quantize", "no.npy", "q.npz"], 1, "mxsafe: cannot read no.npy: No such file"),
-        (["quantize", "a", "b.npz", "--block", "8x"], 2, "must be a length such as 64 or a tile"),
-        (["quantize", "a", "b.npz", "--seed", "1"], 2, "mxsafe: --seed goes with --rounding sr"),
-        (["quantize", "a", "b.npz", "--seed", "-1"], 2, "must be a non-negative integer, not '-1'"),
-        (
-            ["quantize", "a", "b.npz", "--block", "8x8", "--axis", "0"],
-            2,
-            "mxsafe: --axis goes with 1-D blocks, not with tiles",
-        ),
-        (["quantize", "a", "b"], 2, "must end in .npz or .safetensors, not 'b'"),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_in(tmp_path, *arguments) == code
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

@@ -265,33 +265,6 @@ def test_the_default_board_of_the_command(
     assert capsys.readouterr().out.startswith("build/ulx3s/ulx3s.bit\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--clock-mhz", "33"], "clock_mhz must be a multiple of 5, not 33"),
-        (
-            ["--memory-bytes", "5"],
-            "memory_bytes must be a multiple of 4096 up to 425984, the device's 208 block RAMs of "
-            "2048 bytes, not 5",
-        ),
-        (["--rows", "5"], "rows must be one of 4, 8, 16, not 5"),
-    ],
-)
-def test_errors_of_the_command(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_in(tmp_path, "bitstream", *arguments) == 2
-    assert capsys.readouterr().err == f"mxsafe: {message}\n"
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_seed_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for seed in ("-1", "x"):
-        assert run_in(tmp_path, "bitstream", "--seed", seed) == 2
-        assert "seed" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_folder_of_another_design(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = {"tops": ["mxsf_mac"], "modules": {}}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
