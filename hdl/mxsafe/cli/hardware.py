@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, choice, parse_hardware_format, parse_size
+from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
-from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
 from mxsafe.verilog.units import CATALOGUE, Kind
 
 __all__ = [
@@ -55,7 +55,7 @@ UNIT_OPTIONS: Mapping[tuple[Kind, ...], Mapping[str, Mapping[str, Any]]] = {
     },
     ("arithmetic", "layer"): {
         "format_w": {
-            "type": parse_hardware_format,
+            "type": format_of(OPERAND_FORMATS),
             "metavar": "FORMAT",
             "help": "element format of operand w: of the columns of an array, of the samples and "
             "results of a layer (default: that of --format)",
