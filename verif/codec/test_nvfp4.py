@@ -18,6 +18,7 @@ from mxsafe.formats import MX_FORMATS, NVFP4, SCALAR_FORMATS, FloatFields, Float
 from mxsafe.verilog.presets import build
 from verif.support import exact
 from verif.support.messages import refused
+from verif.support.quantized import assert_same
 from verif.support.tests import Tally, some
 
 ELEMENTS = exact.float_table(2, 1, 1, 8)
@@ -243,9 +244,7 @@ def test_input_types(dtype: type) -> None:
     before = x.tobytes()
     assert_exact(x[:, :16].astype(np.float64), "rne")
     q, reference = mx.quantize(x, "nvfp4"), mx.quantize(x.astype(np.float64), "nvfp4")
-    np.testing.assert_array_equal(q.codes, reference.codes)
-    np.testing.assert_array_equal(q.scales, reference.scales)
-    assert q.tensor_scale == reference.tensor_scale
+    assert_same(q, reference)
     assert x.tobytes() == before
 
 
@@ -296,14 +295,6 @@ def test_transposed() -> None:
     assert repr(small(tensor_scale=0.25)) == (
         "QuantizedTensor(format='nvfp4', shape=(6, 40), block=16, axis=-1, tensor_scale=0.25)"
     )
-
-
-def assert_same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> None:
-    np.testing.assert_array_equal(a.codes, b.codes)
-    np.testing.assert_array_equal(a.scales, b.scales)
-    assert (a.format, a.block, a.axis) == (b.format, b.block, b.axis)
-    assert a.tensor_scale == b.tensor_scale
-    assert type(a.tensor_scale) is type(b.tensor_scale) is np.float32
 
 
 @pytest.mark.parametrize("tensor_scale", [None, SMALLEST, FLT_MAX])
@@ -435,9 +426,7 @@ def test_the_compiled_engine_gives_the_same_bits(
                 }
                 plain = mx.quantize(x, fmt, engine="numpy", **options)
                 fast = mx.quantize(x, fmt, engine="numba", **options)
-                np.testing.assert_array_equal(fast.codes, plain.codes)
-                np.testing.assert_array_equal(fast.scales, plain.scales)
-                assert fast.tensor_scale == plain.tensor_scale
+                assert_same(fast, plain)
                 for result in (np.float32, np.float64):
                     wanted = mx.dequantize(plain, dtype=result, engine="numpy")
                     values = mx.dequantize(plain, dtype=result, engine="numba")

@@ -11,6 +11,7 @@ import mxsafe as mx
 from mxsafe.codec.packing import Layout, from_bytes, pack_codes, to_bytes, unpack_codes
 from mxsafe.formats import MX_FORMATS
 from verif.support.messages import refused
+from verif.support.quantized import assert_same
 
 LAYOUTS: tuple[Layout, ...] = ("planar", "inline")
 
@@ -64,9 +65,7 @@ def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, A
         data = to_bytes(q, layout)
         for raw in (data, data.tobytes()):
             back = from_bytes(raw, name, shape, layout=layout, **blocking)
-            np.testing.assert_array_equal(back.codes, q.codes)
-            np.testing.assert_array_equal(back.scales, q.scales)
-            assert (back.format, back.block, back.axis) == (q.format, q.block, q.axis)
+            assert_same(back, q)
 
 
 @pytest.mark.parametrize("layout", get_args(Layout))
@@ -127,8 +126,7 @@ def test_gguf_has_halves_of_blocks_in_halves_of_bytes(name: str, shape: tuple[in
     assert data.tolist() == expected
     assert data.size == x.size // elements * size
     back = from_bytes(data, name, shape, layout="gguf", tensor_scale=q.tensor_scale)
-    np.testing.assert_array_equal(back.codes, q.codes)
-    np.testing.assert_array_equal(back.scales, q.scales)
+    assert_same(back, q)
     if x.size:
         # The same number of bytes, so nothing else tells them apart.
         inline = from_bytes(

@@ -15,6 +15,7 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
 from verif.support.messages import refused
+from verif.support.quantized import assert_same
 
 suffixes = pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 
@@ -28,12 +29,6 @@ def tensors() -> dict[str, mx.QuantizedTensor]:
     found["tiles"] = mx.quantize(x, "mxfp6_e3m2", block=(8, 8))
     found["transposed"] = mx.quantize(x[0], "mxfp4_e2m1", block=4).T
     return found
-
-
-def assert_same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> None:
-    np.testing.assert_array_equal(a.codes, b.codes)
-    np.testing.assert_array_equal(a.scales, b.scales)
-    assert (a.format, a.block, a.axis) == (b.format, b.block, b.axis)
 
 
 @suffixes
@@ -247,8 +242,7 @@ def test_tensors_of_other_classes_are_saved(suffix: str, tmp_path: Path) -> None
     for given in (Foreign(q), {"tensor": Foreign(q)}):
         mx.save(tmp_path / f"q{suffix}", given)
         loaded = mx.load(tmp_path / f"q{suffix}")
-        np.testing.assert_array_equal(loaded.codes, q.codes)
-        np.testing.assert_array_equal(loaded.scales, q.scales)
+        assert_same(loaded, q)
 
 
 def test_whatever_takes_a_tensor_takes_those_of_other_classes() -> None:
