@@ -12,6 +12,7 @@ from mxsafe.model.layer import bias_beats, residual_beats
 from verif.rtl.array.array_checks import operands
 from verif.support.manifest import GEN
 from verif.support.messages import refused
+from verif.support.quantized import assert_same
 
 BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]
 SHAPES = [(1, 1), (20, 9), (70, 17), (128, 16)]
@@ -37,9 +38,7 @@ def test_beats_and_back(shape: tuple[int, int], block: int | tuple[int, int]) ->
     q = tensor(1, shape, block)
     beats = model.operand_beats(q, columns=8, lanes=4)
     back = model.operand_tensor(beats, shape, "mxsf", block=block)
-    assert np.array_equal(back.codes, q.codes)
-    assert np.array_equal(back.scales, q.scales)
-    assert (back.block, back.axis) == (q.block, q.axis)
+    assert_same(back, q)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -71,12 +70,10 @@ def test_output_is_the_quantised_product(block: int | tuple[int, int], arithmeti
     product[product < 0] = 0
     axis = 0 if isinstance(block, int) else -1
     expected = mx.quantize(np.abs(product), block=block, axis=axis)
-    assert np.array_equal(q.codes, expected.codes)
-    assert np.array_equal(q.scales, expected.scales)
+    assert_same(q, expected)
     beats = model.layer_beats(weights, samples, **options, columns=8)
     back = model.operand_tensor(beats, q.shape, "mxsf", block=block)
-    assert np.array_equal(back.codes, q.codes)
-    assert np.array_equal(back.scales, q.scales)
+    assert_same(back, q)
 
 
 def test_stages() -> None:
@@ -101,13 +98,11 @@ def test_stages() -> None:
     for given, result in cases:
         q = model.layer_output(weights, samples, **given, **options)
         expected = mx.quantize(np.where(result == 0, np.float32(0), result), block=(4, 2))
-        assert np.array_equal(q.codes, expected.codes)
-        assert np.array_equal(q.scales, expected.scales)
+        assert_same(q, expected)
         # Columns beyond the samples do not count in the scales of tiles.
         beats = model.layer_beats(weights, samples, **given, **options, columns=4)
         back = model.operand_tensor(beats, q.shape, "mxsf", block=(4, 2))
-        assert np.array_equal(back.codes, q.codes)
-        assert np.array_equal(back.scales, q.scales)
+        assert_same(back, q)
 
 
 def test_beats_of_stages() -> None:

@@ -16,6 +16,7 @@ from mxsafe.machine.layout import narrowed
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
 from verif.support.messages import refused
+from verif.support.quantized import assert_same
 from verif.support.tests import Volume, some
 
 TILES = (8, 8)
@@ -105,8 +106,7 @@ def _check_converted(
     expected = mx.quantize(exact, configuration.conversion_format, block=blocks[1])
     found = result.read(memory)
     assert found.shape == expected.shape == (shape[0], shape[2])
-    assert np.array_equal(found.codes, expected.codes)
-    assert np.array_equal(found.scales, expected.scales)
+    assert_same(found, expected)
     # What is in memory is what the host would write there, with 0 where there is no number.
     image = memory.copy()
     result.write(image, expected)

@@ -23,6 +23,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.messages import refused
 from verif.support.mutation import mutated
+from verif.support.quantized import assert_same
 from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, Volume, available, some, typical
 
@@ -79,9 +80,7 @@ def test_stored_bytes(shape: tuple[int, int], fmt: str) -> None:
     width = q.format.element.width
     assert image.tiles.shape == (image.grid[0] * image.grid[1], 1 + 8 * width)
     again = image.tensor()
-    assert np.array_equal(again.codes, q.codes)
-    assert np.array_equal(again.scales, q.scales)
-    assert (again.format, again.block) == (q.format, q.block)
+    assert_same(again, q)
     row, column = shape[0] - 1, shape[1] - 1
     tile = image.tiles[-1]
     beat = int.from_bytes(bytes(tile[1 + row % 8 * width :][:width]), "little")
