@@ -56,9 +56,9 @@ def digest(module: Module) -> str:
     return texts.hexdigest()[:16]
 
 
-def own_tests(module: Module, folder: Path = _TESTS) -> Path | None:
+def own_tests(module: Module) -> Path | None:
     """The file of tests that has the name of a module's unit."""
-    found = {file.stem.removeprefix("test_"): file for file in folder.rglob("test_*.py")}
+    found = {file.stem.removeprefix("test_"): file for file in _TESTS.rglob("test_*.py")}
     names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.unit)]
     return found[max(names, key=len)] if names else None
 

@@ -11,12 +11,11 @@ from verif.support.messages import refused
 SHAPES = {"x": (10, 20), "w": (20, 13), "dy": (10, 13)}
 
 
-def tensors(block: object = (8, 8), fmt: str = "mxsf", **other: object) -> dict[str, object]:
+def tensors(block: object = (8, 8), **other: object) -> dict[str, object]:
     """X, W and dY of one layer; `other` takes the place of some."""
     rng = np.random.default_rng(1)
     made = {
-        name: mx.quantize(rng.standard_normal(shape), fmt, block=block)
-        for name, shape in SHAPES.items()
+        name: mx.quantize(rng.standard_normal(shape), block=block) for name, shape in SHAPES.items()
     }
     return made | other
 

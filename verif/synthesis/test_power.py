@@ -82,9 +82,9 @@ x!
 WANTED = [("_2_", "Q"), ("_1_", "ZN")]
 
 
-def changes(text: str = VCD, *, wanted: list[tuple[str, str]] = WANTED, clocks: int = 3) -> Changes:
+def changes(text: str = VCD, *, wanted: list[tuple[str, str]] = WANTED) -> Changes:
     lines = iter(text.splitlines(keepends=True))
-    return read_changes(lines, wanted, period=2.0, skipped=1, clocks=clocks)
+    return read_changes(lines, wanted, period=2.0, skipped=1, clocks=3)
 
 
 def test_changes_are_counted_clock_by_clock() -> None:

@@ -193,14 +193,14 @@ def _units_of(*kinds: Kind) -> str:
     return ", ".join(name for name, entry in CATALOGUE.items() if entry.kind in kinds)
 
 
-def hardware_format_help(suffix: str = "") -> str:
+def hardware_format_help() -> str:
     """Help of ``--format``."""
     sets = "; ".join(
         f"{name}: {', '.join(fmt.name for fmt in formats.members)}, chosen at run time, for exact "
         "arrays"
         for name, formats in FORMAT_SETS.items()
     )
-    return f"element format: {', '.join(MX_FORMATS)}; {sets} {suffix}"
+    return f"element format: {', '.join(MX_FORMATS)}; {sets} (default: mxsf)"
 
 
 def _require_parameter(units: Sequence[str], option: str, attribute: str, value: object) -> None:

@@ -27,7 +27,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--format",
         type=format_of(OPERAND_FORMATS),
         metavar="FORMAT",
-        help=hardware_format_help("(default: mxsf)"),
+        help=hardware_format_help(),
     )
     add_units(
         parser,
