@@ -12,7 +12,15 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
 test test-yosys test-full test-oracles mutate coverage: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
+.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
+
+# Something to look at, a minute after cloning.
+demo: $(VENV)/installed
+	$(RUN) mxsafe decode 0x7f 0x20 0x1f 0x01
+	$(RUN) mxsafe vectors --unit mac --arithmetic exact --count 5000
+	@command -v iverilog >/dev/null || { echo "install iverilog to compare the Verilog of the MAC with these vectors" >&2; exit 1; }
+	iverilog -g2012 -y gen -y gen/parts -s mac_tb -o mac.vvp examples/mac_tb.v examples/mac_top.v
+	vvp -n mac.vvp
 
 verilog: $(VENV)/installed
 	$(RUN) mxsafe verilog --out gen
@@ -49,7 +57,7 @@ coverage: $(VENV)/installed-dev
 
 test-oracles: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles]'
-	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/torch
+	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/torch verif/test_readme.py
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools

@@ -73,9 +73,9 @@ module accelerator_tb;
   );
 
   reg [63:0] expected [0:WORDS-1];
-  integer clocks = 0, word, wrong = 0;
+  integer cycles = 0, word, wrong = 0;
   reg [31:0] status, error;
-  always @(posedge aclk) clocks = clocks + 1;
+  always @(posedge aclk) cycles = cycles + 1;
 
   task write(input [7:0] address, input [31:0] value);
     begin
@@ -131,7 +131,7 @@ module accelerator_tb;
     write(LENGTH, DESCRIPTORS);
     write(INTERRUPT_ENABLE, 32'd3);
     write(CONTROL, 32'd1);
-    while (!irq && clocks < 2000) @(negedge aclk);
+    while (!irq && cycles < 2000) @(negedge aclk);
     read(STATUS, status);
     read(ERROR, error);
     write(INTERRUPT, 32'd3);
@@ -144,7 +144,7 @@ module accelerator_tb;
     if (wrong != 0 || status !== 2 || error !== 0 || irq !== 0 || broken !== 0 || outside !== 0)
       $fatal(1, "wrong %0d, status %0d, error %0d, irq %b, rules broken %b",
              wrong, status, error, irq, broken);
-    $display("accelerator_tb: %0d clocks, %0d words, all right", clocks, word);
+    $display("accelerator_tb: %0d cycles, %0d words, all right", cycles, word);
     $finish;
   end
 endmodule

@@ -54,9 +54,9 @@ module stream_tb;
     endcase
   endfunction
 
-  integer lane, tile_a, beat_a, tile_w, beat_w, row, wrong, clocks;
+  integer lane, tile_a, beat_a, tile_w, beat_w, row, wrong, cycles;
 
-  always @(posedge aclk) clocks = clocks + 1;
+  always @(posedge aclk) cycles = cycles + 1;
 
   // Each stream has a process of its own: a source shows tvalid without waiting for tready.
   initial begin : stream_a
@@ -95,14 +95,14 @@ module stream_tb;
       $dumpfile("stream.fst");
       $dumpvars(2, stream_tb);
     end
-    clocks = 0;
+    cycles = 0;
     wrong = 0;
     repeat (3) @(negedge aclk);
     aresetn = 1;
     row = 0;
     while (row < TILES * ROWS) begin
       @(negedge aclk);
-      tready = clocks % 3 != 0;  // it pauses now and then
+      tready = cycles % 3 != 0;  // it pauses now and then
       @(posedge aclk);
       if (tvalid && tready) begin
         if (tdata !== {{2{8'd132}}, {16{expected(row) | (row < ROWS ? 8'h00 : SIGN)}}}
@@ -112,7 +112,7 @@ module stream_tb;
         end
         row = row + 1;
       end
-      if (clocks > 400) begin
+      if (cycles > 400) begin
         $display("rows never came out");
         wrong = wrong + 1;
         row = TILES * ROWS;

@@ -47,6 +47,7 @@ module fp12_accumulator(
   wire [7:0] scale_w;
   input valid;
   wire valid;
+  // An E8M0 scale of 255 is NaN, and so is its block.
   assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   assign adds = en & product_valid;
   assign block_exponent = { 1'h0, scale_a } + { 1'h0, scale_w };
@@ -61,6 +62,8 @@ module fp12_accumulator(
   always @(posedge clk)
     if (rst) product_valid <= 1'h0;
     else if (en) product_valid <= valid;
+  // Between scaler and adder: acc is the only register within the loop, so a partial sum can come
+  // every cycle.
   always @(posedge clk)
     if (en) adder_b <= scale_product;
   mxsafe_float32_adder_clearable adder (

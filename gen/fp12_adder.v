@@ -30,16 +30,20 @@ module fp12_adder(
   wire [21:0] unpack_a_magnitude;
   wire [21:0] unpack_b_magnitude;
   wire unpack_b_sign;
+  // In fixed point nothing has to be aligned, and nothing is lost before the packer.
+  assign exact_sum = \$exact_sum$add  + { 23'h000000, exact_differ };
+  // Saturation comes before packing: the sum has to fit the packer.
+  assign above = $signed(exact_sum) > $signed(24'h3fc000);
   assign below = $signed(exact_sum) < $signed(24'hc04000);
   assign bounded_below = below ? 23'h404000 : exact_sum[22:0];
   assign pack_value = above ? 23'h3fc000 : bounded_below;
   assign pack_zero_sign = pack_negate & unpack_b_sign;
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
   assign exact_differ = pack_negate ^ unpack_b_sign;
   assign \$exact_addend$not  = ~ { 1'h0, unpack_b_magnitude };
   assign exact_addend = exact_differ ? \$exact_addend$not  : { 1'h0, unpack_b_magnitude };
   assign \$exact_sum$add  = { 2'h0, unpack_a_magnitude } + { exact_addend[22], exact_addend };
-  assign exact_sum = \$exact_sum$add  + { 23'h000000, exact_differ };
-  assign above = $signed(exact_sum) > $signed(24'h3fc000);
   mxsafe_fp12_packer pack (
     .code(sum),
     .negate(pack_negate),

@@ -11,8 +11,8 @@ parts/mxsafe_mxsf_vector_engine.v
 parts/mxsafe_store_engine.v
 parts/mxsafe_vector_buffer.v
 parts/mxsafe_operand_buffer.v
-parts/mxsafe_operand_buffer_beats4096_entries2048.v
-parts/mxsafe_operand_buffer_beats512_f42478de.v
+parts/mxsafe_operand_buffer_beats4096.v
+parts/mxsafe_operand_buffer_beats512_writers1_67dfc94b.v
 parts/mxsafe_beat_memory_beat_bits257_depth16.v
 parts/mxsafe_descriptor_check.v
 parts/mxsafe_descriptor_queue_under_way2.v
@@ -34,7 +34,7 @@ parts/mxsafe_second_operand_only_numbers.v
 parts/mxsafe_row_address_generator_depth4096.v
 parts/mxsafe_mxsf_block_converter.v
 mxsf_operand_packer.v
-parts/mxsafe_mxsf_operand_writer_6a02ab98.v
+parts/mxsafe_mxsf_operand_writer_512x2048x4096.v
 parts/mxsafe_memory_address_generator.v
 parts/mxsafe_beat_memory_beat_bits256_depth1024.v
 parts/mxsafe_beat_memory_beat_bits256_depth2048.v

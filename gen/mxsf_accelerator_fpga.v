@@ -195,6 +195,8 @@ module mxsf_accelerator_fpga(
   wire s_axi_wvalid;
   assign m_axi_wvalid = core_m_axi_wvalid & \$m_axi_wvalid$not ;
   assign \$core_reset_0$or  = rst | registers_clear;
+  // A soft reset is one of all but the registers. It takes cycles to arrive, in which nothing is
+  // asked of memory any more.
   always @(posedge clk)
     core_reset_0 <= \$core_reset_0$or ;
   always @(posedge clk)

@@ -242,9 +242,13 @@ module mxsf_converter(
   assign \$largest_before_0$mux  = block_last ? 8'h00 : maximum_0_largest;
   assign \$block_last$any  = | beats_left;
   assign \$block_last$not  = ~ \$block_last$any ;
+  // tlast ends a block early: beats are counted down anew after it.
   assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 2'h1;
+  // Lifts the largest exponent so far to the most steps, all others as much.
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
+  // One adder for three terms: the lowest bits of its operands make the carry, the one that a
+  // subnormal adds to its exponent. What ends up below 0 rounds to zero.
   assign raised_0 = { normalise_0_exponent[8], normalise_0_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_0_subnormal };
   assign height_0 = raised_0[10] ? 4'h0 : raised_0[4:1];
   assign raised_1 = { normalise_1_exponent[8], normalise_1_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_1_subnormal };
@@ -281,6 +285,7 @@ module mxsf_converter(
   assign leaves = m_axis_tvalid & m_axis_tready;
   assign is_empty = ~ valid;
   assign gap_1 = is_empty | { 1'h0, is_empty[3:1] };
+  // A stage at or after this one is empty: beats move on and close the gap.
   assign gap = gap_1 | { 2'h0, gap_1[3:2] };
   assign moves = gap | { leaves, leaves, leaves, leaves };
   assign \$s_axis_tready$not  = ~ rst;
@@ -288,15 +293,21 @@ module mxsf_converter(
   assign ended_1 = { m_axis_tuser, ends[2:0] } | { 1'h0, m_axis_tuser, ends[2:1] };
   assign ended = ended_1 | { 2'h0, ended_1[3:2] };
   assign \$first_end$not  = ~ { 1'h0, ended[3:1] };
+  // The block at the head ends where the end nearest to the head is: the largest exponents there are
+  // those of the whole block.
   assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
   assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[2:0] };
+  // A beat leaves only once the end of its block is there, and the largest exponent known.
   assign m_axis_tvalid = valid[3] & \$m_axis_tvalid$any ;
   assign is_special_0 = & block_largest;
+  // By how much the largest exponent of the block grew after this beat.
   assign growth_0 = block_largest - waiting_0_waiting[199:192];
   assign \$is_far_0$more  = growth_0 >= 8'h0d;
   assign is_far_0 = is_special_0 | \$is_far_0$more ;
   assign steps_0 = growth_0[4:0] + 5'h03;
+  // What turns a height into a binade. From so far up all codes are zero; so are those of a block
+  // with NaN or Inf, whose scale says what it is.
   assign lowering_0 = is_far_0 ? 5'h10 : steps_0;
   assign is_finite_0 = ~ is_special_0;
   assign scale_0 = block_largest - 8'h00;
@@ -318,6 +329,7 @@ module mxsf_converter(
   assign binade_7 = { 1'h0, waiting_0_waiting[94:91] } - lowering_0;
   assign encode_7_sign = waiting_0_waiting[95] & is_finite_0;
   assign binade_8 = { 1'h0, waiting_0_waiting[106:103] } - lowering_0;
+  // The largest so far is one more of the numbers: no comparison of its own.
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
     else if (taken) largest_before_0 <= \$largest_before_0$mux ;

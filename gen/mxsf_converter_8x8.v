@@ -249,10 +249,13 @@ module mxsf_converter_8x8(
   assign binade_7 = { 1'h0, waiting_0_waiting[94:91] } - lowering_0;
   assign encode_7_sign = waiting_0_waiting[95] & is_finite_0;
   assign is_special_1 = & block_largest[15:8];
+  // By how much the largest exponent of the block grew after this beat.
   assign growth_1 = block_largest[15:8] - waiting_0_waiting[207:200];
   assign \$is_far_1$more  = growth_1 >= 8'h0d;
   assign is_far_1 = is_special_1 | \$is_far_1$more ;
   assign steps_1 = growth_1[4:0] + 5'h03;
+  // What turns a height into a binade. From so far up all codes are zero; so are those of a block
+  // with NaN or Inf, whose scale says what it is.
   assign lowering_1 = is_far_1 ? 5'h10 : steps_1;
   assign is_finite_1 = ~ is_special_1;
   assign scale_1 = block_largest[15:8] - 8'h00;
@@ -278,9 +281,13 @@ module mxsf_converter_8x8(
   assign \$largest_before_1$mux  = block_last ? 8'h00 : maximum_1_largest;
   assign \$block_last$any  = | beats_left;
   assign \$block_last$not  = ~ \$block_last$any ;
+  // tlast ends a block early: beats are counted down anew after it.
   assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 3'h1;
+  // Lifts the largest exponent so far to the most steps, all others as much.
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
+  // One adder for three terms: the lowest bits of its operands make the carry, the one that a
+  // subnormal adds to its exponent. What ends up below 0 rounds to zero.
   assign raised_0 = { normalise_0_exponent[8], normalise_0_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_0_subnormal };
   assign height_0 = raised_0[10] ? 4'h0 : raised_0[4:1];
   assign raised_1 = { normalise_1_exponent[8], normalise_1_exponent, 1'h1 } + { lift_0[8], lift_0, normalise_1_subnormal };
@@ -319,6 +326,7 @@ module mxsf_converter_8x8(
   assign is_empty = ~ valid;
   assign gap_1 = is_empty | { 1'h0, is_empty[7:1] };
   assign gap_2 = gap_1 | { 2'h0, gap_1[7:2] };
+  // A stage at or after this one is empty: beats move on and close the gap.
   assign gap = gap_2 | { 4'h0, gap_2[7:4] };
   assign moves = gap | { leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves };
   assign \$s_axis_tready$not  = ~ rst;
@@ -327,9 +335,12 @@ module mxsf_converter_8x8(
   assign ended_2 = ended_1 | { 2'h0, ended_1[7:2] };
   assign ended = ended_2 | { 4'h0, ended_2[7:4] };
   assign \$first_end$not  = ~ { 1'h0, ended[7:1] };
+  // The block at the head ends where the end nearest to the head is: the largest exponents there are
+  // those of the whole block.
   assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
   assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[6:0] };
+  // A beat leaves only once the end of its block is there, and the largest exponent known.
   assign m_axis_tvalid = valid[7] & \$m_axis_tvalid$any ;
   assign is_special_0 = & block_largest[7:0];
   assign growth_0 = block_largest[7:0] - waiting_0_waiting[199:192];
@@ -346,6 +357,7 @@ module mxsf_converter_8x8(
   assign encode_1_sign = waiting_0_waiting[23] & is_finite_0;
   assign binade_2 = { 1'h0, waiting_0_waiting[34:31] } - lowering_0;
   assign encode_2_sign = waiting_0_waiting[35] & is_finite_0;
+  // The largest so far is one more of the numbers: no comparison of its own.
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
     else if (taken) largest_before_1 <= \$largest_before_1$mux ;

@@ -31,13 +31,18 @@ module mxsf_decoder(
   wire [2:0] subnormal_significand;
   assign sub_exponent = { 1'h0, code[4:2] } + 4'h5;
   assign low_exponent = sub_is_normal ? sub_exponent : subnormal_exponent;
+  // The shorter mantissa stands at the top of the significand.
   assign low_significand = sub_is_normal ? { 1'h1, code[1:0], 3'h0 } : { subnormal_significand, 3'h0 };
   assign exponent = is_normal ? normal_exponent : low_exponent;
   assign significand = is_normal ? { 1'h1, code[4:0] } : low_significand;
+  // Exponent field 0 has the subnormals; or, with two modes (MXSF), the second mode, whose fields
+  // lie within the mantissa and whose field 0 has the subnormals.
   assign is_normal = | code[6:5];
+  // Fields of either mode are re-biased by adding a constant.
   assign normal_exponent = { 2'h0, code[6:5] } + 4'hc;
   assign sub_is_normal = | code[4:2];
   assign \$subnormal_exponent$mux  = code[0] ? 4'h4 : 4'h0;
+  // The few subnormals are normalised by cases, faster than by counting zeros.
   assign subnormal_exponent = code[1] ? 4'h5 : \$subnormal_exponent$mux ;
   assign \$subnormal_significand$mux  = code[0] ? { code[0], 2'h0 } : 3'h0;
   assign subnormal_significand = code[1] ? { code[1:0], 1'h0 } : \$subnormal_significand$mux ;

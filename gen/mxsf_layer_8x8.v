@@ -127,6 +127,7 @@ module mxsf_layer_8x8(
   always @(posedge clk)
     if (rst) flags <= 2'h0;
     else if (\$flags$or ) flags <= array_m_axis_c_tuser;
+  // What follows the last feature of a strip in its tile is padding: it is dropped.
   always @(posedge clk)
     if (rst) drops_rows <= 1'h0;
     else if (row_taken) drops_rows <= \$drops_rows$and ;
@@ -135,6 +136,8 @@ module mxsf_layer_8x8(
     else if (row_taken) row <= \$row$mux ;
   always @(posedge clk)
     if (tile_enters) tile_1 <= tile_0;
+  // The last beats of a tile come long before its rows: what is said there is kept, newest first,
+  // for as many tiles as the array can have in flight.
   always @(posedge clk)
     if (tile_enters) tile_0 <= s_axis_a_tuser[6:2];
   always @(posedge clk)

@@ -62,10 +62,13 @@ module mxsf_operand_packer(
   wire s_axis_tvalid;
   wire step;
   assign ends_block = s_axis_tuser | s_axis_tlast;
+  // The last lane goes straight through in the cycle in which the beat leaves.
   assign is_full = & lane;
   assign \$is_open$not  = ~ is_full;
   assign is_open = \$is_open$not  | m_axis_tready;
   assign \$is_ready$not  = ~ ends_block;
+  // The last beat of a block is taken last: it waits while code 0 fills the lanes that are missing,
+  // and its scales are those of the operand beat.
   assign is_ready = is_full ? m_axis_tready : \$is_ready$not ;
   assign step = s_axis_tvalid & is_open;
   assign \$s_axis_tready$not  = ~ rst;

@@ -136,9 +136,6 @@ module mxsf_pu(
   assign done = | { row_3_4, row_2_4, row_1_4, ends_after_2 };
   assign \$ends_after_1$and  = accumulate_0_valid & last_after_3;
   always @(posedge clk)
-    if (rst) row_1_3 <= 1'h0;
-    else if (en) row_1_3 <= row_1_2;
-  always @(posedge clk)
     if (rst) row_1_2 <= 1'h0;
     else if (en) row_1_2 <= row_1_1;
   always @(posedge clk)
@@ -200,6 +197,7 @@ module mxsf_pu(
   always @(posedge clk)
     if (rst) token_next <= 4'h0;
     else if (en) token_next <= token;
+  // Accumulators go on with the next tile while the rows of this one leave.
   always @(posedge clk)
     if (copies_rows) row_3_held <= { accumulate_15_acc, accumulate_14_acc, accumulate_13_acc, accumulate_12_acc };
   always @(posedge clk)
@@ -233,6 +231,9 @@ module mxsf_pu(
   always @(posedge clk)
     if (rst) row_1_4 <= 1'h0;
     else if (en) row_1_4 <= row_1_3;
+  always @(posedge clk)
+    if (rst) row_1_3 <= 1'h0;
+    else if (en) row_1_3 <= row_1_2;
   fp12_accumulator accumulate_0 (
     .acc(accumulate_0_acc),
     .clk(clk),

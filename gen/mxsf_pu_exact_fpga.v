@@ -127,6 +127,7 @@ module mxsf_pu_exact_fpga(
   reg [159:0] w_next;
   assign \$ends$or  = token[2] | token[3];
   assign ends = token[0] & \$ends$or ;
+  // Scales are taken at the end of a block, and stay for all its steps.
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign scale_a_0_low = sequencer_index[2] ? scale_a_next[15:8] : scale_a_next[7:0];
@@ -138,6 +139,7 @@ module mxsf_pu_exact_fpga(
   assign block_exponent = { 1'h0, scale_a_0_chosen_1 } + { 1'h0, scale_w_0_chosen_1 };
   assign \$is_nan$equal  = scale_a_0_chosen_1 == 8'hff;
   assign \$is_nan$equal_2  = scale_w_0_chosen_1 == 8'hff;
+  // An E8M0 scale of 255 is NaN, and so is its block.
   assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   always @(posedge clk)
     if (en) a_next <= a;

@@ -133,6 +133,7 @@ module mxsf_pu_window(
   reg [271:0] w_next;
   assign \$ends$or  = token[2] | token[3];
   assign ends = token[0] & \$ends$or ;
+  // Scales are taken at the end of a block, and stay for all its steps.
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign \$anchor_a_enters$and  = token[0] & token[3];
@@ -180,6 +181,7 @@ module mxsf_pu_window(
   assign block_exponent = { 1'h0, anchor_a_chosen } + { 1'h0, anchor_w_chosen_low_low };
   assign \$is_nan$equal  = anchor_a_chosen == 8'hff;
   assign \$is_nan$equal_2  = anchor_w_chosen_low_low == 8'hff;
+  // An E8M0 scale of 255 is NaN, and so is its block.
   assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
   always @(posedge clk)
     if (scale_w_enters) scale_w_next <= scale_w;

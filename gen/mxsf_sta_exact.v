@@ -268,6 +268,8 @@ module mxsf_sta_exact(
   reg [159:0] w_3_skew_3;
   assign row_2_to_1 = row_2_0 | row_2_1;
   assign row_2_to_2 = row_2_to_1 | row_2_2;
+  // At most one unit of a column is done: a line shows its rows a cycle after the line above, at
+  // least as many cycles apart as there are lines. So an OR is enough.
   assign row_2 = row_2_to_2 | row_2_3;
   assign row_3_0 = pu_0_3_done ? pu_0_3_results : 128'h00000000000000000000000000000000;
   assign row_3_1 = pu_1_3_done ? pu_1_3_results : 128'h00000000000000000000000000000000;
@@ -276,6 +278,7 @@ module mxsf_sta_exact(
   assign row_3_to_1 = row_3_0 | row_3_1;
   assign row_3_to_2 = row_3_to_1 | row_3_2;
   assign row_3 = row_3_to_2 | row_3_3;
+  // The last column is done last; the others are delayed until it is.
   assign is_done = | { pu_3_3_done, pu_2_3_done, pu_1_3_done, pu_0_3_done };
   assign m_axis_c_tlast = row_number == 4'hf;
   assign next_row = row_number + 4'h1;
@@ -287,6 +290,7 @@ module mxsf_sta_exact(
   assign \$block_beats$mux  = ends_block ? 5'h00 : \$block_beats$add ;
   assign \$row_number$mux  = m_axis_c_tlast ? 4'h0 : next_row;
   assign \$en$not  = ~ m_axis_c_tvalid;
+  // A result that is not taken stops the whole array: nothing can overflow.
   assign en = \$en$not  | m_axis_c_tready;
   assign ends_block = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_waits = | block_wait;
@@ -297,10 +301,13 @@ module mxsf_sta_exact(
   assign \$is_ready$and  = en & is_in_time;
   assign \$is_ready$not  = ~ rst;
   assign is_ready = \$is_ready$and  & \$is_ready$not ;
+  // A beat of A and one of W are taken together, so tready of each waits for tvalid of the other.
+  // Whether they come too early shows once s_axis_a holds its beat.
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
   assign beats_before = s_axis_a_tuser[0] ? 5'h00 : block_beats;
+  // Sums hold no more beats: the count stays here, and the error is flagged.
   assign is_full = beats_before == 5'h10;
   assign is_overlong = s_axis_a_tready & is_full;
   assign row_0_0 = pu_0_0_done ? pu_0_0_results : 128'h00000000000000000000000000000000;
@@ -390,6 +397,7 @@ module mxsf_sta_exact(
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
     else if (\$m_axis_c_tuser_out_of_step$and ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+  // Counts down from the last end while the array runs; no end passes before it is 0.
   always @(posedge clk)
     if (rst) block_wait <= 4'h0;
     else if (\$block_wait$differ ) block_wait <= \$block_wait$mux_2 ;

@@ -346,6 +346,7 @@ module mxsf_sta_window(
   reg [191:0] w_3_skew_2;
   reg [191:0] w_3_skew_3;
   assign tile_beats_before = s_axis_a_tuser[0] ? 11'h000 : tile_beats;
+  // Sums hold no more beats: the count stays here, and the error is flagged.
   assign tile_is_full = tile_beats_before == 11'h400;
   assign tile_is_overlong = s_axis_a_tready & tile_is_full;
   assign sums_may_wrap = | { tile_is_overlong, is_overlong };
@@ -363,6 +364,8 @@ module mxsf_sta_window(
   assign row_0_3 = pu_3_0_done ? pu_3_0_results : 128'h00000000000000000000000000000000;
   assign row_0_to_1 = row_0_0 | row_0_1;
   assign row_0_to_2 = row_0_to_1 | row_0_2;
+  // At most one unit of a column is done: a line shows its rows a cycle after the line above, at
+  // least as many cycles apart as there are lines. So an OR is enough.
   assign row_0 = row_0_to_2 | row_0_3;
   assign row_1_0 = pu_0_1_done ? pu_0_1_results : 128'h00000000000000000000000000000000;
   assign row_1_1 = pu_1_1_done ? pu_1_1_results : 128'h00000000000000000000000000000000;
@@ -385,6 +388,7 @@ module mxsf_sta_window(
   assign row_3_to_1 = row_3_0 | row_3_1;
   assign row_3_to_2 = row_3_to_1 | row_3_2;
   assign row_3 = row_3_to_2 | row_3_3;
+  // The last column is done last; the others are delayed until it is.
   assign is_done = | { pu_3_3_done, pu_2_3_done, pu_1_3_done, pu_0_3_done };
   assign m_axis_c_tlast = row_number == 4'hf;
   assign next_row = row_number + 4'h1;
@@ -399,6 +403,7 @@ module mxsf_sta_window(
   assign \$tile_beats$add  = tile_beats_before + { 10'h000, \$tile_beats$not  };
   assign \$row_number$mux  = m_axis_c_tlast ? 4'h0 : next_row;
   assign \$distances_a_0_en$not  = ~ m_axis_c_tvalid;
+  // A result that is not taken stops the whole array: nothing can overflow.
   assign distances_a_0_en = \$distances_a_0_en$not  | m_axis_c_tready;
   assign ends_block = s_axis_a_tuser[1] | s_axis_a_tlast;
   assign block_too_early = ends_block & block_wait;
@@ -413,6 +418,8 @@ module mxsf_sta_window(
   assign \$is_ready$and  = distances_a_0_en & is_in_time;
   assign \$is_ready$not  = ~ rst;
   assign is_ready = \$is_ready$and  & \$is_ready$not ;
+  // A beat of A and one of W are taken together, so tready of each waits for tvalid of the other.
+  // Whether they come too early shows once s_axis_a holds its beat.
   assign s_axis_w_tready = is_ready & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
@@ -499,6 +506,7 @@ module mxsf_sta_window(
   always @(posedge clk)
     if (rst) \m_axis_c_tuser.out_of_step  <= 1'h0;
     else if (\$m_axis_c_tuser_out_of_step$and ) \m_axis_c_tuser.out_of_step  <= 1'h1;
+  // Counts down from the last end while the array runs; no end passes before it is 0.
   always @(posedge clk)
     if (rst) tile_wait <= 4'h0;
     else if (\$tile_wait$differ ) tile_wait <= \$tile_wait$mux_2 ;

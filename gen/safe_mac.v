@@ -67,7 +67,10 @@ module safe_mac(
   input [31:0] w;
   wire [31:0] w;
   wire zero_sign;
+  // A sum of zeros is -0 only if every product is negative: all are -0 then.
   assign zero_sign = & { negate_3_products, negate_2_products, negate_1_products, negate_0_products };
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
   assign level4_0_differ = negate_0_products ^ negate_1_products;
   assign \$level4_0_addend$not  = ~ { 1'h0, value_1_products };
   assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, value_1_products };
@@ -82,6 +85,8 @@ module safe_mac(
   assign \$total_addend$not  = ~ value_1_sums;
   assign total_addend = total_differ ? \$total_addend$not  : value_1_sums;
   assign \$pack_value$add  = { value_0_sums[21], value_0_sums } + { total_addend[21], total_addend };
+  // Sums before this one were rounded in place, as multiples of the smallest subnormal; the packer
+  // rounds this one, for it looks for the leading one anyway.
   assign pack_value = \$pack_value$add  + { 22'h000000, total_differ };
   always @(posedge clk)
     if (rst) partial_sum <= 12'h000;

@@ -37,13 +37,14 @@ module safe_mac_exact(
   wire [26:0] total_sum;
   input [31:0] w;
   wire [31:0] w;
+  assign total_right = multiply_negate[1] ? \$total_right$not  : multiply_halves[51:26];
   assign \$total_sum$add  = { total_left[25], total_left } + { total_right[25], total_right };
   assign \$total_sum$add_2  = { 1'h0, multiply_negate[0] } + { 1'h0, multiply_negate[1] };
+  // Both signs are due now: two complements, and up to two carries.
   assign total_sum = \$total_sum$add  + { 25'h0000000, \$total_sum$add_2  };
   assign \$total_left$not  = ~ multiply_halves[25:0];
   assign total_left = multiply_negate[0] ? \$total_left$not  : multiply_halves[25:0];
   assign \$total_right$not  = ~ multiply_halves[51:26];
-  assign total_right = multiply_negate[1] ? \$total_right$not  : multiply_halves[51:26];
   always @(posedge clk)
     if (rst) dot <= 27'h0000000;
     else if (en) dot <= total_sum;

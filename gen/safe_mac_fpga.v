@@ -19,6 +19,10 @@ module safe_mac_fpga(
 );
   wire \$zero_sign$xor ;
   wire \$factor_a_0_flips$any ;
+  wire [12:0] \$level4_0_tie$and ;
+  wire [20:0] \$level4_0_tie$and_2 ;
+  wire unused_5;
+  wire [21:0] \$level4_0_kept$not ;
   wire unused_6;
   wire [12:0] \$level4_1_tie$not ;
   wire [12:0] \$level4_1_tie$and ;
@@ -67,8 +71,8 @@ module safe_mac_fpga(
   wire [14:0] \$product_0_kept$not ;
   wire \$factor_a_1_flips$any ;
   wire \$factor_a_1_flips$any_2 ;
-  wire \$factor_a_1_flips$any_3 ;
   wire \$zero_sign$xor_3 ;
+  wire \$factor_a_1_flips$any_3 ;
   wire \$factor_a_1_flips$any_4 ;
   wire \$factor_a_1_flips$any_5 ;
   wire \$zero_sign$xor_4 ;
@@ -88,8 +92,8 @@ module safe_mac_fpga(
   wire [12:0] \$product_2_tie$and_2 ;
   wire unused_2;
   wire [14:0] \$product_2_kept$not ;
-  wire \$factor_a_3_flips$any ;
   wire \$factor_a_0_flips$any_3 ;
+  wire \$factor_a_3_flips$any ;
   wire \$factor_a_3_flips$any_2 ;
   wire \$factor_a_3_flips$any_3 ;
   wire \$factor_a_3_flips$any_4 ;
@@ -98,15 +102,11 @@ module safe_mac_fpga(
   wire [3:0] \$product_3_tie$not ;
   wire [3:0] \$product_3_tie$and ;
   wire [12:0] \$product_3_tie$and_2 ;
+  wire \$factor_a_0_flips$any_5 ;
   wire unused_3;
   wire [14:0] \$product_3_kept$not ;
   wire unused_4;
-  wire \$factor_a_0_flips$any_5 ;
   wire [12:0] \$level4_0_tie$not ;
-  wire [12:0] \$level4_0_tie$and ;
-  wire [20:0] \$level4_0_tie$and_2 ;
-  wire unused_5;
-  wire [21:0] \$level4_0_kept$not ;
   input [31:0] a;
   wire [31:0] a;
   input clk;
@@ -315,6 +315,7 @@ module safe_mac_fpga(
   assign \$zero_sign$xor_2  = decode_a_1_sign ^ decode_w_1_sign;
   assign \$zero_sign$xor_3  = decode_a_2_sign ^ decode_w_2_sign;
   assign \$zero_sign$xor_4  = decode_a_3_sign ^ decode_w_3_sign;
+  // The sign of a sum of zeros: -0 only if every product is negative.
   assign zero_sign = & { \$zero_sign$xor_4 , \$zero_sign$xor_3 , \$zero_sign$xor_2 , \$zero_sign$xor  };
   assign is_negative_0 = decode_a_0_sign ^ decode_w_0_sign;
   assign shift_0 = { 1'h0, decode_a_0_shift } + { 1'h0, decode_w_0_shift };
@@ -323,8 +324,11 @@ module safe_mac_fpga(
   assign \$factor_a_0_flips$any_4  = | decode_a_0_significand[3:0];
   assign \$factor_a_0_flips$any_5  = | decode_a_0_significand[4:0];
   assign \$factor_a_0_flips$any  = | decode_a_0_significand;
+  // Negation without a carry chain: a number and its opposite differ in all bits above the lowest
+  // one.
   assign factor_a_0_flips = { \$factor_a_0_flips$any , \$factor_a_0_flips$any_5 , \$factor_a_0_flips$any_4 , \$factor_a_0_flips$any_3 , \$factor_a_0_flips$any_2 , decode_a_0_significand[0] } & { is_negative_0, is_negative_0, is_negative_0, is_negative_0, is_negative_0, is_negative_0 };
   assign factor_a_0[6:1] = { 1'h0, decode_a_0_significand[5:1] } ^ factor_a_0_flips;
+  // Leading one of a negative product: it is looked for in the complement.
   assign folded_0 = multiply_significands_0_product[11:0] ^ { multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13], multiply_significands_0_product[13] };
   assign drops_for_precision_0[0] = | folded_0[11:8];
   assign drops_for_precision_0[1] = | folded_0[11:9];
@@ -333,13 +337,18 @@ module safe_mac_fpga(
   assign drops_for_subnormals_0[1] = shift_0_significands < 4'h5;
   assign drops_for_subnormals_0[2] = shift_0_significands < 4'h4;
   assign drops_for_subnormals_0[3] = shift_0_significands < 4'h3;
+  // drops[j]: at least j + 1 low bits go, for the precision or for subnormals.
   assign drops_0 = { folded_0[11], drops_for_precision_0[2:0] } | drops_for_subnormals_0;
   assign \$product_0_tie$not  = ~ { 1'h0, drops_0_dropped[3:1] };
   assign \$product_0_tie$and  = drops_0_dropped & \$product_0_tie$not ;
   assign \$product_0_tie$and_2  = { 9'h000, \$product_0_tie$and  } & product_0_dropped[13:1];
+  // The lowest kept bit: with half an ulp less one it rounds to nearest even.
   assign product_0_tie = | \$product_0_tie$and_2 ;
+  // The carry comes out of a bit below both numbers: tools then see an addition of two, with one
+  // carry chain, and do not merge it with the next.
   assign { product_0_with_half_sum, unused_0 } = { product_0_tied[13], product_0_tied, 1'h1 } + { 12'h000, product_0_drops_tied[3:1], product_0_tie_tied };
   assign \$product_0_kept$not  = ~ { 11'h000, product_0_drops_rounded };
+  // Rounded in place: dropped bits hold what the addition left.
   assign product_0_kept = product_0_rounded_rounded & \$product_0_kept$not ;
   assign shifted_by_low_bits_0 = { product_0_kept[14], product_0_kept[14], product_0_kept[14], product_0_kept } << shift_0_rounded[1:0];
   assign is_negative_1 = decode_a_1_sign ^ decode_w_1_sign;
@@ -421,6 +430,7 @@ module safe_mac_fpga(
   assign product_3_kept = product_3_rounded_rounded & \$product_3_kept$not ;
   assign shifted_by_low_bits_3 = { product_3_kept[14], product_3_kept[14], product_3_kept[14], product_3_kept } << shift_3_rounded[1:0];
   assign { level4_0_sum, unused_4 } = { product_0_products[20], product_0_products, 1'h1 } + { product_1_products[20], product_1_products, 1'h0 };
+  // The leading one decides which bits go; the lowest bits always fit.
   assign level4_0_folded = level4_0_added_of_4[20:8] ^ { level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21], level4_0_added_of_4[21] };
   assign level4_0_drops_1 = level4_0_folded | { 1'h0, level4_0_folded[12:1] };
   assign level4_0_drops_2 = level4_0_drops_1 | { 2'h0, level4_0_drops_1[12:2] };
@@ -452,24 +462,31 @@ module safe_mac_fpga(
   assign total_drops_2 = total_drops_1 | { 2'h0, total_drops_1[13:2] };
   assign total_drops_4 = total_drops_2 | { 4'h0, total_drops_2[13:4] };
   assign total_drops = total_drops_4 | { 8'h00, total_drops_4[13:8] };
+  // Ones of a thermometer code by halving: the bit in the middle is one of the count. Where it is
+  // set the lower half is full, and the rest is in the upper half.
   assign ones_8 = total_drops_leading[7] ? { 1'h0, total_drops_leading[13:8] } : total_drops_leading[6:0];
   assign ones_4 = ones_8[3] ? ones_8[6:4] : ones_8[2:0];
   assign ones_2 = ones_4[1] ? ones_4[2] : ones_4[0];
   assign \$sticky$and  = total_leading & { 10'h000, total_drops_leading[13:1] };
   assign sticky = | \$sticky$and ;
+  // Below a complement there are ones without end: the first may be the guard bit.
   assign folded[22:1] = total_leading[21:0] ^ { total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22], total_leading[22] };
   assign shifted_by_high_bits = { folded[22:1], total_leading[22] } >> { total_drops_leading[7], ones_8[3], 2'h0 };
   assign shifted = shifting_shifted_high >> exponent_shifted_high[1:0];
   assign \$increment_of_negative$not  = ~ sticky_shifted_high;
   assign \$increment_of_negative$and  = shifted[1] & \$increment_of_negative$not ;
+  // Nearest even of a negative number from its complement, which is one short: that one reaches the
+  // guard bit if there are only ones below it.
   assign increment_of_negative = shifted[0] | \$increment_of_negative$and ;
   assign \$increment$or  = shifted[1] | sticky_shifted_high;
   assign \$increment$and  = shifted[0] & \$increment$or ;
   assign increment = negative_shifted_high ? increment_of_negative : \$increment$and ;
   assign \$is_nonzero$or  = negative_shifted_high | is_large_shifted_high;
   assign \$is_nonzero$any  = | shifted[8:1];
+  // A sum of zeros has the sign that was found beside the sums.
   assign is_nonzero = \$is_nonzero$or  | \$is_nonzero$any ;
   assign sign = is_nonzero ? negative_shifted_high : zero_sign_shifted_high;
+  // The hidden bit adds itself to the exponent, and so does a carry out of the mantissa.
   assign \packed  = { exponent_incremented, kept_incremented[6:0] } + { 3'h0, kept_incremented[7], 6'h00, increment_incremented };
   assign \$product_0_products$left  = { shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0[17], shifted_by_low_bits_0 } << { shift_0_rounded[3:2], 2'h0 };
   assign \$product_1_products$left  = { shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1[17], shifted_by_low_bits_1 } << { shift_1_rounded[3:2], 2'h0 };

@@ -97,6 +97,8 @@ module transposer(
   assign is_open = \$is_open$not  | m_axis_tready;
   assign \$takes_rows$not  = ~ is_draining;
   assign \$takes_rows$not_2  = ~ is_padding;
+  // A short tile is filled up with rows of zeros: then, and while the last tile drains, rows come
+  // from here and not from the stream.
   assign takes_rows = \$takes_rows$not  & \$takes_rows$not_2 ;
   assign \$s_axis_tready$and  = is_open & takes_rows;
   assign \$s_axis_tready$not  = ~ rst;
@@ -119,6 +121,7 @@ module transposer(
   assign entering_5 = is_padding ? 8'h00 : s_axis_tdata[23:16];
   assign entering_6 = is_padding ? 8'h00 : s_axis_tdata[15:8];
   assign entering_7 = is_padding ? 8'h00 : s_axis_tdata[7:0];
+  // Both directions share the registers: a cell takes one of two neighbours.
   assign row_0_next = is_downwards ? { entering_7, entering_6, entering_5, entering_4, entering_3, entering_2, entering_1, entering_0 } : { row_0[55:0], entering_0 };
   assign row_1_next = is_downwards ? row_0 : { row_1[55:0], entering_1 };
   assign row_2_next = is_downwards ? row_1 : { row_2[55:0], entering_2 };
@@ -147,6 +150,7 @@ module transposer(
     if (step) row_1 <= row_1_next;
   always @(posedge clk)
     if (step) row_0 <= row_0_next;
+  // The tile that has come in leaves at right angles to the way it came.
   always @(posedge clk)
     if (rst) is_downwards <= 1'h0;
     else if (round_ends) is_downwards <= \$is_downwards$not ;
@@ -170,6 +174,7 @@ module transposer(
     if (step) row_5 <= row_5_next;
   always @(posedge clk)
     if (step) row_4 <= row_4_next;
+  // What leaves is at the bottom of the columns, or at the right end of the rows.
   assign m_axis_tdata = { \m_axis_tdata[7] , \m_axis_tdata[6] , \m_axis_tdata[5] , \m_axis_tdata[4] , \m_axis_tdata[3] , \m_axis_tdata[2] , \m_axis_tdata[1] , row_7[63:56] };
 endmodule
 `default_nettype wire

@@ -26,6 +26,7 @@ import mxsafe as mx
 from mxsafe.executors import workers
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS
 from mxsafe.model.schedule import Beats, Schedule
+from mxsafe.rtl.array.bf16 import Bf16
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.unit import Unit
@@ -33,7 +34,6 @@ from mxsafe.synthesis.cases import CARRY_SAVE, STANDARD, Case, select
 from mxsafe.synthesis.power import RESET, Stimulus
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
-from mxsafe.verilog.units import CATALOGUE
 from studies import vector_activity
 from verif.support import manifest
 from verif.support.data import minilm
@@ -66,7 +66,7 @@ def _operands_of(
     configuration: Case, block: int | tuple[int, int], depth: int | None = None
 ) -> tuple[Operand, Operand]:
     """The layer as a unit takes it: bfloat16 numbers, or elements and scales of its format."""
-    if CATALOGUE[configuration.unit].arithmetic != "bf16":
+    if presets.PRESETS[configuration.unit].arithmetic is not Bf16:
         return operands(configuration.format, block, depth, format_w=configuration.format_w)
     activations, weights = minilm.load()
     a, w = (mx.scalar.encode(x, "bf16") for x in (activations[:, :depth], weights[:depth]))

@@ -156,7 +156,7 @@ class Peer:
     origin : str
         Where it comes from.
     products : int
-        Products a clock.
+        Products a cycle.
     design : Design
     """
 

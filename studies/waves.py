@@ -121,7 +121,8 @@ def picture(view: str, dump: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" '
         'font-family="monospace" font-size="10" fill="none" stroke-width="1">\n'
         "<style>text{fill:#24292f}.group{font-weight:bold}.w{stroke:#0969da}"
-        ".unknown{stroke:#cf222e}svg{background:#fff}</style>\n" + "\n".join(lines) + "\n</svg>\n"
+        ".unknown{stroke:#cf222e}</style>\n"
+        f'<rect width="{width}" height="{y}" fill="#ffffff"/>\n' + "\n".join(lines) + "\n</svg>\n"
     )
 
 

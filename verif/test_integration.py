@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mxsafe
+from mxsafe.cli import main
 from mxsafe.host.verilator import verilator_bin
 from mxsafe.verilog.fusesoc import CORE, with_files
 from mxsafe.verilog.manifest import read_manifest
@@ -22,6 +23,7 @@ from verif.support.tests import available, some
 ROOT = GEN.parent
 MEMORY = ROOT / "verif" / "bench" / "axi_memory.v"
 TOPS = {
+    "mac_top": ("safe_mac_exact", "safe_mac_exact_fpga"),
     "stream_top": ("mxsf_sta_exact", "mxsf_converter_8x8"),
     "accelerator_top": ("mxsf_accelerator_small",),
 }
@@ -90,6 +92,20 @@ def test_an_example_without_its_files_fails(tmp_path: Path) -> None:
     assert "all right" not in run.stdout
 
 
+def test_a_wrong_latency_is_found(tmp_path: Path) -> None:
+    """The example itself runs as an example of docs/first_mac.md."""
+    vectors = ["--unit", "mac", "--arithmetic", "exact", "--count", "5000"]
+    assert main(["vectors", *vectors, "--out", str(tmp_path / "vectors")]) == 0
+    text = (EXAMPLES / "mac_top.v").read_text()
+    assert text.count("FPGA ? 7 : 2") == 1
+    broken = tmp_path / "mac_top.v"
+    broken.write_text(text.replace("FPGA ? 7 : 2", "FPGA ? 7 : 3"))
+    run = simulated("mac_tb", broken, tmp_path, tmp_path)
+    assert run.returncode == 1
+    assert "row 1, " in run.stdout
+    assert "all right" not in run.stdout
+
+
 def test_memory_of_the_example_is_fresh() -> None:
     for name, text in example_files().items():
         assert (EXAMPLES / name).read_text() == text, f"{name}: run verif.machine.example_image"
@@ -109,7 +125,8 @@ def test_the_core_is_fresh() -> None:
     assert len(named) > 250
     assert [name for name in named if not (ROOT / name).is_file()] == []
     assert {path.name for path in EXAMPLES.iterdir()} - {Path(name).name for name in named} <= {
-        "stream.gtkw"
+        "stream.gtkw",
+        "mac_tb.v",  # reads vectors that `mxsafe vectors` writes
     }
 
 
@@ -121,6 +138,7 @@ def test_a_core_without_its_comments_is_refused() -> None:
 FUSESOC = {
     "sim": ("icarus", "stream_tb: 32 rows, all right"),
     "sim_accelerator": ("icarus", "accelerator_tb: 383 cycles, 32 words, all right"),
+    "lint_mac": ("verilator", ""),
     "lint": ("verilator", ""),
     "lint_accelerator": ("verilator", ""),
 }
@@ -163,7 +181,7 @@ def test_fusesoc_finds_all_files(target: str, tmp_path: Path) -> None:
     (made,) = (tmp_path / "build").rglob("*.eda.yml")
     names = re.findall(r"(\w+\.v)\b", made.read_text())
     assert len(names) == len(set(names))
-    tops = TOPS["accelerator_top" if "accelerator" in target else "stream_top"]
+    tops = TOPS.get(f"{target.rpartition('_')[2]}_top", TOPS["stream_top"])
     modules = [target] if target in generated() else tops
     needed = [source.name for name in modules for source in generated()[name].sources]
     assert set(names) >= set(needed)

@@ -4,6 +4,7 @@ import doctest
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from mxsafe.cli import main
 from verif.support.manifest import Module
+from verif.support.proof import yosys
 from verif.support.tests import available
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +67,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("name", _holding("pycon"))
 def test_python_examples(name: str) -> None:
-    if name == "docs/pytorch.md":
+    if ">>> import torch\n" in (ROOT / name).read_text():
         pytest.importorskip("torch", reason="torch is not installed")
     result = doctest.testfile(str(ROOT / name), module_relative=False)
     assert result.attempted > 1
@@ -80,13 +82,23 @@ def test_the_lines_for_pytorch() -> None:
     assert model.weight.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("name", _holding("console"))
+_CONSOLE_PAGES = [
+    pytest.param(
+        name, marks=[pytest.mark.yosys] if "\n$ yosys " in (ROOT / name).read_text() else []
+    )
+    for name in _holding("console")
+]
+
+
+@pytest.mark.parametrize("name", _CONSOLE_PAGES)
 def test_console_examples(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # Examples run in the root of the repository. Yosys from WebAssembly follows no links.
     monkeypatch.chdir(tmp_path)
-    for folder in ("gen", "verif", "examples"):  # examples run in the root of the repository
-        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "verif").symlink_to(ROOT / "verif")
+    for folder in ("gen", "examples"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     examples = list(commands((ROOT / name).read_text()))
     assert examples
     for command, expected in examples:
@@ -95,10 +107,41 @@ def test_console_examples(
             assert main(arguments) == 0
             assert capsys.readouterr().out == expected
             continue
-        assert program in ("iverilog", "vvp"), program
-        available("icarus")
-        run = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+        assert program in ("iverilog", "vvp", "yosys", "cat", "head", "tail"), program
+        if program in ("iverilog", "vvp"):
+            available("icarus")
+        words = yosys(*arguments) if program == "yosys" else [program, *arguments]
+        run = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (run.returncode, run.stderr, run.stdout) == (0, "", expected)
+
+
+def test_the_demo_runs_what_the_readme_shows() -> None:
+    """`make demo` is the first command of the README."""
+    recipe = (ROOT / "Makefile").read_text().partition("\ndemo:")[2].partition("\n\n")[0]
+    run = re.findall(r"^\t(?:\$\(RUN\) )?(\w.*)$", recipe, re.MULTILINE)
+    readme = README.read_text()
+    assert readme.index("make demo") < readme.index("```console")
+    assert [command for command, _ in commands(readme)][: len(run)] == run
+    assert len(run) == 4
+
+
+def test_pages_show_the_verilog_of_the_example() -> None:
+    (block,) = re.findall(
+        r"^```verilog\n(.*?)^```$",
+        (ROOT / "docs" / "first_mac.md").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    top = (ROOT / "examples" / "mac_top.v").read_text()
+    for part in block.split("  ...\n"):
+        assert part in top, part
+
+
+def test_figures_of_the_readme_stand_on_pages() -> None:
+    """The pages are made from measured numbers; of percentages those with a decimal count."""
+    figures = set(re.findall(r"\d+,\d{3}|\d+\.\d+ ?%", _CODE.sub("", README.read_text())))
+    pages = " ".join(page.read_text() for page in PAGES if page != README).replace(" %", "%")
+    assert len(figures) > 7
+    assert {each for each in figures if each.replace(" %", "%") not in pages} == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,6 +177,14 @@ def test_the_glossary_names_files_that_exist() -> None:
     assert len(names) > 30
     for name in names:
         assert (ROOT / "hdl" / "mxsafe" / name).exists() or (ROOT / name).exists(), name
+
+
+def test_units_by_task_are_modules(modules: dict[str, Module]) -> None:
+    page = (ROOT / "docs" / "hardware.md").read_text()
+    table = page.partition("## Which unit do I need\n")[2].partition("\n## ")[0]
+    names = set(re.findall(r"`([a-z]\w*)`", table)) - {"bfloat16", "float32"}
+    assert len(names) > 25
+    assert names <= modules.keys()
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,10 @@ module mxsafe_address_generator_10x10x8_bd939df4(
   assign step_from_1 = loops_to_1_end ? step_2 : step_1;
   assign origin_0 = loop_0_ended ? origin_1 : address;
   assign step_from_0 = loop_0_ended ? step_from_1 : step_0;
+  // The next address is a step on from where the turn of the outermost loop that goes on began; past
+  // the end of all of them anything may come.
   assign total = { 1'h0, origin_0[31:0] } + { 13'h0000, step_from_0 };
+  // The top bit says that an address is past the end: once set it stays.
   assign is_above = origin_0[32] | total[32];
   assign \$turns_left_0$or  = begins | advance;
   assign \$turns_left_0$or_2  = begins | loop_0_ended;

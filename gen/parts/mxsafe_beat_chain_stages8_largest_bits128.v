@@ -98,6 +98,8 @@ module mxsafe_beat_chain_stages8_largest_bits128(
   always @(posedge clk)
     if (rst) ends_3 <= 1'h0;
     else if (moves[3]) ends_3 <= ends_2;
+  // A stage takes what the one before it holds. Data need no reset: these flags, which say whether
+  // there are any, have one.
   always @(posedge clk)
     if (rst) valid_3 <= 1'h0;
     else if (moves[3]) valid_3 <= valid_2;

@@ -105,6 +105,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
   input s_axis_tvalid;
   wire s_axis_tvalid;
   wire turns;
+  // A beat leaves with its last part, which goes straight through.
   assign is_last_part = & part;
   assign moves = s_axis_tvalid & s_axis_tready;
   assign \$enters$not  = ~ is_last_part;

@@ -111,6 +111,8 @@ module mxsafe_beat_splitter_columns8_parts8_depth128(
   assign moves = m_axis_tvalid & m_axis_tready;
   assign \$turns$not  = ~ by_rows;
   assign \$turns$or  = m_axis_tlast | \$turns$not ;
+  // The next part: after each beat, or after a row where a unit takes all first parts of a row
+  // before the second ones.
   assign turns = moves & \$turns$or ;
   assign \$steps$all  = & part;
   assign \$steps$or  = by_rows | \$steps$all ;
@@ -127,6 +129,7 @@ module mxsafe_beat_splitter_columns8_parts8_depth128(
   assign part_of_beat = part[2] ? part_of_beat_high : part_of_beat_low;
   assign part_or_number = single ? s_axis_tdata[31:0] : part_of_beat;
   assign \$is_stored$any  = | part;
+  // The first parts of a row come from the stream, all others from a memory.
   assign is_stored = by_rows & \$is_stored$any ;
   assign \$enters$and  = moves & by_rows;
   assign \$enters$not  = ~ is_stored;
@@ -157,6 +160,7 @@ module mxsafe_beat_splitter_columns8_parts8_depth128(
   assign \$is_shown$or_2  = enters | memory_read_en;
   assign \$index$add  = index + 7'h01;
   assign \$is_shown$or_3  = memory_read_en | is_shown;
+  // The memory shows a beat a cycle after it is read, until the next one is read.
   always @(posedge clk)
     if (\$is_shown$any ) is_shown <= 1'h0;
     else if (\$is_shown$or_2 ) is_shown <= \$is_shown$or_3 ;

@@ -218,9 +218,12 @@ module mxsafe_block_accumulator_halves1_half_bits27(
   wire [30:0] without_carry_8_0;
   wire [30:0] without_carry_9_0;
   assign \$half_6_0$not  = ~ dots[188:162];
+  // Subtracted by its complement and a carry into the addition.
   assign half_6_0 = negate[6] ? \$half_6_0$not  : dots[188:162];
   assign without_carry_6_0 = kept_6 + { half_6_0[26], half_6_0[26], half_6_0[26], half_6_0[26], half_6_0 };
   assign total_6_0 = without_carry_6_0 + { 30'h00000000, negate[6] };
+  // The halves of a dot product are added here, with the sum so far: three numbers take a row of
+  // full adders more than two, and no second carry chain.
   assign kept_7 = starts ? 31'h00000000 : sum_7;
   assign \$half_7_0$not  = ~ dots[215:189];
   assign half_7_0 = negate[7] ? \$half_7_0$not  : dots[215:189];
@@ -297,8 +300,13 @@ module mxsafe_block_accumulator_halves1_half_bits27(
   assign head_to_12 = head_to_11 | head_12;
   assign head_to_13 = head_to_12 | head_13;
   assign head_to_14 = head_to_13 | head_14;
+  // The sum whose turn it is: turns are one-hot.
   assign head = head_to_14 | head_15;
+  // The ring of accumulators turns for steps alone: between them they stay, and take no power. Its
+  // last register is the last one in the adder.
   assign add_en_last = en & passing_2;
+  // Steps inside the adder, for which the ring has yet to turn: the accumulator of a MAC is so many
+  // places further on.
   assign passing = { 1'h0, passing_1 } + { 1'h0, passing_2 };
   assign \$own_1$equal  = passing == 2'h1;
   assign own_1 = \$own_1$equal  ? accumulator_1 : accumulator_0;
@@ -402,6 +410,8 @@ module mxsafe_block_accumulator_halves1_half_bits27(
     if (copies) waiting_3 <= sum_3;
   always @(posedge clk)
     if (copies) waiting_2 <= sum_2;
+  // Sums wait for their turn at the scaler in copies: the registers go on with the next block. The
+  // first turn comes when they are copied, so the first needs none.
   always @(posedge clk)
     if (copies) waiting_1 <= sum_1;
   always @(posedge clk)

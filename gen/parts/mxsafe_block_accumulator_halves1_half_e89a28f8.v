@@ -257,6 +257,8 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
       accumulators[write__addr] <= acc[127:96];
   end
   assign read__data = accumulators[read__addr];
+  // The halves of a dot product are added here, with the sum so far: three numbers take a row of
+  // full adders more than two, and no second carry chain.
   assign kept_6 = flags_6_copy[1] ? 31'h00000000 : sum_6;
   assign without_carry_6_0 = kept_6 + { dots[188], dots[188], dots[188], dots[188], dots[188:162] };
   assign total_6_0 = without_carry_6_0 + { 30'h00000000, plus[6] };
@@ -332,6 +334,7 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
   assign head_of_12 = head_of_12_to_2 | head_of_12_3;
   assign \$head$or  = head_0_1 | head_4_1;
   assign \$head$or_2  = \$head$or  | head_8_1;
+  // Chosen in two cycles: among sums of MACs that lie together, then among those.
   assign head = \$head$or_2  | head_12_1;
   assign reads = en & steps;
   assign next_read_address = read__addr + 4'h1;
@@ -341,6 +344,7 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
   assign write_is_last = write__addr == 4'hf;
   assign \$read__addr$mux  = read_is_last ? 4'h0 : next_read_address;
   assign \$write__addr$mux  = write_is_last ? 4'h0 : next_write_address;
+  // From registers of its own: flags reach every bit of the sums of a MAC.
   assign adds_0 = en & flags_0_copy[0];
   assign adds_1 = en & flags_1_copy[0];
   assign adds_2 = en & flags_2_copy[0];
@@ -381,6 +385,7 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
     if (en) \acc[1]  <= \acc[2] ;
   always @(posedge clk)
     if (en) \acc[0]  <= \acc[1] ;
+  // Every block steps through all MACs in order, so a counter is address enough.
   always @(posedge clk)
     if (rst) write__addr <= 4'h0;
     else if (write__en) write__addr <= \$write__addr$mux ;
@@ -478,6 +483,8 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
     if (copies_3) waiting_3 <= sum_3;
   always @(posedge clk)
     if (copies_2) waiting_2 <= sum_2;
+  // Sums wait for their turn at the scaler in copies: the registers go on with the next block. The
+  // first turn comes when they are copied, so the first needs none.
   always @(posedge clk)
     if (copies_1) waiting_1 <= sum_1;
   always @(posedge clk)
@@ -643,6 +650,8 @@ module mxsafe_block_accumulator_halves1_half_e89a28f8(
     .rst(1'h0),
     .value(chosen_1)
   );
+  // Sums of a row of MACs come without a gap: they move on in every cycle, and are all there when
+  // the last one is.
   assign acc[95:0] = { \acc[2] , \acc[1] , \acc[0]  };
 endmodule
 `default_nettype wire

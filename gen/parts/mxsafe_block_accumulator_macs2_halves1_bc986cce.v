@@ -74,9 +74,12 @@ module mxsafe_block_accumulator_macs2_halves1_bc986cce(
   wire [30:0] without_carry_0_0;
   wire [30:0] without_carry_1_0;
   assign \$half_0_0$not  = ~ dots[26:0];
+  // Subtracted by its complement and a carry into the addition.
   assign half_0_0 = negate[0] ? \$half_0_0$not  : dots[26:0];
   assign without_carry_0_0 = kept_0 + { half_0_0[26], half_0_0[26], half_0_0[26], half_0_0[26], half_0_0 };
   assign total_0_0 = without_carry_0_0 + { 30'h00000000, negate[0] };
+  // The halves of a dot product are added here, with the sum so far: three numbers take a row of
+  // full adders more than two, and no second carry chain.
   assign kept_1 = starts ? 31'h00000000 : sum_1;
   assign \$half_1_0$not  = ~ dots[53:27];
   assign half_1_0 = negate[1] ? \$half_1_0$not  : dots[53:27];
@@ -85,7 +88,10 @@ module mxsafe_block_accumulator_macs2_halves1_bc986cce(
   assign copies = en & turn[0];
   assign head_0 = turn[0] ? sum_0 : 31'h00000000;
   assign head_1 = turn[1] ? waiting_1 : 31'h00000000;
+  // The sum whose turn it is: turns are one-hot.
   assign head = head_0 | head_1;
+  // The ring of accumulators turns for steps alone: between them they stay, and take no power. Its
+  // last register is the last one in the adder.
   assign add_en_last = en & steps;
   assign adds = en & valid;
   assign kept_0 = starts ? 31'h00000000 : sum_0;
@@ -93,6 +99,8 @@ module mxsafe_block_accumulator_macs2_halves1_bc986cce(
     if (add_en_last) \acc[0]  <= acc[63:32];
   always @(posedge clk)
     if (en) add_b <= scale_product;
+  // Sums wait for their turn at the scaler in copies: the registers go on with the next block. The
+  // first turn comes when they are copied, so the first needs none.
   always @(posedge clk)
     if (copies) waiting_1 <= sum_1;
   always @(posedge clk)

@@ -170,6 +170,7 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(
   assign is_last = token[2] | token[3];
   assign ends = token[0] & is_last;
   assign \$is_stepping$any  = | index;
+  // The end itself is step 0; the others follow, one an enabled cycle.
   assign is_stepping = ends | \$is_stepping$any ;
   assign next_index = index + 4'h1;
   assign is_at_last = index == 4'hf;
@@ -478,8 +479,10 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(
   always @(posedge clk)
     if (rst) ends_after_1 <= 1'h0;
     else if (en) ends_after_1 <= ends;
+  // Whether the step of an enabled cycle ago was the last of a row of MACs.
   always @(posedge clk)
     if (en) completes <= \$completes$any ;
+  // Flags wait for what they belong to: dot products, the scaler, the adder.
   always @(posedge clk)
     if (rst) begins <= 1'h0;
     else if (en) begins <= is_stepping;
@@ -490,12 +493,14 @@ module mxsafe_block_sequencer_dot_latency7_4c19af89(
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
     else if (beat_taken) tile_starts <= \$tile_starts$and ;
+  // Set by the reset: a block and a tile start then, whatever the flags say.
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= is_last;
   always @(posedge clk)
     if (rst) index <= 4'h0;
     else if (counts) index <= \$index$mux ;
+  // A one in a shift register: an index of the MAC would have to be decoded.
   assign turn = { turn_15_1, turn_14_1, turn_13_1, turn_12_1, turn_11_1, turn_10_1, turn_9_1, turn_8_1, turn_7_1, turn_6_1, turn_5_1, turn_4_1, turn_3_1, turn_2_1, turn_1_1, turn_0_1 };
 endmodule
 `default_nettype wire

@@ -76,6 +76,7 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
   reg valid;
   assign is_last = token[2] | token[3];
   assign ends = token[0] & is_last;
+  // The end itself is step 0; the others follow, one an enabled cycle.
   assign is_stepping = ends | index;
   assign next_index = index + 1'h1;
   assign counts = en & is_stepping;
@@ -85,6 +86,8 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
   assign block_ends = en & ends;
   assign \$is_final$and  = begins & block_final;
   assign is_final = \$is_final$and  & completes;
+  // Registers that share the loads of a flag: every other one is inverted, for synthesis makes one
+  // register of two that are equal.
   assign goes_on = ~ starts_now;
   assign starts[1] = ~ goes_on_after_1;
   assign \$index$mux  = index ? 1'h0 : next_index;
@@ -96,8 +99,10 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
   always @(posedge clk)
     if (rst) ends_after_1 <= 1'h0;
     else if (en) ends_after_1 <= ends;
+  // Whether the step of an enabled cycle ago was the last of a row of MACs.
   always @(posedge clk)
     if (en) completes <= index;
+  // Flags wait for what they belong to: dot products, the scaler, the adder.
   always @(posedge clk)
     if (rst) begins <= 1'h0;
     else if (en) begins <= is_stepping;
@@ -108,6 +113,7 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
     else if (beat_taken) tile_starts <= \$tile_starts$and ;
+  // Set by the reset: a block and a tile start then, whatever the flags say.
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= is_last;
@@ -152,6 +158,7 @@ module mxsafe_block_sequencer_macs2_shown2_4b0f4120(
     if (rst) turn_1_1 <= 1'h0;
     else if (en) turn_1_1 <= ends_after_2;
   assign starts[0] = starts_after_1;
+  // A one in a shift register: an index of the MAC would have to be decoded.
   assign turn = { turn_1_1, ends_after_2 };
 endmodule
 `default_nettype wire

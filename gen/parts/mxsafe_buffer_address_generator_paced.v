@@ -58,6 +58,7 @@ module mxsafe_buffer_address_generator_paced(
   assign \$settled$and  = active & \$settled$not ;
   assign \$settled$not_2  = ~ advance;
   assign \$settled$and_2  = \$settled$and  & \$settled$not_2 ;
+  // The loops begin in the cycle in which their counts come.
   assign current_count_0 = take ? fields[11:0] : kept[11:0];
   assign current_count_1 = take ? fields[21:12] : kept[21:12];
   assign current_count_2 = take ? fields[31:22] : kept[31:22];

@@ -16,13 +16,13 @@ module mxsafe_burst_splitter(
   burst_valid,
   burst_ready
 );
+  wire [26:0] \$upper_address$mux ;
   wire [11:0] \$beats_left$mux ;
   wire \$run_ready$not ;
   wire \$run_ready$and ;
   wire \$run_is_last$and ;
   wire [4:0] \$place$mux ;
   wire [26:0] \$lower_address$mux ;
-  wire [26:0] \$upper_address$mux ;
   wire \$beats_left$differ ;
   wire \$upper_address$differ ;
   wire \$upper_address$differ_2 ;
@@ -66,6 +66,8 @@ module mxsafe_burst_splitter(
   input run_valid;
   wire run_valid;
   reg [26:0] upper_address;
+  // Beats up to the next multiple of the longest burst: cut there, a burst never crosses 4 KiB,
+  // which AXI forbids.
   assign room = 6'h20 - { 1'h0, place };
   assign run_ends = beats_left <= { 6'h00, room };
   assign more_to_end = ~ place;
@@ -87,6 +89,7 @@ module mxsafe_burst_splitter(
     if (\$beats_left$differ ) beats_left <= \$beats_left$mux ;
   always @(posedge clk)
     if (\$upper_address$all ) upper_address <= \$upper_address$mux ;
+  // Addresses in two halves: no chain of carries goes through both.
   always @(posedge clk)
     if (\$lower_address$differ ) lower_address <= \$lower_address$mux ;
   always @(posedge clk)

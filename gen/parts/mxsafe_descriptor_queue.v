@@ -174,6 +174,7 @@ module mxsafe_descriptor_queue(
   assign \$retired$and_2  = oldest_is_done & \$retired$not_2 ;
   assign \$retired$not_3  = ~ stop;
   assign retired = \$retired$and_2  & \$retired$not_3 ;
+  // While one is done, an error would be taken for that one: it comes later.
   assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$finds_full$and  = owed & has_room;
   assign \$finds_full$any  = | \$finds_full$and ;
@@ -218,9 +219,12 @@ module mxsafe_descriptor_queue(
   assign \$waits_for_start$not  = ~ engine_valid;
   assign waits_for_start = shows & \$waits_for_start$not ;
   assign \$missing$not  = ~ available;
+  // All tokens that are waited for are taken at once, when none is missing.
   assign missing = memory_read_data[3:0] & \$missing$not ;
   assign \$is_next$not  = ~ is_oldest;
   assign \$is_next$all  = & has_room_for_all;
+  // A descriptor starts before the one in front is done only if the tokens of all that run are sure
+  // to find room.
   assign is_next = \$is_next$not  | \$is_next$all ;
   assign fits = ~ is_oldest;
   assign \$may_start$and  = fits & is_next;
@@ -238,6 +242,8 @@ module mxsafe_descriptor_queue(
   always @(posedge clk)
     if (\$given$any ) given <= 4'h0;
     else given <= \$given$or ;
+  // Waits here until its tokens are given. Only the last one that runs can find a counter full, so
+  // no other is done meanwhile.
   always @(posedge clk)
     if (rst) oldest_is_done <= 1'h0;
     else oldest_is_done <= \$oldest_is_done$or ;
@@ -246,6 +252,7 @@ module mxsafe_descriptor_queue(
     else engine_valid <= \$engine_valid$or ;
   always @(posedge clk)
     if (started) running_0 <= memory_read_data[39:4];
+  // Descriptors that run stand newest first, and are done in order.
   always @(posedge clk)
     if (rst) is_oldest <= 1'h0;
     else is_oldest <= \$is_oldest$sub ;
@@ -255,12 +262,14 @@ module mxsafe_descriptor_queue(
   always @(posedge clk)
     if (rst) into <= 3'h0;
     else if (memory_write_en) into <= \$into$mux ;
+  // The memory shows the head a cycle after it is read, until the next one is read.
   always @(posedge clk)
     if (rst) shows <= 1'h0;
     else shows <= \$shows$or ;
   always @(posedge clk)
     if (rst) unread <= 4'h0;
     else unread <= \$unread$sub ;
+  // A descriptor keeps its place until its tokens are given, not until it starts.
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
     else places_taken <= \$places_taken$sub ;

@@ -181,10 +181,13 @@ module mxsafe_descriptor_queue_under_way5(
   assign \$waits_for_start$not  = ~ engine_valid;
   assign waits_for_start = shows & \$waits_for_start$not ;
   assign \$missing$not  = ~ available;
+  // All tokens that are waited for are taken at once, when none is missing.
   assign missing = memory_read_data[3:0] & \$missing$not ;
   assign \$is_next$any  = | running;
   assign \$is_next$not  = ~ \$is_next$any ;
   assign \$is_next$all  = & has_room_for_all;
+  // A descriptor starts before the one in front is done only if the tokens of all that run are sure
+  // to find room.
   assign is_next = \$is_next$not  | \$is_next$all ;
   assign fits = running != 3'h5;
   assign \$may_start$and  = fits & is_next;
@@ -211,6 +214,7 @@ module mxsafe_descriptor_queue_under_way5(
   assign \$retired$and_2  = oldest_is_done & \$retired$not_2 ;
   assign \$retired$not_3  = ~ stop;
   assign retired = \$retired$and_2  & \$retired$not_3 ;
+  // While one is done, an error would be taken for that one: it comes later.
   assign error = oldest_is_done ? 4'h0 : engine_error;
   assign \$finds_full$and  = owed & has_room;
   assign \$finds_full$any  = | \$finds_full$and ;
@@ -251,6 +255,7 @@ module mxsafe_descriptor_queue_under_way5(
   assign is_empty = ~ \$is_empty$any ;
   assign after_into = into + 3'h1;
   assign after_out_of = memory_read_address + 3'h1;
+  // Descriptors that run stand newest first, and are done in order.
   assign is_oldest[0] = running == 3'h1;
   assign is_oldest[1] = running == 3'h2;
   assign is_oldest[2] = running == 3'h3;
@@ -270,6 +275,8 @@ module mxsafe_descriptor_queue_under_way5(
   always @(posedge clk)
     if (\$given$any ) given <= 4'h0;
     else given <= \$given$or ;
+  // Waits here until its tokens are given. Only the last one that runs can find a counter full, so
+  // no other is done meanwhile.
   always @(posedge clk)
     if (rst) oldest_is_done <= 1'h0;
     else oldest_is_done <= \$oldest_is_done$or ;
@@ -295,12 +302,14 @@ module mxsafe_descriptor_queue_under_way5(
   always @(posedge clk)
     if (rst) into <= 3'h0;
     else if (memory_write_en) into <= \$into$mux ;
+  // The memory shows the head a cycle after it is read, until the next one is read.
   always @(posedge clk)
     if (rst) shows <= 1'h0;
     else shows <= \$shows$or ;
   always @(posedge clk)
     if (rst) unread <= 4'h0;
     else unread <= \$unread$sub ;
+  // A descriptor keeps its place until its tokens are given, not until it starts.
   always @(posedge clk)
     if (rst) places_taken <= 4'h0;
     else places_taken <= \$places_taken$sub ;

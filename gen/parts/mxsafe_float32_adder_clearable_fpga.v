@@ -31,6 +31,7 @@ module mxsafe_float32_adder_clearable_fpga(
   wire \$shifted_left_subnormal$not ;
   wire \$shifted_left_vanishes$not ;
   wire \$has_rest$any ;
+  wire \$a_is_infinite$equal ;
   wire \$cancels$not ;
   wire \$increment$or ;
   wire \$any_set_shifted_4$any ;
@@ -40,11 +41,10 @@ module mxsafe_float32_adder_clearable_fpga(
   wire \$negative_incremented$and ;
   wire \$infinite_incremented$or ;
   wire \$sum$mux ;
+  wire \$a_is_infinite$not ;
   wire [7:0] \$sum$or ;
   wire \$sum$not ;
   wire \$sum$and ;
-  wire \$a_is_infinite$equal ;
-  wire \$a_is_infinite$not ;
   wire \$a_is_nan$more ;
   wire \$a_is_nan$not ;
   input [31:0] a;
@@ -279,6 +279,7 @@ module mxsafe_float32_adder_clearable_fpga(
   reg [27:0] total_added;
   reg [4:0] zeros_shifted_left_counted;
   assign b_is_larger = b[30:0] > a[30:0];
+  // A cleared operand counts as the smaller one, and is masked once it is known to be.
   assign swap = clear_compared | b_is_larger_compared;
   assign a_or_zero = clear_compared ? 31'h00000000 : a_compared[30:0];
   assign \$a_sign$not  = ~ clear_compared;
@@ -288,12 +289,15 @@ module mxsafe_float32_adder_clearable_fpga(
   assign subtract = a_sign ^ b_compared[31];
   assign \$a_field_is_zero$any  = | a[30:23];
   assign a_field_is_zero = ~ \$a_field_is_zero$any ;
+  // Exponent field 0, of subnormals, weighs as much as field 1.
   assign a_exponent[0] = a[23] | a_field_is_zero;
   assign \$b_field_is_zero$any  = | b[30:23];
   assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
+  // Both differences of exponents: the right one is ready when the comparison is.
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
+  // How far the smaller significand goes to the right.
   assign distance = swap ? b_less_a_compared : a_less_b_compared;
   assign \$a_is_infinite$equal  = a[30:0] == 31'h7f800000;
   assign \$a_is_infinite$not  = ~ clear_a;
@@ -305,11 +309,13 @@ module mxsafe_float32_adder_clearable_fpga(
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite_compared | b_is_infinite_compared;
   assign \$cancels_infinity$and  = a_is_infinite_compared & b_is_infinite_compared;
+  // Inf less Inf has no value: NaN.
   assign cancels_infinity = \$cancels_infinity$and  & subtract;
   assign \$invalid$or  = a_is_nan_compared | b_is_nan_compared;
   assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | small_ordered[30:23];
   assign shifted_1 = distance_ordered[0] ? { 1'h0, small_hidden_bit, small_ordered[22:0], 2'h0 } : { small_hidden_bit, small_ordered[22:0], 3'h0 };
+  // Alignment: the new lowest bit is sticky. It gathers the bits that go and the one in its place.
   assign shifted_2_sticky = | shifted_1[2:0];
   assign shifted_2 = distance_ordered[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
   assign shifted_4_sticky = | shifted_2[4:0];
@@ -318,11 +324,13 @@ module mxsafe_float32_adder_clearable_fpga(
   assign shifted_8 = amount_shifted_4[3] ? { 8'h00, shifted_shifted_4[26:9], shifted_8_sticky } : shifted_shifted_4;
   assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = amount_shifted_4[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
+  // So large a distance leaves nothing but the sticky bit.
   assign shifted_beyond = | amount_shifted_16[7:5];
   assign shifted = shifted_beyond ? { 26'h0000000, any_set_shifted_16 } : shifted_shifted_16;
   assign large_hidden_bit = | large_shifted_16[30:23];
   assign \$carry_in$any  = | shifted[2:0];
   assign \$carry_in$not  = ~ \$carry_in$any ;
+  // A complement is one short; bits below the significand borrow just that one.
   assign carry_in = subtract_shifted_16 & \$carry_in$not ;
   assign addend = { 1'h0, shifted[26:3] } ^ { subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16, subtract_shifted_16 };
   assign borrowed = - shifted[2:0];
@@ -335,13 +343,18 @@ module mxsafe_float32_adder_clearable_fpga(
   assign is_unlimited = | exponent_added[7:1];
   assign \$rounds$or  = total_added[27] | total_added[26];
   assign \$rounds$and  = total_added[25] & is_unlimited;
+  // A sum is rounded only if it lost at most one leading bit; with more of them lost it is exact,
+  // and is normalised beside.
   assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = total_added[26] ? { total_added[25:0], 1'h0 } : { total_added[24:0], 2'h0 };
   assign leading = total_added[27] ? total_added[26:0] : leading_without_carry;
+  // Less one: the hidden bit adds one to the exponent, or two where the sum carried.
   assign base = exponent_added - 8'h01;
   assign is_at_largest = exponent_added == 8'hfe;
   assign is_too_large = total_added[27] & is_at_largest;
   assign shifted_left_zeros_low_high_low_low_any = total_added[4] | total_added[3];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign shifted_left_zeros_low_high_low_low = ~ total_added[4];
   assign shifted_left_zeros_low_high_low_high_any = total_added[6] | total_added[5];
   assign shifted_left_zeros_low_high_low_high = ~ total_added[6];
@@ -405,6 +418,7 @@ module mxsafe_float32_adder_clearable_fpga(
   assign shifted_left_lowered = { 1'h0, rest_exponent_shifted_left_counted } - { 4'h0, zeros_shifted_left_counted };
   assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
   assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  // The exponent reaches 1, that of subnormals, before the leading one the top.
   assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_distance = shifted_left_subnormal ? most_shifted_left_counted : zeros_shifted_left_counted;
   assign \$shifted_left_vanishes$not  = ~ any_set_shifted_left_counted;
@@ -417,12 +431,17 @@ module mxsafe_float32_adder_clearable_fpga(
   assign \$has_rest$any  = | shifting_shifted_left_1;
   assign has_rest = rounds_shifted_left_1 | \$has_rest$any ;
   assign \$cancels$not  = ~ has_rest;
+  // x - x is +0, whatever the sign of x.
   assign cancels = subtract_shifted_left_1 & \$cancels$not ;
   assign sticky = | leading_shifted_left_1[2:0];
   assign \$increment$or  = sticky | leading_shifted_left_1[4];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading_shifted_left_1[3] & \$increment$or ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_incremented, mantissa_incremented } + { 6'h00, raised_incremented, 22'h000000, increment_incremented };
   assign magnitude = rounds_packed ? rounded_packed : exact_packed;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = infinite_packed | invalid_packed;
   assign \$any_set_shifted_4$any  = | { small_hidden_bit, small_ordered[22:0], 3'h0 };
   assign \$raised_shifted_left_counted$not  = ~ total_added[27];

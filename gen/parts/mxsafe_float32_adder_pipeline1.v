@@ -174,16 +174,34 @@ module mxsafe_float32_adder_pipeline1(
   reg [27:0] total_added;
   wire [12:0] upper;
   wire [12:0] upper_without_carry;
+  // Inf less Inf has no value: NaN.
+  assign cancels_infinity = \$cancels_infinity$and  & subtract;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
+  assign invalid = \$invalid$or  | cancels_infinity;
+  assign small_hidden_bit = | \small [30:23];
+  assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
+  // Alignment: the new lowest bit is sticky. It gathers the bits that go and the one in its place.
+  assign shifted_2_sticky = | shifted_1[2:0];
+  assign shifted_2 = distance[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
+  assign shifted_4_sticky = | shifted_2[4:0];
+  assign shifted_4 = distance[2] ? { 4'h0, shifted_2[26:5], shifted_4_sticky } : shifted_2;
+  assign shifted_8_sticky = | shifted_4[8:0];
+  assign shifted_8 = distance[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
+  assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = distance[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
+  // So large a distance leaves nothing but the sticky bit.
   assign shifted_beyond = | distance[7:5];
   assign shifted_any = | { small_hidden_bit, \small [22:0], 3'h0 };
   assign shifted = shifted_beyond ? { 26'h0000000, shifted_any } : shifted_16;
   assign large_hidden_bit = | \large [30:23];
   assign has_below = | shifted[2:0];
   assign \$carry_in$not  = ~ has_below;
+  // A complement is one short; bits below the significand only borrow from it.
   assign carry_in = subtract & \$carry_in$not ;
   assign addend = { 1'h0, shifted[26:3] } ^ { subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract, subtract };
   assign room = ~ addend[11:0];
+  // The sum is made in parts. The carry into a part comes from a comparison with the largest number
+  // that has no carry, not from the sum of the part below.
   assign lower_overflows = \large [11:0] > room;
   assign lower_fills_up = \large [11:0] == room;
   assign \$carry$and  = lower_fills_up & carry_in;
@@ -196,17 +214,23 @@ module mxsafe_float32_adder_pipeline1(
   assign extra = subtract ? borrowed : shifted[2:0];
   assign \$large_field_is_zero$any  = | \large [30:23];
   assign large_field_is_zero = ~ \$large_field_is_zero$any ;
+  // Exponent field 0, of subnormals, weighs as much as field 1.
   assign large_exponent[0] = \large [23] | large_field_is_zero;
   assign is_unlimited = | exponent_added[7:1];
   assign \$rounds$or  = total_added[27] | total_added[26];
   assign \$rounds$and  = total_added[25] & is_unlimited;
+  // A sum is rounded only if it lost at most one leading bit; with more of them lost it is exact,
+  // and is normalised beside.
   assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = total_added[26] ? { total_added[25:0], 1'h0 } : { total_added[24:0], 2'h0 };
   assign leading = total_added[27] ? total_added[26:0] : leading_without_carry;
+  // Less one: the hidden bit adds one to the exponent, or two where the sum carried.
   assign base = exponent_added - 8'h01;
   assign is_at_largest = exponent_added == 8'hfe;
   assign is_too_large = total_added[27] & is_at_largest;
   assign shifted_left_zeros_low_high_low_low_any = total_added[4] | total_added[3];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign shifted_left_zeros_low_high_low_low = ~ total_added[4];
   assign shifted_left_zeros_low_high_low_high_any = total_added[6] | total_added[5];
   assign shifted_left_zeros_low_high_low_high = ~ total_added[6];
@@ -269,6 +293,8 @@ module mxsafe_float32_adder_pipeline1(
   assign shifted_left_lowered = { 1'h0, exponent_added } - { 4'h0, shifted_left_zeros };
   assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
   assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  // Normalisation stops where the exponent is 1, that of subnormals: then the distance is the
+  // exponent less one, not the number of leading zeros.
   assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_most = exponent_added[4:0] - 5'h01;
   assign shifted_left_distance = shifted_left_subnormal ? shifted_left_most : shifted_left_zeros;
@@ -279,15 +305,20 @@ module mxsafe_float32_adder_pipeline1(
   assign \$has_rest$any  = | shifted_left;
   assign has_rest = rounds | \$has_rest$any ;
   assign \$cancels$not  = ~ has_rest;
+  // x - x is +0, whatever the sign of x.
   assign cancels = subtract_added & \$cancels$not ;
   assign sticky = | leading[2:0];
   assign \$increment$or  = sticky | leading[4];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading[3] & \$increment$or ;
   assign \$packed$not  = ~ total_added[27];
   assign \$packed$and  = total_added[26] & \$packed$not ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base, leading[26:4] } + { 6'h00, total_added[27], \$packed$and , 22'h000000, increment };
   assign magnitude = rounds ? \packed  : { shifted_left_field, shifted_left[23:1] };
   assign \$is_special$or  = infinite_added | is_too_large;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = \$is_special$or  | invalid_added;
   assign sum[21:0] = is_special ? 22'h000000 : magnitude[21:0];
   assign sum[22] = is_special ? invalid_added : magnitude[22];
@@ -306,8 +337,10 @@ module mxsafe_float32_adder_pipeline1(
   assign \$b_field_is_zero$any  = | b[30:23];
   assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
+  // Both differences of exponents: the right one is ready when the comparison is.
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
+  // How far the smaller significand goes to the right.
   assign distance = b_is_larger ? b_less_a : a_less_b;
   assign a_is_infinite = a[30:0] == 31'h7f800000;
   assign b_is_infinite = b[30:0] == 31'h7f800000;
@@ -315,18 +348,6 @@ module mxsafe_float32_adder_pipeline1(
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite | b_is_infinite;
   assign \$cancels_infinity$and  = a_is_infinite & b_is_infinite;
-  assign cancels_infinity = \$cancels_infinity$and  & subtract;
-  assign \$invalid$or  = a_is_nan | b_is_nan;
-  assign invalid = \$invalid$or  | cancels_infinity;
-  assign small_hidden_bit = | \small [30:23];
-  assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
-  assign shifted_2_sticky = | shifted_1[2:0];
-  assign shifted_2 = distance[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
-  assign shifted_4_sticky = | shifted_2[4:0];
-  assign shifted_4 = distance[2] ? { 4'h0, shifted_2[26:5], shifted_4_sticky } : shifted_2;
-  assign shifted_8_sticky = | shifted_4[8:0];
-  assign shifted_8 = distance[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
-  assign shifted_16_sticky = | shifted_8[16:0];
   always @(posedge clk)
     if (en_last) invalid_added <= invalid;
   always @(posedge clk)

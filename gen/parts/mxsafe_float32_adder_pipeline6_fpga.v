@@ -228,12 +228,15 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign subtract = a[31] ^ b[31];
   assign \$a_field_is_zero$any  = | a[30:23];
   assign a_field_is_zero = ~ \$a_field_is_zero$any ;
+  // Exponent field 0, of subnormals, weighs as much as field 1.
   assign a_exponent[0] = a[23] | a_field_is_zero;
   assign \$b_field_is_zero$any  = | b[30:23];
   assign b_field_is_zero = ~ \$b_field_is_zero$any ;
   assign b_exponent[0] = b[23] | b_field_is_zero;
+  // Both differences of exponents: the right one is ready when the comparison is.
   assign a_less_b = { a[30:24], a_exponent[0] } - { b[30:24], b_exponent[0] };
   assign b_less_a = { b[30:24], b_exponent[0] } - { a[30:24], a_exponent[0] };
+  // How far the smaller significand goes to the right.
   assign distance = b_is_larger ? b_less_a : a_less_b;
   assign a_is_infinite = a[30:0] == 31'h7f800000;
   assign b_is_infinite = b[30:0] == 31'h7f800000;
@@ -241,11 +244,13 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign b_is_nan = b[30:0] > 31'h7f800000;
   assign infinite = a_is_infinite | b_is_infinite;
   assign \$cancels_infinity$and  = a_is_infinite & b_is_infinite;
+  // Inf less Inf has no value: NaN.
   assign cancels_infinity = \$cancels_infinity$and  & subtract;
   assign \$invalid$or  = a_is_nan | b_is_nan;
   assign invalid = \$invalid$or  | cancels_infinity;
   assign small_hidden_bit = | \small [30:23];
   assign shifted_1 = distance[0] ? { 1'h0, small_hidden_bit, \small [22:0], 2'h0 } : { small_hidden_bit, \small [22:0], 3'h0 };
+  // Alignment: the new lowest bit is sticky. It gathers the bits that go and the one in its place.
   assign shifted_2_sticky = | shifted_shifted_1[2:0];
   assign shifted_2 = amount_shifted_1[1] ? { 2'h0, shifted_shifted_1[26:3], shifted_2_sticky } : shifted_shifted_1;
   assign shifted_4_sticky = | shifted_2[4:0];
@@ -254,11 +259,13 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign shifted_8 = amount_shifted_1[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
   assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = amount_shifted_1[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
+  // So large a distance leaves nothing but the sticky bit.
   assign shifted_beyond = | amount_shifted_1[7:5];
   assign shifted = shifted_beyond ? { 26'h0000000, any_set_shifted_1 } : shifted_16;
   assign large_hidden_bit = | large_aligned[30:23];
   assign \$carry_in$any  = | aligned_aligned[2:0];
   assign \$carry_in$not  = ~ \$carry_in$any ;
+  // A complement is one short; bits below the significand borrow just that one.
   assign carry_in = subtract_aligned & \$carry_in$not ;
   assign addend = { 1'h0, aligned_aligned[26:3] } ^ { subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned, subtract_aligned };
   assign borrowed = - aligned_aligned[2:0];
@@ -271,13 +278,18 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign is_unlimited = | large_aligned[30:24];
   assign \$rounds$or  = sum_of_significands[24] | sum_of_significands[23];
   assign \$rounds$and  = sum_of_significands[22] & is_unlimited;
+  // A sum is rounded only if it lost at most one leading bit; with more of them lost it is exact,
+  // and is normalised beside.
   assign rounds = \$rounds$or  | \$rounds$and ;
   assign leading_without_carry = sum_of_significands[23] ? { sum_of_significands[22:0], extra, 1'h0 } : { sum_of_significands[21:0], extra, 2'h0 };
   assign leading = sum_of_significands[24] ? { sum_of_significands[23:0], extra } : leading_without_carry;
+  // Less one: the hidden bit adds one to the exponent, or two where the sum carried.
   assign base = { large_aligned[30:24], large_exponent[0] } - 8'h01;
   assign is_at_largest = { large_aligned[30:24], large_exponent[0] } == 8'hfe;
   assign is_too_large = sum_of_significands[24] & is_at_largest;
   assign shifted_left_zeros_low_high_low_low_any = sum_of_significands[1] | sum_of_significands[0];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign shifted_left_zeros_low_high_low_low = ~ sum_of_significands[1];
   assign shifted_left_zeros_low_high_low_high_any = sum_of_significands[3] | sum_of_significands[2];
   assign shifted_left_zeros_low_high_low_high = ~ sum_of_significands[3];
@@ -341,6 +353,7 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign shifted_left_lowered = { 1'h0, rest_exponent_shifted_left_grouped } - { 4'h0, shifted_left_zeros };
   assign \$shifted_left_subnormal$any  = | shifted_left_lowered;
   assign \$shifted_left_subnormal$not  = ~ \$shifted_left_subnormal$any ;
+  // The exponent reaches 1, that of subnormals, before the leading one the top.
   assign shifted_left_subnormal = shifted_left_lowered[8] | \$shifted_left_subnormal$not ;
   assign shifted_left_distance = shifted_left_subnormal ? shifted_left_most : shifted_left_zeros;
   assign \$shifted_left_vanishes$not  = ~ shifted_left_zeros_any;
@@ -353,12 +366,17 @@ module mxsafe_float32_adder_pipeline6_fpga(
   assign \$has_rest$any  = | shifted_left_1;
   assign has_rest = rounds_shifted_left_decided | \$has_rest$any ;
   assign \$cancels$not  = ~ has_rest;
+  // x - x is +0, whatever the sign of x.
   assign cancels = subtract_shifted_left_decided & \$cancels$not ;
   assign sticky = | leading_normalised[2:0];
   assign \$increment$or  = sticky | leading_normalised[4];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading_normalised[3] & \$increment$or ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_normalised, leading_normalised[26:4] } + { 6'h00, raised_normalised, 22'h000000, increment };
   assign magnitude = rounds_normalised ? \packed  : exact_normalised;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = infinite_normalised | invalid_normalised;
   assign \$any_set_shifted_1$any  = | { small_hidden_bit, \small [22:0], 3'h0 };
   assign \$raised_shifted_left_grouped$not  = ~ sum_of_significands[24];

@@ -18,25 +18,25 @@ module mxsafe_float32_multiplier_fpga(
 );
   wire \$a_is_zero$not ;
   wire \$a_is_zero$not_2 ;
+  wire \$a_is_infinite$not ;
   wire \$a_exponent$not ;
   wire \$b_exponent$not ;
   wire \$is_far$any ;
   wire [5:0] \$distance$mux ;
+  wire \$b_is_zero$not ;
   wire \$dropped_32$any ;
   wire \$dropped_16$any ;
-  wire \$a_is_infinite$not ;
   wire \$dropped_8$any ;
   wire \$dropped_4$any ;
   wire \$dropped_2$any ;
   wire \$below$and ;
   wire \$increment$or ;
   wire \$is_too_large$and ;
+  wire \$b_is_zero$not_2 ;
   wire \$packed$not ;
   wire \$packed$and ;
   wire \$is_special$or ;
-  wire \$b_is_zero$not ;
   wire \$product$not ;
-  wire \$b_is_zero$not_2 ;
   wire \$b_is_infinite$not ;
   wire \$has_no_value$and ;
   wire \$has_no_value$and_2 ;
@@ -176,7 +176,22 @@ module mxsafe_float32_multiplier_fpga(
   reg zero_behind;
   reg zero_entered;
   reg zero_within;
+  assign \$b_is_zero$not  = ~ b_is_normal;
+  assign \$b_is_zero$not_2  = ~ b_has_fraction;
+  assign b_is_zero = \$b_is_zero$not  & \$b_is_zero$not_2 ;
+  assign \$b_is_infinite$not  = ~ b_has_fraction;
+  assign b_is_infinite = b_is_special & \$b_is_infinite$not ;
+  assign b_is_nan = b_is_special & b_has_fraction;
+  assign \$has_no_value$and  = a_is_infinite & b_is_zero;
+  assign \$has_no_value$and_2  = b_is_infinite & a_is_zero;
+  // Inf times 0 has no value: NaN.
+  assign has_no_value = \$has_no_value$and  | \$has_no_value$and_2 ;
+  assign is_zero = a_is_zero | b_is_zero;
+  assign negative = a[31] ^ b[31];
+  assign infinite = a_is_infinite | b_is_infinite;
+  assign \$invalid$or  = a_is_nan | b_is_nan;
   assign invalid = \$invalid$or  | has_no_value;
+  // Of two subnormals the product is below all that counts: one leading one is looked for.
   assign subnormal_mantissa = b_is_normal ? a[22:0] : b[22:0];
   assign both_are_normal = a_is_normal & b_is_normal;
   assign leading_index_low_low_low_high_any = subnormal_mantissa[3] | subnormal_mantissa[2];
@@ -212,17 +227,23 @@ module mxsafe_float32_multiplier_fpga(
   assign \$b_exponent$not  = ~ b_is_normal;
   assign b_exponent[0] = b[23] | \$b_exponent$not ;
   assign exponents = { 1'h0, a[30:24], a_exponent[0] } + { 1'h0, b[30:24], b_exponent[0] };
+  // Of four partial products the outer two do not overlap: only these are added.
   assign crossed = { 1'h0, multiply_0_1_product[23:0] } + { 1'h0, multiply_1_0_product[23:0] };
+  // The distance that makes the exponent 1, that of subnormals.
   assign least_distance = 10'h097 - { 1'h0, exponents_behind };
   assign spare = { 5'h00, place_behind } - least_distance;
+  // A subnormal result goes further right, as far as the least distance says.
   assign has_no_exponent = spare[9] | zero_behind;
   assign \$is_far$any  = | least_distance[7:6];
+  // From so far away nothing but the sticky bit is left.
   assign is_far = spare[9] & \$is_far$any ;
   assign \$distance$mux  = spare[9] ? least_distance[5:0] : { 1'h0, place_behind };
   assign distance = \$distance$mux  | { is_far, is_far, is_far, is_far, is_far, is_far };
   assign significands[47:18] = { multiply_1_1_product[11:0], multiply_0_0_product[35:18] } + { 5'h00, crossed };
   assign \$dropped_32$any  = | { product_multiplied[30:0], 1'h0 };
   assign dropped_32 = distance_multiplied[5] & \$dropped_32$any ;
+  // One shifter to the right for both ways: it starts as far left as a subnormal operand can need.
+  // Largest distance first: later steps need fewer bits.
   assign shifted_32 = distance_multiplied[5] ? { 32'h00000000, product_multiplied[47:31] } : { product_multiplied, 1'h0 };
   assign \$dropped_16$any  = | shifted_32[15:0];
   assign dropped_16 = distance_multiplied[4] & \$dropped_16$any ;
@@ -243,10 +264,12 @@ module mxsafe_float32_multiplier_fpga(
   assign dropped_1 = distance_multiplied[0] & shifted_2[0];
   assign sticky_1 = sticky_2 | dropped_1;
   assign shifted_1 = distance_multiplied[0] ? shifted_2[26:1] : shifted_2[25:0];
+  // The product has one or two bits before the point.
   assign leading = kept_shifted[25] ? kept_shifted[24:1] : kept_shifted[23:0];
   assign \$below$and  = kept_shifted[25] & kept_shifted[0];
   assign below = sticky_shifted | \$below$and ;
   assign \$increment$or  = below | leading[1];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading[0] & \$increment$or ;
   assign is_at_largest = base_shifted == 9'h0fd;
   assign is_beyond = base_shifted >= 9'h0fe;
@@ -254,8 +277,11 @@ module mxsafe_float32_multiplier_fpga(
   assign is_too_large = is_beyond | \$is_too_large$and ;
   assign \$packed$not  = ~ kept_shifted[25];
   assign \$packed$and  = kept_shifted[24] & \$packed$not ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_shifted[7:0], leading[23:1] } + { 6'h00, kept_shifted[25], \$packed$and , 22'h000000, increment };
   assign \$is_special$or  = infinite_shifted | is_too_large;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = \$is_special$or  | invalid_shifted;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? invalid_shifted : \packed [22];
@@ -274,19 +300,6 @@ module mxsafe_float32_multiplier_fpga(
   assign b_is_normal = | b[30:23];
   assign b_has_fraction = | b[22:0];
   assign b_is_special = & b[30:23];
-  assign \$b_is_zero$not  = ~ b_is_normal;
-  assign \$b_is_zero$not_2  = ~ b_has_fraction;
-  assign b_is_zero = \$b_is_zero$not  & \$b_is_zero$not_2 ;
-  assign \$b_is_infinite$not  = ~ b_has_fraction;
-  assign b_is_infinite = b_is_special & \$b_is_infinite$not ;
-  assign b_is_nan = b_is_special & b_has_fraction;
-  assign \$has_no_value$and  = a_is_infinite & b_is_zero;
-  assign \$has_no_value$and_2  = b_is_infinite & a_is_zero;
-  assign has_no_value = \$has_no_value$and  | \$has_no_value$and_2 ;
-  assign is_zero = a_is_zero | b_is_zero;
-  assign negative = a[31] ^ b[31];
-  assign infinite = a_is_infinite | b_is_infinite;
-  assign \$invalid$or  = a_is_nan | b_is_nan;
   always @(posedge clk)
     if (en) invalid_shifted <= invalid_multiplied;
   always @(posedge clk)

@@ -30,40 +30,40 @@ module mxsafe_float32_multiplier_pipeline2(
   wire \$is_special$or ;
   wire \$product$not ;
   wire \$a_is_zero$not_2 ;
+  wire \$a_is_infinite$not ;
   wire \$a_exponent$not ;
   wire \$b_exponent$not ;
   wire \$gates$not ;
   wire \$gates$not_2 ;
-  wire \$a_is_infinite$not ;
+  wire \$b_is_zero$not ;
   wire \$gates$not_3 ;
   wire \$gates$not_4 ;
   wire \$gates$not_5 ;
   wire \$gates$not_6 ;
-  wire \$b_is_zero$not ;
+  wire \$b_is_zero$not_2 ;
   wire \$gates$not_7 ;
   wire \$gates$not_8 ;
   wire \$gates$not_9 ;
   wire \$gates$not_10 ;
-  wire \$b_is_zero$not_2 ;
+  wire \$b_is_infinite$not ;
   wire \$gates$not_11 ;
   wire \$gates$not_12 ;
   wire \$gates$not_13 ;
   wire \$gates$not_14 ;
-  wire \$b_is_infinite$not ;
+  wire \$has_no_value$and ;
   wire \$gates$not_15 ;
   wire \$gates$not_16 ;
   wire \$gates$not_17 ;
   wire \$gates$not_18 ;
-  wire \$has_no_value$and ;
+  wire \$has_no_value$and_2 ;
   wire \$gates$not_19 ;
   wire \$gates$not_20 ;
   wire \$gates$not_21 ;
   wire \$gates$not_22 ;
-  wire \$has_no_value$and_2 ;
+  wire \$invalid$or ;
   wire \$gates$not_23 ;
   wire \$gates$not_24 ;
   wire unused_0;
-  wire \$invalid$or ;
   input [31:0] a;
   wire [31:0] a;
   // Some bits of these results are dropped where they are used.
@@ -269,12 +269,14 @@ module mxsafe_float32_multiplier_pipeline2(
   assign b_is_nan = b_is_special & b_has_fraction;
   assign \$has_no_value$and  = a_is_infinite & b_is_zero;
   assign \$has_no_value$and_2  = b_is_infinite & a_is_zero;
+  // Inf times 0 has no value: NaN.
   assign has_no_value = \$has_no_value$and  | \$has_no_value$and_2 ;
   assign is_zero = a_is_zero | b_is_zero;
   assign negative = a[31] ^ b[31];
   assign infinite = a_is_infinite | b_is_infinite;
   assign \$invalid$or  = a_is_nan | b_is_nan;
   assign invalid = \$invalid$or  | has_no_value;
+  // Of two subnormals the product is below all that counts: one leading one is looked for.
   assign subnormal_mantissa = b_is_normal ? a[22:0] : b[22:0];
   assign both_are_normal = a_is_normal & b_is_normal;
   assign leading_index_low_low_low_high_any = subnormal_mantissa[3] | subnormal_mantissa[2];
@@ -376,6 +378,8 @@ module mxsafe_float32_multiplier_pipeline2(
   assign low_half_row_0_1 = gates[1] ? { b_is_normal, b[22:0], 1'h0 } : 25'h0000000;
   assign low_half_row_0_2 = gates[2] ? { triple, b[0] } : 26'h0000000;
   assign low_half_row_0_to_1 = { 1'h0, low_half_row_0_0 } | low_half_row_0_1;
+  // Radix 4: a digit chooses 0, 1, 2 or 3 times the factor. Its gates are one-hot, so that is an OR
+  // and no multiplexer.
   assign low_half_row_0 = { 1'h0, low_half_row_0_to_1 } | low_half_row_0_2;
   assign low_half_row_1_0 = gates[3] ? { b_is_normal, b[22:0] } : 24'h000000;
   assign low_half_row_1_1 = gates[4] ? { b_is_normal, b[22:0], 1'h0 } : 25'h0000000;
@@ -442,16 +446,21 @@ module mxsafe_float32_multiplier_pipeline2(
   assign high_half_to_row_3 = { 1'h0, high_half_to_row_2 } + { 3'h0, high_half_row_3, 6'h00 };
   assign high_half_to_row_4 = { 1'h0, high_half_to_row_3 } + { 2'h0, high_half_row_4, 8'h00 };
   assign high_half = high_half_to_row_4 + { high_half_row_5, 10'h000 };
+  // The distance that makes the exponent 1, that of subnormals.
   assign least_distance = 10'h097 - { 1'h0, exponents };
   assign spare = { 5'h00, place } - least_distance;
+  // A subnormal result goes further right, as far as the least distance says.
   assign has_no_exponent = spare[9] | is_zero;
   assign \$is_far$any  = | least_distance[7:6];
+  // From so far away nothing but the sticky bit is left.
   assign is_far = spare[9] & \$is_far$any ;
   assign \$distance$mux  = spare[9] ? least_distance[5:0] : { 1'h0, place };
   assign distance = \$distance$mux  | { is_far, is_far, is_far, is_far, is_far, is_far };
   assign significands = { 12'h000, low_halves } + { high_halves, 12'h000 };
   assign \$dropped_32$any  = | { significands[30:0], 1'h0 };
   assign dropped_32 = distance_halves[5] & \$dropped_32$any ;
+  // One shifter to the right for both ways: it starts as far left as a subnormal operand can need.
+  // Largest distance first: later steps need fewer bits.
   assign shifted_32 = distance_halves[5] ? { 32'h00000000, significands[47:31] } : { significands, 1'h0 };
   assign \$dropped_16$any  = | shifted_32[15:0];
   assign dropped_16 = distance_halves[4] & \$dropped_16$any ;
@@ -472,10 +481,12 @@ module mxsafe_float32_multiplier_pipeline2(
   assign dropped_1 = distance_halves[0] & shifted_2[0];
   assign sticky_1 = sticky_2 | dropped_1;
   assign shifted_1 = distance_halves[0] ? shifted_2[26:1] : shifted_2[25:0];
+  // The product has one or two bits before the point.
   assign leading = kept_shifted[25] ? kept_shifted[24:1] : kept_shifted[23:0];
   assign \$below$and  = kept_shifted[25] & kept_shifted[0];
   assign below = sticky_shifted | \$below$and ;
   assign \$increment$or  = below | leading[1];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading[0] & \$increment$or ;
   assign is_at_largest = base_shifted == 9'h0fd;
   assign is_beyond = base_shifted >= 9'h0fe;
@@ -483,8 +494,11 @@ module mxsafe_float32_multiplier_pipeline2(
   assign is_too_large = is_beyond | \$is_too_large$and ;
   assign \$packed$not  = ~ kept_shifted[25];
   assign \$packed$and  = kept_shifted[24] & \$packed$not ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_shifted[7:0], leading[23:1] } + { 6'h00, kept_shifted[25], \$packed$and , 22'h000000, increment };
   assign \$is_special$or  = infinite_shifted | is_too_large;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = \$is_special$or  | invalid_shifted;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? invalid_shifted : \packed [22];

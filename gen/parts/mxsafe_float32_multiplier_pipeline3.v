@@ -15,6 +15,7 @@ module mxsafe_float32_multiplier_pipeline3(
   product
 );
   wire \$a_is_zero$not ;
+  wire [29:0] \$product_0_sum$xor ;
   wire [29:0] \$product_0_carry$and ;
   wire [29:0] \$product_0_carry$or ;
   wire [29:0] \$product_0_carry$and_2 ;
@@ -49,41 +50,40 @@ module mxsafe_float32_multiplier_pipeline3(
   wire \$is_special$or ;
   wire \$product$not ;
   wire \$a_is_zero$not_2 ;
+  wire \$a_is_infinite$not ;
   wire \$a_exponent$not ;
   wire \$b_exponent$not ;
   wire \$gates$not ;
   wire \$gates$not_2 ;
-  wire \$a_is_infinite$not ;
+  wire \$b_is_zero$not ;
   wire \$gates$not_3 ;
   wire \$gates$not_4 ;
   wire \$gates$not_5 ;
   wire \$gates$not_6 ;
-  wire \$b_is_zero$not ;
+  wire \$b_is_zero$not_2 ;
   wire \$gates$not_7 ;
   wire \$gates$not_8 ;
   wire \$gates$not_9 ;
   wire \$gates$not_10 ;
-  wire \$b_is_zero$not_2 ;
+  wire \$b_is_infinite$not ;
   wire \$gates$not_11 ;
   wire \$gates$not_12 ;
   wire \$gates$not_13 ;
   wire \$gates$not_14 ;
-  wire \$b_is_infinite$not ;
+  wire \$has_no_value$and ;
   wire \$gates$not_15 ;
   wire \$gates$not_16 ;
   wire \$gates$not_17 ;
   wire \$gates$not_18 ;
-  wire \$has_no_value$and ;
+  wire \$has_no_value$and_2 ;
   wire \$gates$not_19 ;
   wire \$gates$not_20 ;
   wire \$gates$not_21 ;
   wire \$gates$not_22 ;
-  wire \$has_no_value$and_2 ;
+  wire \$invalid$or ;
   wire \$gates$not_23 ;
   wire \$gates$not_24 ;
   wire unused_0;
-  wire \$invalid$or ;
-  wire [29:0] \$product_0_sum$xor ;
   wire \$place_prepared$any ;
   input [31:0] a;
   wire [31:0] a;
@@ -300,12 +300,14 @@ module mxsafe_float32_multiplier_pipeline3(
   assign b_is_nan = b_is_special & b_has_fraction;
   assign \$has_no_value$and  = a_is_infinite & b_is_zero;
   assign \$has_no_value$and_2  = b_is_infinite & a_is_zero;
+  // Inf times 0 has no value: NaN.
   assign has_no_value = \$has_no_value$and  | \$has_no_value$and_2 ;
   assign is_zero = a_is_zero | b_is_zero;
   assign negative = a[31] ^ b[31];
   assign infinite = a_is_infinite | b_is_infinite;
   assign \$invalid$or  = a_is_nan | b_is_nan;
   assign invalid = \$invalid$or  | has_no_value;
+  // Of two subnormals the product is below all that counts: one leading one is looked for.
   assign subnormal_mantissa = b_is_normal ? a[22:0] : b[22:0];
   assign both_are_normal = a_is_normal & b_is_normal;
   assign leading_index_low_low_low_high_any = subnormal_mantissa[3] | subnormal_mantissa[2];
@@ -406,6 +408,8 @@ module mxsafe_float32_multiplier_pipeline3(
   assign product_row_0_1 = gates_prepared[1] ? { factor_prepared, 1'h0 } : 25'h0000000;
   assign product_row_0_2 = gates_prepared[2] ? { triple_prepared, factor_prepared[0] } : 26'h0000000;
   assign product_row_0_to_1 = { 1'h0, product_row_0_0 } | product_row_0_1;
+  // Radix 4: a digit chooses 0, 1, 2 or 3 times the factor. Its gates are one-hot, so that is an OR
+  // and no multiplexer.
   assign product_row_0 = { 1'h0, product_row_0_to_1 } | product_row_0_2;
   assign product_row_1_0 = gates_prepared[3] ? factor_prepared : 24'h000000;
   assign product_row_1_1 = gates_prepared[4] ? { factor_prepared, 1'h0 } : 25'h0000000;
@@ -463,6 +467,8 @@ module mxsafe_float32_multiplier_pipeline3(
   assign product_row_11_to_1 = { 1'h0, product_row_11_0 } | product_row_11_1;
   assign product_row_11 = { 1'h0, product_row_11_to_1 } | product_row_11_2;
   assign \$product_0_sum$xor  = { product_row_3[25:24], product_row_5[19], product_row_2[25], product_row_5[18], product_row_2[24], product_row_7[13], product_row_4[19], product_row_1[25], product_row_7[12], product_row_4[18], product_row_1[24], product_row_6[13], product_row_3[19], product_row_0[25], product_row_6[12], product_row_3[18], product_row_0[24], product_row_6[11], product_row_3[17], product_row_0[23], product_row_6[10], product_row_3[16], product_row_0[22], product_row_3[15], product_row_0[21], product_row_3[14], product_row_0[20:18] } ^ { product_row_4[23:22], product_row_6[17], product_row_3[23], product_row_6[16], product_row_3[22], product_row_8[11], product_row_5[17], product_row_2[23], product_row_8[10], product_row_5[16], product_row_2[22], product_row_7[11], product_row_4[17], product_row_1[23], product_row_7[10], product_row_4[16], product_row_1[22], product_row_7[9], product_row_4[15], product_row_1[21], product_row_7[8], product_row_4[14], product_row_1[20], product_row_4[13], product_row_1[19], product_row_4[12], product_row_1[18:16] };
+  // Carry-save: full adders side by side, one behind each bit too many of a column (Dadda); those
+  // with a constant 0 at c are half adders.
   assign product_0_sum = \$product_0_sum$xor  ^ { 1'h0, product_row_5[20], 1'h0, product_row_4[21], product_row_7[14], product_row_4[20], 1'h0, product_row_6[15], product_row_3[21], 1'h0, product_row_6[14], product_row_3[20], product_row_8[9], product_row_5[15], product_row_2[21], product_row_8[8], product_row_5[14], product_row_2[20], product_row_8[7], product_row_5[13], product_row_2[19], 1'h0, product_row_5[12], product_row_2[18], product_row_5[11], product_row_2[17], 1'h0, product_row_2[16:15], 1'h0 };
   assign \$product_0_carry$and  = { product_row_3[25:24], product_row_5[19], product_row_2[25], product_row_5[18], product_row_2[24], product_row_7[13], product_row_4[19], product_row_1[25], product_row_7[12], product_row_4[18], product_row_1[24], product_row_6[13], product_row_3[19], product_row_0[25], product_row_6[12], product_row_3[18], product_row_0[24], product_row_6[11], product_row_3[17], product_row_0[23], product_row_6[10], product_row_3[16], product_row_0[22], product_row_3[15], product_row_0[21], product_row_3[14], product_row_0[20:18] } & { product_row_4[23:22], product_row_6[17], product_row_3[23], product_row_6[16], product_row_3[22], product_row_8[11], product_row_5[17], product_row_2[23], product_row_8[10], product_row_5[16], product_row_2[22], product_row_7[11], product_row_4[17], product_row_1[23], product_row_7[10], product_row_4[16], product_row_1[22], product_row_7[9], product_row_4[15], product_row_1[21], product_row_7[8], product_row_4[14], product_row_1[20], product_row_4[13], product_row_1[19], product_row_4[12], product_row_1[18:16] };
   assign \$product_0_carry$or  = { product_row_3[25:24], product_row_5[19], product_row_2[25], product_row_5[18], product_row_2[24], product_row_7[13], product_row_4[19], product_row_1[25], product_row_7[12], product_row_4[18], product_row_1[24], product_row_6[13], product_row_3[19], product_row_0[25], product_row_6[12], product_row_3[18], product_row_0[24], product_row_6[11], product_row_3[17], product_row_0[23], product_row_6[10], product_row_3[16], product_row_0[22], product_row_3[15], product_row_0[21], product_row_3[14], product_row_0[20:18] } | { product_row_4[23:22], product_row_6[17], product_row_3[23], product_row_6[16], product_row_3[22], product_row_8[11], product_row_5[17], product_row_2[23], product_row_8[10], product_row_5[16], product_row_2[22], product_row_7[11], product_row_4[17], product_row_1[23], product_row_7[10], product_row_4[16], product_row_1[22], product_row_7[9], product_row_4[15], product_row_1[21], product_row_7[8], product_row_4[14], product_row_1[20], product_row_4[13], product_row_1[19], product_row_4[12], product_row_1[18:16] };
@@ -492,18 +498,24 @@ module mxsafe_float32_multiplier_pipeline3(
   assign \$product_4_carry$or  = { product_row_10[25:24], product_row_11[21], product_2_carry[63], product_2_sum[63:61], product_2_sum[59], product_2_sum[57], product_2_sum[55], product_2_sum[53], product_2_sum[51], product_2_sum[49], product_2_sum[47], product_2_sum[45], product_2_sum[43], product_2_sum[41], product_2_sum[39], product_2_sum[37], product_2_sum[35], product_2_sum[33], product_2_sum[31], product_2_sum[29], product_2_sum[27], product_2_sum[25], product_2_sum[23], product_2_sum[21], product_2_sum[19], product_2_sum[17], product_2_sum[15], product_2_sum[13], product_2_sum[11], product_2_sum[9], product_2_sum[7], product_2_sum[5], product_2_sum[3], product_2_sum[1:0], product_row_3[1], product_row_2[2], product_row_0[5:4] } | { product_row_11[23:22], product_3_carry[36:0], product_row_3[0], product_row_1[3:2] };
   assign \$product_4_carry$and_2  = { 1'h0, product_3_carry[37], product_3_sum, product_row_2[1], 1'h0 } & \$product_4_carry$or ;
   assign product_4_carry = \$product_4_carry$and  | \$product_4_carry$and_2 ;
+  // Carry-save to two halves: the upper one takes the carry of this one a cycle later.
   assign low_half = { 1'h0, product_4_carry[18:0], product_row_2[0], product_row_0[3:0] } + { 1'h0, product_4_sum[19:0], product_row_1[1:0], 2'h0 };
   assign high_half = { product_row_11[25:24], product_4_carry[40:19] } + { 1'h0, product_4_carry[41], product_4_sum[41:20] };
+  // The distance that makes the exponent 1, that of subnormals.
   assign least_distance = 10'h097 - { 1'h0, exponents_prepared };
   assign spare = { 5'h00, place_prepared } - least_distance;
+  // A subnormal result goes further right, as far as the least distance says.
   assign has_no_exponent = spare[9] | zero_prepared;
   assign \$is_far$any  = | least_distance[7:6];
+  // From so far away nothing but the sticky bit is left.
   assign is_far = spare[9] & \$is_far$any ;
   assign \$distance$mux  = spare[9] ? least_distance[5:0] : { 1'h0, place_prepared };
   assign distance = \$distance$mux  | { is_far, is_far, is_far, is_far, is_far, is_far };
   assign high_carried = high_halves + { 23'h000000, low_halves[24] };
   assign \$dropped_32$any  = | { high_carried[6:0], low_halves[23:0], 1'h0 };
   assign dropped_32 = distance_halves[5] & \$dropped_32$any ;
+  // One shifter to the right for both ways: it starts as far left as a subnormal operand can need.
+  // Largest distance first: later steps need fewer bits.
   assign shifted_32 = distance_halves[5] ? { 32'h00000000, high_carried[23:7] } : { high_carried, low_halves[23:0], 1'h0 };
   assign \$dropped_16$any  = | shifted_32[15:0];
   assign dropped_16 = distance_halves[4] & \$dropped_16$any ;
@@ -524,10 +536,12 @@ module mxsafe_float32_multiplier_pipeline3(
   assign dropped_1 = distance_halves[0] & shifted_2[0];
   assign sticky_1 = sticky_2 | dropped_1;
   assign shifted_1 = distance_halves[0] ? shifted_2[26:1] : shifted_2[25:0];
+  // The product has one or two bits before the point.
   assign leading = kept_shifted[25] ? kept_shifted[24:1] : kept_shifted[23:0];
   assign \$below$and  = kept_shifted[25] & kept_shifted[0];
   assign below = sticky_shifted | \$below$and ;
   assign \$increment$or  = below | leading[1];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = leading[0] & \$increment$or ;
   assign is_at_largest = base_shifted == 9'h0fd;
   assign is_beyond = base_shifted >= 9'h0fe;
@@ -535,8 +549,11 @@ module mxsafe_float32_multiplier_pipeline3(
   assign is_too_large = is_beyond | \$is_too_large$and ;
   assign \$packed$not  = ~ kept_shifted[25];
   assign \$packed$and  = kept_shifted[24] & \$packed$not ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_shifted[7:0], leading[23:1] } + { 6'h00, kept_shifted[25], \$packed$and , 22'h000000, increment };
   assign \$is_special$or  = infinite_shifted | is_too_large;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = \$is_special$or  | invalid_shifted;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? invalid_shifted : \packed [22];

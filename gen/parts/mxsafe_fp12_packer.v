@@ -50,9 +50,12 @@ module mxsafe_fp12_packer(
   assign drops_1 = magnitude[21:8] | { 1'h0, magnitude[21:9] };
   assign drops_2 = drops_1 | { 2'h0, drops_1[13:2] };
   assign drops_4 = drops_2 | { 4'h0, drops_2[13:4] };
+  // drops[i]: bit i lies below the kept ones. Their number is the exponent.
   assign drops = drops_4 | { 8'h00, drops_4[13:8] };
   assign \$guard_at$not  = ~ { 1'h0, drops[13:1] };
   assign guard_at = drops & \$guard_at$not ;
+  // Ones of a thermometer code by halving: the bit in the middle is one of the count. Where it is
+  // set the lower half is full, and the rest is in the upper half.
   assign ones_8 = drops[7] ? { 1'h0, drops[13:8] } : drops[6:0];
   assign ones_4 = ones_8[3] ? ones_8[6:4] : ones_8[2:0];
   assign ones_2 = ones_4[1] ? ones_4[2] : ones_4[0];
@@ -62,9 +65,12 @@ module mxsafe_fp12_packer(
   assign sticky = | \$sticky$and ;
   assign shifted = magnitude >> { drops[7], ones_8[3], ones_4[1], ones_2 };
   assign \$increment$or  = sticky | shifted[0];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign increment = guard & \$increment$or ;
+  // The hidden bit adds itself to the exponent, and so does a carry out of the mantissa.
   assign rounded_down = { drops[7], ones_8[3], ones_4[1], ones_2, 7'h00 } + { 3'h0, shifted[7:0] };
   assign \packed  = rounded_down + { 10'h000, increment };
+  // A sum of zeros has no sign of its own: zero_sign tells whether all of them were -0.
   assign is_nonzero = | magnitude;
   assign sign = value[22] ^ negate;
   assign \code.sign  = is_nonzero ? sign : zero_sign;

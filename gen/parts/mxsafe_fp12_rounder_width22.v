@@ -28,18 +28,25 @@ module mxsafe_fp12_rounder_width22(
   wire [21:0] value;
   wire [21:0] with_half;
   assign \$folded$not  = ~ value[20:8];
+  // Leading one: of a negative number it is looked for in the complement, which is one short only
+  // for -2^k, and that is exact at either position. The lowest bits always fit.
   assign folded = value[21] ? \$folded$not  : value[20:8];
   assign drops_1 = folded | { 1'h0, folded[12:1] };
   assign drops_2 = drops_1 | { 2'h0, drops_1[12:2] };
   assign drops_4 = drops_2 | { 4'h0, drops_2[12:4] };
+  // drops[i]: bit i lies below the kept ones.
   assign drops = drops_4 | { 8'h00, drops_4[12:8] };
   assign \$tie_to_even$not  = ~ { 1'h0, drops[12:1] };
   assign \$tie_to_even$and  = drops & \$tie_to_even$not ;
   assign \$tie_to_even$and_2  = { 8'h00, \$tie_to_even$and  } & value[21:1];
+  // The lowest kept bit: 1 where a tie goes up to even.
   assign tie_to_even = | \$tie_to_even$and_2 ;
+  // drops[1:] is half an ulp less one: with the lowest kept bit added it rounds to nearest even,
+  // with no sticky bit.
   assign with_half = value + { 10'h000, drops[12:1] };
   assign moved = with_half + { 21'h000000, tie_to_even };
   assign \$rounded$not  = ~ { 9'h000, drops };
+  // Bits below the kept ones hold what the addition left: cleared last.
   assign rounded = moved & \$rounded$not ;
 endmodule
 `default_nettype wire

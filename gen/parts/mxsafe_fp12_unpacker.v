@@ -19,6 +19,7 @@ module mxsafe_fp12_unpacker(
   output sign;
   wire sign;
   assign is_normal = | code[10:7];
+  // Exponent fields 0 and 1 weigh the same: the first normal binade is not shifted.
   assign shift = code[10:7] - { 3'h0, is_normal };
   assign magnitude = { 14'h0000, is_normal, code[6:0] } << shift;
   assign sign = code[11];

@@ -35,6 +35,8 @@ module mxsafe_largest_exponent_count3(
   wire some_5;
   wire some_6;
   wire some_7;
+  // The largest of several numbers, bit by bit from the top: if any of those left has the bit so has
+  // the largest, and those without it drop out.
   assign have_4 = { fields[20], fields[12], fields[4] } & left_5;
   assign some_4 = | have_4;
   assign left_4 = some_4 ? have_4 : left_5;

@@ -282,7 +282,11 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
   assign \$runs_past$not  = ~ word_is_held;
   assign \$runs_past$and  = is_taken & \$runs_past$not ;
+  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
+  // the buffer have begun.
   assign runs_past = memory_walk_past & \$runs_past$and ;
+  // Words of the next descriptor are asked for while those of this one still come; its addresses in
+  // the buffer begin when the last of these is written.
   assign is_free = ~ buffer_walk_active;
   assign \$buffer_walk_take$not  = ~ is_taken;
   assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
@@ -294,6 +298,7 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   assign is_w_codes = buffer == 3'h2;
   assign is_w_scales = buffer == 3'h3;
   assign is_vector = buffer == 3'h4;
+  // After an error, and while all is to end, words are taken and dropped.
   assign drops = has_failed | engine_stop;
   assign \$works$not  = ~ drops;
   assign works = buffer_walk_settled & \$works$not ;

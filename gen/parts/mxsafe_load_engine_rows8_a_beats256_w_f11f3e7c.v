@@ -230,9 +230,13 @@ module mxsafe_load_engine_rows8_a_beats256_w_f11f3e7c(
   assign \$has_failed$or  = is_past_end | read_error;
   assign \$has_failed$or_2  = \$has_failed$or  | runs_past;
   assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
+  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
+  // the buffer have begun.
   assign runs_past = memory_walk_past & is_taken;
   assign \$is_free$not  = ~ buffer_walk_active;
   assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;
+  // Words of the next descriptor are asked for while those of this one still come; its addresses in
+  // the buffer begin when the last of these is written.
   assign is_free = \$is_free$not  | \$is_free$and ;
   assign \$buffer_walk_take$not  = ~ is_taken;
   assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
@@ -244,6 +248,7 @@ module mxsafe_load_engine_rows8_a_beats256_w_f11f3e7c(
   assign is_w_codes = buffer == 3'h2;
   assign is_w_scales = buffer == 3'h3;
   assign is_vector = buffer == 3'h4;
+  // After an error, and while all is to end, words are taken and dropped.
   assign drops = has_failed | engine_stop;
   assign \$works$not  = ~ drops;
   assign works = buffer_walk_active & \$works$not ;

@@ -90,6 +90,7 @@ module mxsafe_memory_address_generator_no_tells_last(
   assign run_moves = \$run_moves$not  | \$run_moves$and ;
   assign walk_advance = is_walking & run_moves;
   assign first_word = { 1'h0, base } + { 27'h0000000, walk_address };
+  // The last word of a run that begins below the top may still be past it.
   assign is_below_top = & run_payload[58:12];
   assign \$run_end$sub  = run_payload[70:59] - 12'h001;
   assign run_end = { 1'h0, run_payload[11:0] } + { 1'h0, \$run_end$sub  };

@@ -93,6 +93,7 @@ module mxsafe_memory_address_generator_word_e4e6ed33(
   assign run_moves = \$run_moves$not  | \$run_moves$and ;
   assign walk_advance = walk_is_settled & run_moves;
   assign first_word = { 1'h0, base } + { 28'h0000000, walk_address };
+  // The last word of a run that begins below the top may still be past it.
   assign is_below_top = & run_payload[59:12];
   assign \$run_end$sub  = run_payload[71:60] - 12'h001;
   assign run_end = { 1'h0, run_payload[11:0] } + { 1'h0, \$run_end$sub  };

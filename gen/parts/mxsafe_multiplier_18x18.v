@@ -60,6 +60,7 @@ module mxsafe_multiplier_18x18(
     if (en) product_within <= \$product_within$mul ;
   always @(posedge clk)
     if (en) b_entered <= b;
+  // Registers of a DSP block: behind the factors, within and behind the product.
   always @(posedge clk)
     if (en) a_entered <= a;
 `endif

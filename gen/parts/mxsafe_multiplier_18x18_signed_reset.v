@@ -51,6 +51,7 @@ module mxsafe_multiplier_18x18_signed_reset(
   input rst;
   wire rst;
   assign \$product_within$mul  = $signed(a_entered) * $signed(b_entered);
+  // Registers of a DSP block: behind the factors, within and behind the product.
   always @(posedge clk)
     if (rst) a_entered <= 18'h00000;
     else if (en) a_entered <= a;

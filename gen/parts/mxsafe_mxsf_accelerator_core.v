@@ -327,6 +327,7 @@ module mxsafe_mxsf_accelerator_core(
   assign memory_stops = stop | stopped;
   assign \$fetch_word_valid$not  = ~ is_word_of_load;
   assign fetch_word_valid = reader_words_valid & \$fetch_word_valid$not ;
+  // From registers, for counters are long: a descriptor is done cycles after these.
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
@@ -449,7 +450,7 @@ module mxsafe_mxsf_accelerator_core(
     .words_ready(load_words_ready),
     .words_valid(load_words_valid)
   );
-  mxsafe_operand_buffer_beats512_f42478de out_buffer (
+  mxsafe_operand_buffer_beats512_writers1_67dfc94b out_buffer (
     .clk(clk),
     .codes_address(out_buffer_codes_address),
     .codes_data(out_buffer_codes_data),
@@ -657,7 +658,7 @@ module mxsafe_mxsf_accelerator_core(
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  mxsafe_operand_buffer_beats4096_entries2048 w_buffer (
+  mxsafe_operand_buffer_beats4096 w_buffer (
     .clk(clk),
     .codes_address(gemm_w_codes_address),
     .codes_data(gemm_w_codes_data),

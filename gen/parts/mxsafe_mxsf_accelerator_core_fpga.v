@@ -395,9 +395,11 @@ module mxsafe_mxsf_accelerator_core_fpga(
   assign \$quiet$and_2  = \$quiet$and  & memory_stops;
   assign \$events$and  = load_words_valid & load_words_ready;
   assign \$events$and_2  = slice_words_written_source_valid & slice_words_written_source_ready;
+  // From registers, for counters are long: a descriptor is done cycles after these.
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
+  // What is idle while it is to stop stays so: a register may say it.
   always @(posedge clk)
     if (rst) quiet <= 1'h0;
     else quiet <= \$quiet$and_2 ;
@@ -413,6 +415,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
   always @(posedge clk)
     if (rst) queues_vector_done <= 1'h0;
     else queues_vector_done <= vector_queue_done;
+  // A cycle late: counters of the engine begin when a descriptor comes.
   always @(posedge clk)
     if (rst) vector_is_due <= 1'h0;
     else vector_is_due <= \$vector_is_due$and ;
@@ -431,7 +434,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
   always @(posedge clk)
     if (rst) fetch_start <= 1'h0;
     else fetch_start <= start;
-  mxsafe_operand_buffer_word_bits128_2c1569c5 a_buffer (
+  mxsafe_operand_buffer_word_bits128_beats256_fpga a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
     .codes_data(a_buffer_codes_data),
@@ -550,7 +553,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .words_ready(load_words_ready),
     .words_valid(load_words_valid)
   );
-  mxsafe_operand_buffer_word_bits128_6df910c7 out_buffer (
+  mxsafe_operand_buffer_word_bits128_c5a10b28 out_buffer (
     .clk(clk),
     .codes_address(out_buffer_codes_address),
     .codes_data(out_buffer_codes_data),
@@ -910,7 +913,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  mxsafe_operand_buffer_word_bits128_33411e66 w_buffer (
+  mxsafe_operand_buffer_word_bits128_beats512_fpga w_buffer (
     .clk(clk),
     .codes_address(gemm_w_codes_address),
     .codes_data(gemm_w_codes_data),

@@ -326,10 +326,11 @@ module mxsafe_mxsf_accelerator_core_small(
   assign memory_stops = stop | stopped;
   assign \$fetch_word_valid$not  = ~ is_word_of_load;
   assign fetch_word_valid = reader_words_valid & \$fetch_word_valid$not ;
+  // From registers, for counters are long: a descriptor is done cycles after these.
   always @(posedge clk)
     if (rst) events <= 6'h00;
     else events <= { \$events$and_2 , \$events$and , queues_lacks, gemm_array_busy };
-  mxsafe_operand_buffer_word_bits128_8d3210fe a_buffer (
+  mxsafe_operand_buffer_word_bits128_beats256 a_buffer (
     .clk(clk),
     .codes_address(a_buffer_codes_address),
     .codes_data(a_buffer_codes_data),
@@ -448,7 +449,7 @@ module mxsafe_mxsf_accelerator_core_small(
     .words_ready(load_words_ready),
     .words_valid(load_words_valid)
   );
-  mxsafe_operand_buffer_word_bits128_afa883ee out_buffer (
+  mxsafe_operand_buffer_word_bits128_7467b903 out_buffer (
     .clk(clk),
     .codes_address(out_buffer_codes_address),
     .codes_data(out_buffer_codes_data),
@@ -656,7 +657,7 @@ module mxsafe_mxsf_accelerator_core_small(
     .y_ready(vector_buffer_y_ready),
     .y_valid(vector_buffer_y_valid)
   );
-  mxsafe_operand_buffer_word_bits128_2dace36e w_buffer (
+  mxsafe_operand_buffer_word_bits128_beats512 w_buffer (
     .clk(clk),
     .codes_address(gemm_w_codes_address),
     .codes_data(gemm_w_codes_data),

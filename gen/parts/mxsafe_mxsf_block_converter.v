@@ -144,6 +144,27 @@ module mxsafe_mxsf_block_converter(
   reg encode_8_sign;
   reg [6:0] encode_9_fraction;
   reg encode_9_sign;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [528:0] entry__payload;
+  wire [10:0] raised_0;
+  wire [10:0] raised_1;
+  wire [10:0] raised_10;
+  wire [10:0] raised_11;
+  wire [10:0] raised_12;
+  wire [10:0] raised_13;
+  wire [10:0] raised_14;
+  wire [10:0] raised_15;
+  wire [10:0] raised_2;
+  wire [10:0] raised_3;
+  wire [10:0] raised_4;
+  wire [10:0] raised_5;
+  wire [10:0] raised_6;
+  wire [10:0] raised_7;
+  wire [10:0] raised_8;
+  wire [10:0] raised_9;
+  wire [131:0] waiting_m_axis_tuser;
+  /* verilator lint_on UNUSEDSIGNAL */
   reg [3:0] height_held_0;
   reg [3:0] height_held_1;
   reg [3:0] height_held_10;
@@ -302,74 +323,6 @@ module mxsafe_mxsf_block_converter(
   reg m_axis_tvalid;
   wire moves;
   wire [5:0] next_beat;
-  wire [8:0] normalise_0_exponent;
-  wire [6:0] normalise_0_fraction;
-  wire normalise_0_sign;
-  wire [8:0] normalise_10_exponent;
-  wire [6:0] normalise_10_fraction;
-  wire normalise_10_sign;
-  wire [8:0] normalise_11_exponent;
-  wire [6:0] normalise_11_fraction;
-  wire normalise_11_sign;
-  wire [8:0] normalise_12_exponent;
-  wire [6:0] normalise_12_fraction;
-  wire normalise_12_sign;
-  wire [8:0] normalise_13_exponent;
-  wire [6:0] normalise_13_fraction;
-  wire normalise_13_sign;
-  wire [8:0] normalise_14_exponent;
-  wire [6:0] normalise_14_fraction;
-  wire normalise_14_sign;
-  wire [8:0] normalise_15_exponent;
-  wire [6:0] normalise_15_fraction;
-  wire normalise_15_sign;
-  wire [8:0] normalise_1_exponent;
-  wire [6:0] normalise_1_fraction;
-  wire normalise_1_sign;
-  wire [8:0] normalise_2_exponent;
-  wire [6:0] normalise_2_fraction;
-  wire normalise_2_sign;
-  wire [8:0] normalise_3_exponent;
-  wire [6:0] normalise_3_fraction;
-  wire normalise_3_sign;
-  wire [8:0] normalise_4_exponent;
-  wire [6:0] normalise_4_fraction;
-  wire normalise_4_sign;
-  wire [8:0] normalise_5_exponent;
-  wire [6:0] normalise_5_fraction;
-  wire normalise_5_sign;
-  wire [8:0] normalise_6_exponent;
-  wire [6:0] normalise_6_fraction;
-  wire normalise_6_sign;
-  wire [8:0] normalise_7_exponent;
-  wire [6:0] normalise_7_fraction;
-  wire normalise_7_sign;
-  wire [8:0] normalise_8_exponent;
-  wire [6:0] normalise_8_fraction;
-  wire normalise_8_sign;
-  wire [8:0] normalise_9_exponent;
-  wire [6:0] normalise_9_fraction;
-  wire normalise_9_sign;
-  // Some bits of these results are dropped where they are used.
-  /* verilator lint_off UNUSEDSIGNAL */
-  wire [10:0] raised_0;
-  wire [10:0] raised_1;
-  wire [10:0] raised_10;
-  wire [10:0] raised_11;
-  wire [10:0] raised_12;
-  wire [10:0] raised_13;
-  wire [10:0] raised_14;
-  wire [10:0] raised_15;
-  wire [10:0] raised_2;
-  wire [10:0] raised_3;
-  wire [10:0] raised_4;
-  wire [10:0] raised_5;
-  wire [10:0] raised_6;
-  wire [10:0] raised_7;
-  wire [10:0] raised_8;
-  wire [10:0] raised_9;
-  wire [131:0] waiting_m_axis_tuser;
-  /* verilator lint_on UNUSEDSIGNAL */
   wire rises_0;
   wire rises_1;
   wire rises_10;
@@ -422,6 +375,7 @@ module mxsafe_mxsf_block_converter(
   assign \$block_last$equal  = beat_of_block == 6'h07;
   assign \$block_last$equal_2  = beat_of_block == 6'h3f;
   assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
+  // The end of a row ends a block early: beats are counted anew after it.
   assign block_last = s_axis_tlast | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
@@ -490,13 +444,19 @@ module mxsafe_mxsf_block_converter(
   assign largest_15 = tiles ? largest_of_tile_1_largest : largest_of_lane_15;
   assign largest_after_15 = block_last ? 8'h00 : largest_15;
   assign \$moves$not  = ~ m_axis_tvalid;
+  // Elastic register: it takes a beat where it is empty or its beat leaves.
   assign moves = \$moves$not  | m_axis_tready;
   assign \$waiting_m_axis_tready$not  = ~ rst;
   assign waiting_m_axis_tready = moves & \$waiting_m_axis_tready$not ;
+  // Lifts the largest exponent of the block to the most steps, all others as much.
   assign lift_0 = 9'h00d - { 1'h0, waiting_m_axis_tuser[10:3] };
+  // One adder for three terms: the lowest bits of its operands make the carry, 1 for subnormals.
+  // What ends up below 0 rounds to zero, wherever it is.
   assign raised_0 = { waiting_m_axis_tdata[15], waiting_m_axis_tdata[15:7], 1'h1 } + { lift_0[8], lift_0, waiting_m_axis_tdata[15] };
   assign is_special_0 = & waiting_m_axis_tuser[10:3];
   assign byte_0 = waiting_m_axis_tuser[10:3] - 8'h00;
+  // What turns a height into a binade. A block with NaN or Inf is lowered so far that all its codes
+  // are zero: its scale says what it is.
   assign lowering_0 = special_held_0 ? 5'h10 : 5'h03;
   assign binade_0 = { 1'h0, height_held_0 } - lowering_0;
   assign lift_1 = 9'h00d - { 1'h0, waiting_m_axis_tuser[18:11] };
@@ -932,6 +892,7 @@ module mxsafe_mxsf_block_converter(
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
     else if (beat_taken) largest_before_1 <= largest_after_1;
+  // The largest exponent of a block is at least the one of scale byte 0.
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
     else if (beat_taken) largest_before_0 <= largest_after_0;
@@ -1043,114 +1004,114 @@ module mxsafe_mxsf_block_converter(
     .largest(largest_of_tile_1_largest)
   );
   mxsafe_mxsf_float32_normaliser normalise_0 (
-    .exponent(normalise_0_exponent),
-    .fraction(normalise_0_fraction),
-    .sign(normalise_0_sign),
+    .exponent(entry__payload[15:7]),
+    .fraction(entry__payload[6:0]),
+    .sign(entry__payload[16]),
     .subnormal(unused_0 ),
     .word(s_axis_tdata[31:0])
   );
   mxsafe_mxsf_float32_normaliser normalise_1 (
-    .exponent(normalise_1_exponent),
-    .fraction(normalise_1_fraction),
-    .sign(normalise_1_sign),
+    .exponent(entry__payload[32:24]),
+    .fraction(entry__payload[23:17]),
+    .sign(entry__payload[33]),
     .subnormal(unused_1 ),
     .word(s_axis_tdata[63:32])
   );
   mxsafe_mxsf_float32_normaliser normalise_10 (
-    .exponent(normalise_10_exponent),
-    .fraction(normalise_10_fraction),
-    .sign(normalise_10_sign),
+    .exponent(entry__payload[185:177]),
+    .fraction(entry__payload[176:170]),
+    .sign(entry__payload[186]),
     .subnormal(unused_2 ),
     .word(s_axis_tdata[351:320])
   );
   mxsafe_mxsf_float32_normaliser normalise_11 (
-    .exponent(normalise_11_exponent),
-    .fraction(normalise_11_fraction),
-    .sign(normalise_11_sign),
+    .exponent(entry__payload[202:194]),
+    .fraction(entry__payload[193:187]),
+    .sign(entry__payload[203]),
     .subnormal(unused_3 ),
     .word(s_axis_tdata[383:352])
   );
   mxsafe_mxsf_float32_normaliser normalise_12 (
-    .exponent(normalise_12_exponent),
-    .fraction(normalise_12_fraction),
-    .sign(normalise_12_sign),
+    .exponent(entry__payload[219:211]),
+    .fraction(entry__payload[210:204]),
+    .sign(entry__payload[220]),
     .subnormal(unused_4 ),
     .word(s_axis_tdata[415:384])
   );
   mxsafe_mxsf_float32_normaliser normalise_13 (
-    .exponent(normalise_13_exponent),
-    .fraction(normalise_13_fraction),
-    .sign(normalise_13_sign),
+    .exponent(entry__payload[236:228]),
+    .fraction(entry__payload[227:221]),
+    .sign(entry__payload[237]),
     .subnormal(unused_5 ),
     .word(s_axis_tdata[447:416])
   );
   mxsafe_mxsf_float32_normaliser normalise_14 (
-    .exponent(normalise_14_exponent),
-    .fraction(normalise_14_fraction),
-    .sign(normalise_14_sign),
+    .exponent(entry__payload[253:245]),
+    .fraction(entry__payload[244:238]),
+    .sign(entry__payload[254]),
     .subnormal(unused_6 ),
     .word(s_axis_tdata[479:448])
   );
   mxsafe_mxsf_float32_normaliser normalise_15 (
-    .exponent(normalise_15_exponent),
-    .fraction(normalise_15_fraction),
-    .sign(normalise_15_sign),
+    .exponent(entry__payload[270:262]),
+    .fraction(entry__payload[261:255]),
+    .sign(entry__payload[271]),
     .subnormal(unused_7 ),
     .word(s_axis_tdata[511:480])
   );
   mxsafe_mxsf_float32_normaliser normalise_2 (
-    .exponent(normalise_2_exponent),
-    .fraction(normalise_2_fraction),
-    .sign(normalise_2_sign),
+    .exponent(entry__payload[49:41]),
+    .fraction(entry__payload[40:34]),
+    .sign(entry__payload[50]),
     .subnormal(unused_8 ),
     .word(s_axis_tdata[95:64])
   );
   mxsafe_mxsf_float32_normaliser normalise_3 (
-    .exponent(normalise_3_exponent),
-    .fraction(normalise_3_fraction),
-    .sign(normalise_3_sign),
+    .exponent(entry__payload[66:58]),
+    .fraction(entry__payload[57:51]),
+    .sign(entry__payload[67]),
     .subnormal(unused_9 ),
     .word(s_axis_tdata[127:96])
   );
   mxsafe_mxsf_float32_normaliser normalise_4 (
-    .exponent(normalise_4_exponent),
-    .fraction(normalise_4_fraction),
-    .sign(normalise_4_sign),
+    .exponent(entry__payload[83:75]),
+    .fraction(entry__payload[74:68]),
+    .sign(entry__payload[84]),
     .subnormal(unused_10 ),
     .word(s_axis_tdata[159:128])
   );
   mxsafe_mxsf_float32_normaliser normalise_5 (
-    .exponent(normalise_5_exponent),
-    .fraction(normalise_5_fraction),
-    .sign(normalise_5_sign),
+    .exponent(entry__payload[100:92]),
+    .fraction(entry__payload[91:85]),
+    .sign(entry__payload[101]),
     .subnormal(unused_11 ),
     .word(s_axis_tdata[191:160])
   );
   mxsafe_mxsf_float32_normaliser normalise_6 (
-    .exponent(normalise_6_exponent),
-    .fraction(normalise_6_fraction),
-    .sign(normalise_6_sign),
+    .exponent(entry__payload[117:109]),
+    .fraction(entry__payload[108:102]),
+    .sign(entry__payload[118]),
     .subnormal(unused_12 ),
     .word(s_axis_tdata[223:192])
   );
   mxsafe_mxsf_float32_normaliser normalise_7 (
-    .exponent(normalise_7_exponent),
-    .fraction(normalise_7_fraction),
-    .sign(normalise_7_sign),
+    .exponent(entry__payload[134:126]),
+    .fraction(entry__payload[125:119]),
+    .sign(entry__payload[135]),
     .subnormal(unused_13 ),
     .word(s_axis_tdata[255:224])
   );
   mxsafe_mxsf_float32_normaliser normalise_8 (
-    .exponent(normalise_8_exponent),
-    .fraction(normalise_8_fraction),
-    .sign(normalise_8_sign),
+    .exponent(entry__payload[151:143]),
+    .fraction(entry__payload[142:136]),
+    .sign(entry__payload[152]),
     .subnormal(unused_14 ),
     .word(s_axis_tdata[287:256])
   );
   mxsafe_mxsf_float32_normaliser normalise_9 (
-    .exponent(normalise_9_exponent),
-    .fraction(normalise_9_fraction),
-    .sign(normalise_9_sign),
+    .exponent(entry__payload[168:160]),
+    .fraction(entry__payload[159:153]),
+    .sign(entry__payload[169]),
     .subnormal(unused_15 ),
     .word(s_axis_tdata[319:288])
   );
@@ -1162,12 +1123,13 @@ module mxsafe_mxsf_block_converter(
     .m_axis_tuser(waiting_m_axis_tuser),
     .m_axis_tvalid(waiting_m_axis_tvalid),
     .rst(rst),
-    .s_axis_tdata({ normalise_15_sign, normalise_15_exponent, normalise_15_fraction, normalise_14_sign, normalise_14_exponent, normalise_14_fraction, normalise_13_sign, normalise_13_exponent, normalise_13_fraction, normalise_12_sign, normalise_12_exponent, normalise_12_fraction, normalise_11_sign, normalise_11_exponent, normalise_11_fraction, normalise_10_sign, normalise_10_exponent, normalise_10_fraction, normalise_9_sign, normalise_9_exponent, normalise_9_fraction, normalise_8_sign, normalise_8_exponent, normalise_8_fraction, normalise_7_sign, normalise_7_exponent, normalise_7_fraction, normalise_6_sign, normalise_6_exponent, normalise_6_fraction, normalise_5_sign, normalise_5_exponent, normalise_5_fraction, normalise_4_sign, normalise_4_exponent, normalise_4_fraction, normalise_3_sign, normalise_3_exponent, normalise_3_fraction, normalise_2_sign, normalise_2_exponent, normalise_2_fraction, normalise_1_sign, normalise_1_exponent, normalise_1_fraction, normalise_0_sign, normalise_0_exponent, normalise_0_fraction }),
+    .s_axis_tdata(entry__payload[271:0]),
     .s_axis_tlast(block_last),
     .s_axis_tready(s_axis_tready),
     .s_axis_tuser({ s_axis_tlast, largest_15, largest_14, largest_13, largest_12, largest_11, largest_10, largest_9, largest_8, largest_7, largest_6, largest_5, largest_4, largest_3, largest_2, largest_1, largest_0 }),
     .s_axis_tvalid(s_axis_tvalid)
   );
   assign m_axis_tdata[255:128] = { \m_axis_tdata.scales[15] , \m_axis_tdata.scales[14] , \m_axis_tdata.scales[13] , \m_axis_tdata.scales[12] , \m_axis_tdata.scales[11] , \m_axis_tdata.scales[10] , \m_axis_tdata.scales[9] , \m_axis_tdata.scales[8] , \m_axis_tdata.scales[7] , \m_axis_tdata.scales[6] , \m_axis_tdata.scales[5] , \m_axis_tdata.scales[4] , \m_axis_tdata.scales[3] , \m_axis_tdata.scales[2] , \m_axis_tdata.scales[1] , \m_axis_tdata.scales[0]  };
+  assign entry__payload[528:272] = { s_axis_tlast, s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407], s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279], s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23], s_axis_tdata[510:503], s_axis_tdata[478:471], s_axis_tdata[446:439], s_axis_tdata[414:407], s_axis_tdata[382:375], s_axis_tdata[350:343], s_axis_tdata[318:311], s_axis_tdata[286:279], s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] };
 endmodule
 `default_nettype wire

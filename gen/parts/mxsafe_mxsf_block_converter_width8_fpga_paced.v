@@ -96,6 +96,22 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   reg encode_6_sign;
   reg [6:0] encode_7_fraction;
   reg encode_7_sign;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [216:0] entry__payload;
+  wire [23:0] largest_of_tile_0_fields;
+  wire [10:0] raised_0;
+  wire [10:0] raised_1;
+  wire [10:0] raised_2;
+  wire [10:0] raised_3;
+  wire [10:0] raised_4;
+  wire [10:0] raised_5;
+  wire [10:0] raised_6;
+  wire [10:0] raised_7;
+  wire [216:0] slice_entry__payload;
+  wire [67:0] slice_waiting__tuser;
+  /* verilator lint_on UNUSEDSIGNAL */
+  wire entry__ready;
   reg [3:0] height_held_0;
   reg [3:0] height_held_1;
   reg [3:0] height_held_2;
@@ -136,8 +152,6 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   reg [7:0] largest_before_5;
   reg [7:0] largest_before_6;
   reg [7:0] largest_before_7;
-  wire [7:0] largest_of_group_0_largest;
-  wire [7:0] largest_of_group_4_largest;
   wire [7:0] largest_of_lane_0;
   wire [7:0] largest_of_lane_1;
   wire [7:0] largest_of_lane_2;
@@ -146,20 +160,6 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   wire [7:0] largest_of_lane_5;
   wire [7:0] largest_of_lane_6;
   wire [7:0] largest_of_lane_7;
-  // Some bits of these results are dropped where they are used.
-  /* verilator lint_off UNUSEDSIGNAL */
-  wire [23:0] largest_of_tile_0_fields;
-  wire [10:0] raised_0;
-  wire [10:0] raised_1;
-  wire [10:0] raised_2;
-  wire [10:0] raised_3;
-  wire [10:0] raised_4;
-  wire [10:0] raised_5;
-  wire [10:0] raised_6;
-  wire [10:0] raised_7;
-  wire [216:0] slice_entry_sink_payload;
-  wire [67:0] slice_waiting__tuser;
-  /* verilator lint_on UNUSEDSIGNAL */
   wire [7:0] largest_of_tile_0_largest;
   wire [8:0] lift_0;
   wire [8:0] lift_1;
@@ -197,30 +197,6 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   reg m_axis_tvalid;
   wire moves;
   wire [5:0] next_beat;
-  wire [8:0] normalise_0_exponent;
-  wire [6:0] normalise_0_fraction;
-  wire normalise_0_sign;
-  wire [8:0] normalise_1_exponent;
-  wire [6:0] normalise_1_fraction;
-  wire normalise_1_sign;
-  wire [8:0] normalise_2_exponent;
-  wire [6:0] normalise_2_fraction;
-  wire normalise_2_sign;
-  wire [8:0] normalise_3_exponent;
-  wire [6:0] normalise_3_fraction;
-  wire normalise_3_sign;
-  wire [8:0] normalise_4_exponent;
-  wire [6:0] normalise_4_fraction;
-  wire normalise_4_sign;
-  wire [8:0] normalise_5_exponent;
-  wire [6:0] normalise_5_fraction;
-  wire normalise_5_sign;
-  wire [8:0] normalise_6_exponent;
-  wire [6:0] normalise_6_fraction;
-  wire normalise_6_sign;
-  wire [8:0] normalise_7_exponent;
-  wire [6:0] normalise_7_fraction;
-  wire normalise_7_sign;
   wire rises_0;
   wire rises_1;
   wire rises_2;
@@ -239,9 +215,8 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  wire slice_entry_sink_ready;
-  wire slice_entry_sink_valid;
-  wire slice_entry_source_ready;
+  wire slice_entry__ready;
+  wire slice_entry__valid;
   wire [135:0] slice_waiting__tdata;
   wire slice_waiting__tlast;
   wire slice_waiting__tvalid;
@@ -250,49 +225,54 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   wire slice_waiting_source_valid;
   input tiles;
   wire tiles;
-  assign s_axis_tready = slice_entry_source_ready & \$s_axis_tready$not ;
-  assign beat_taken = slice_entry_sink_valid & slice_entry_sink_ready;
+  assign s_axis_tready = entry__ready & \$s_axis_tready$not ;
+  assign beat_taken = slice_entry__valid & slice_entry__ready;
   assign \$block_last$equal  = beat_of_block == 6'h07;
   assign \$block_last$equal_2  = beat_of_block == 6'h3f;
   assign \$block_last$mux  = tiles ? \$block_last$equal  : \$block_last$equal_2 ;
-  assign block_last = slice_entry_sink_payload[216] | \$block_last$mux ;
+  // The end of a row ends a block early: beats are counted anew after it.
+  assign block_last = slice_entry__payload[216] | \$block_last$mux ;
   assign next_beat = beat_of_block + 6'h01;
   assign beat_after = block_last ? 6'h00 : next_beat;
-  assign rises_0 = slice_entry_sink_payload[143:136] > largest_before_0;
-  assign largest_of_lane_0 = rises_0 ? slice_entry_sink_payload[143:136] : largest_before_0;
+  assign rises_0 = slice_entry__payload[143:136] > largest_before_0;
+  assign largest_of_lane_0 = rises_0 ? slice_entry__payload[143:136] : largest_before_0;
   assign largest_0 = tiles ? largest_of_tile_0_largest : largest_of_lane_0;
   assign largest_after_0 = block_last ? 8'h00 : largest_0;
-  assign rises_1 = slice_entry_sink_payload[151:144] > largest_before_1;
-  assign largest_of_lane_1 = rises_1 ? slice_entry_sink_payload[151:144] : largest_before_1;
+  assign rises_1 = slice_entry__payload[151:144] > largest_before_1;
+  assign largest_of_lane_1 = rises_1 ? slice_entry__payload[151:144] : largest_before_1;
   assign largest_1 = tiles ? largest_of_tile_0_largest : largest_of_lane_1;
   assign largest_after_1 = block_last ? 8'h00 : largest_1;
-  assign rises_2 = slice_entry_sink_payload[159:152] > largest_before_2;
-  assign largest_of_lane_2 = rises_2 ? slice_entry_sink_payload[159:152] : largest_before_2;
+  assign rises_2 = slice_entry__payload[159:152] > largest_before_2;
+  assign largest_of_lane_2 = rises_2 ? slice_entry__payload[159:152] : largest_before_2;
   assign largest_2 = tiles ? largest_of_tile_0_largest : largest_of_lane_2;
   assign largest_after_2 = block_last ? 8'h00 : largest_2;
-  assign rises_3 = slice_entry_sink_payload[167:160] > largest_before_3;
-  assign largest_of_lane_3 = rises_3 ? slice_entry_sink_payload[167:160] : largest_before_3;
+  assign rises_3 = slice_entry__payload[167:160] > largest_before_3;
+  assign largest_of_lane_3 = rises_3 ? slice_entry__payload[167:160] : largest_before_3;
   assign largest_3 = tiles ? largest_of_tile_0_largest : largest_of_lane_3;
   assign largest_after_3 = block_last ? 8'h00 : largest_3;
-  assign rises_4 = slice_entry_sink_payload[175:168] > largest_before_4;
-  assign largest_of_lane_4 = rises_4 ? slice_entry_sink_payload[175:168] : largest_before_4;
+  assign rises_4 = slice_entry__payload[175:168] > largest_before_4;
+  assign largest_of_lane_4 = rises_4 ? slice_entry__payload[175:168] : largest_before_4;
   assign largest_4 = tiles ? largest_of_tile_0_largest : largest_of_lane_4;
   assign largest_after_4 = block_last ? 8'h00 : largest_4;
-  assign rises_5 = slice_entry_sink_payload[183:176] > largest_before_5;
-  assign largest_of_lane_5 = rises_5 ? slice_entry_sink_payload[183:176] : largest_before_5;
+  assign rises_5 = slice_entry__payload[183:176] > largest_before_5;
+  assign largest_of_lane_5 = rises_5 ? slice_entry__payload[183:176] : largest_before_5;
   assign largest_5 = tiles ? largest_of_tile_0_largest : largest_of_lane_5;
   assign largest_after_5 = block_last ? 8'h00 : largest_5;
-  assign rises_6 = slice_entry_sink_payload[191:184] > largest_before_6;
-  assign largest_of_lane_6 = rises_6 ? slice_entry_sink_payload[191:184] : largest_before_6;
+  assign rises_6 = slice_entry__payload[191:184] > largest_before_6;
+  assign largest_of_lane_6 = rises_6 ? slice_entry__payload[191:184] : largest_before_6;
   assign largest_6 = tiles ? largest_of_tile_0_largest : largest_of_lane_6;
   assign largest_after_6 = block_last ? 8'h00 : largest_6;
-  assign rises_7 = slice_entry_sink_payload[199:192] > largest_before_7;
-  assign largest_of_lane_7 = rises_7 ? slice_entry_sink_payload[199:192] : largest_before_7;
+  assign rises_7 = slice_entry__payload[199:192] > largest_before_7;
+  assign largest_of_lane_7 = rises_7 ? slice_entry__payload[199:192] : largest_before_7;
   assign largest_7 = tiles ? largest_of_tile_0_largest : largest_of_lane_7;
   assign largest_after_7 = block_last ? 8'h00 : largest_7;
   assign \$moves$not  = ~ m_axis_tvalid;
+  // Elastic register: it takes a beat where it is empty or its beat leaves.
   assign moves = \$moves$not  | m_axis_tready;
+  // Lifts the largest exponent of the block to the most steps, all others as much.
   assign lift_0 = 9'h00d - { 1'h0, slice_waiting__tuser[10:3] };
+  // One adder for three terms: the lowest bits of its operands make the carry, 1 for subnormals.
+  // What ends up below 0 rounds to zero, wherever it is.
   assign raised_0 = { slice_waiting__tdata[15], slice_waiting__tdata[15:7], 1'h1 } + { lift_0[8], lift_0, slice_waiting__tdata[15] };
   assign is_special_0 = & slice_waiting__tuser[10:3];
   assign byte_0 = slice_waiting__tuser[10:3] - 8'h00;
@@ -363,6 +343,8 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
       if (is_special_7) \m_axis_tdata.scales[7]  <= 8'hff;
       else \m_axis_tdata.scales[7]  <= byte_7;
     end
+  // What turns a height into a binade. A block with NaN or Inf is lowered so far that all its codes
+  // are zero: its scale says what it is.
   always @(posedge clk)
     if (moves) lowered_held_7 <= \$lowered_held_7$mux ;
   always @(posedge clk)
@@ -516,6 +498,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   always @(posedge clk)
     if (rst) largest_before_1 <= 8'h00;
     else if (beat_taken) largest_before_1 <= largest_after_1;
+  // The largest exponent of a block is at least the one of scale byte 0.
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
     else if (beat_taken) largest_before_0 <= largest_after_0;
@@ -572,80 +555,80 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
   );
   mxsafe_largest_exponent_count4_fpga largest_of_group_0 (
     .fields({ s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] }),
-    .largest(largest_of_group_0_largest)
+    .largest(entry__payload[207:200])
   );
   mxsafe_largest_exponent_count4_fpga largest_of_group_4 (
     .fields({ s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151] }),
-    .largest(largest_of_group_4_largest)
+    .largest(entry__payload[215:208])
   );
   mxsafe_largest_exponent_count3_fpga largest_of_tile_0 (
     .fields({ largest_before_0, largest_of_tile_0_fields[15:0] }),
     .largest(largest_of_tile_0_largest)
   );
   mxsafe_mxsf_float32_normaliser normalise_0 (
-    .exponent(normalise_0_exponent),
-    .fraction(normalise_0_fraction),
-    .sign(normalise_0_sign),
+    .exponent(entry__payload[15:7]),
+    .fraction(entry__payload[6:0]),
+    .sign(entry__payload[16]),
     .subnormal(unused_0 ),
     .word(s_axis_tdata[31:0])
   );
   mxsafe_mxsf_float32_normaliser normalise_1 (
-    .exponent(normalise_1_exponent),
-    .fraction(normalise_1_fraction),
-    .sign(normalise_1_sign),
+    .exponent(entry__payload[32:24]),
+    .fraction(entry__payload[23:17]),
+    .sign(entry__payload[33]),
     .subnormal(unused_1 ),
     .word(s_axis_tdata[63:32])
   );
   mxsafe_mxsf_float32_normaliser normalise_2 (
-    .exponent(normalise_2_exponent),
-    .fraction(normalise_2_fraction),
-    .sign(normalise_2_sign),
+    .exponent(entry__payload[49:41]),
+    .fraction(entry__payload[40:34]),
+    .sign(entry__payload[50]),
     .subnormal(unused_2 ),
     .word(s_axis_tdata[95:64])
   );
   mxsafe_mxsf_float32_normaliser normalise_3 (
-    .exponent(normalise_3_exponent),
-    .fraction(normalise_3_fraction),
-    .sign(normalise_3_sign),
+    .exponent(entry__payload[66:58]),
+    .fraction(entry__payload[57:51]),
+    .sign(entry__payload[67]),
     .subnormal(unused_3 ),
     .word(s_axis_tdata[127:96])
   );
   mxsafe_mxsf_float32_normaliser normalise_4 (
-    .exponent(normalise_4_exponent),
-    .fraction(normalise_4_fraction),
-    .sign(normalise_4_sign),
+    .exponent(entry__payload[83:75]),
+    .fraction(entry__payload[74:68]),
+    .sign(entry__payload[84]),
     .subnormal(unused_4 ),
     .word(s_axis_tdata[159:128])
   );
   mxsafe_mxsf_float32_normaliser normalise_5 (
-    .exponent(normalise_5_exponent),
-    .fraction(normalise_5_fraction),
-    .sign(normalise_5_sign),
+    .exponent(entry__payload[100:92]),
+    .fraction(entry__payload[91:85]),
+    .sign(entry__payload[101]),
     .subnormal(unused_5 ),
     .word(s_axis_tdata[191:160])
   );
   mxsafe_mxsf_float32_normaliser normalise_6 (
-    .exponent(normalise_6_exponent),
-    .fraction(normalise_6_fraction),
-    .sign(normalise_6_sign),
+    .exponent(entry__payload[117:109]),
+    .fraction(entry__payload[108:102]),
+    .sign(entry__payload[118]),
     .subnormal(unused_6 ),
     .word(s_axis_tdata[223:192])
   );
   mxsafe_mxsf_float32_normaliser normalise_7 (
-    .exponent(normalise_7_exponent),
-    .fraction(normalise_7_fraction),
-    .sign(normalise_7_sign),
+    .exponent(entry__payload[134:126]),
+    .fraction(entry__payload[125:119]),
+    .sign(entry__payload[135]),
     .subnormal(unused_7 ),
     .word(s_axis_tdata[255:224])
   );
   mxsafe_register_slice_bits217_halved slice_entry (
     .clk(clk),
     .rst(rst),
-    .sink_payload({ slice_entry_sink_payload[216], largest_of_tile_0_fields[15:0], slice_entry_sink_payload[199:0] }),
-    .sink_ready(slice_entry_sink_ready),
-    .sink_valid(slice_entry_sink_valid),
-    .source_payload({ s_axis_tlast, largest_of_group_4_largest, largest_of_group_0_largest, s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23], normalise_7_sign, normalise_7_exponent, normalise_7_fraction, normalise_6_sign, normalise_6_exponent, normalise_6_fraction, normalise_5_sign, normalise_5_exponent, normalise_5_fraction, normalise_4_sign, normalise_4_exponent, normalise_4_fraction, normalise_3_sign, normalise_3_exponent, normalise_3_fraction, normalise_2_sign, normalise_2_exponent, normalise_2_fraction, normalise_1_sign, normalise_1_exponent, normalise_1_fraction, normalise_0_sign, normalise_0_exponent, normalise_0_fraction }),
-    .source_ready(slice_entry_source_ready),
+    .sink_payload({ slice_entry__payload[216], largest_of_tile_0_fields[15:0], slice_entry__payload[199:0] }),
+    .sink_ready(slice_entry__ready),
+    .sink_valid(slice_entry__valid),
+    .source_payload({ s_axis_tlast, entry__payload[215:200], s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23], entry__payload[135:0] }),
+    .source_ready(entry__ready),
     .source_valid(s_axis_tvalid)
   );
   mxsafe_register_slice_bits205_halved slice_waiting (
@@ -666,14 +649,15 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
     .m_axis_tuser(slice_waiting_source_payload[204:137]),
     .m_axis_tvalid(slice_waiting_source_valid),
     .rst(rst),
-    .s_axis_tdata(slice_entry_sink_payload[135:0]),
+    .s_axis_tdata(slice_entry__payload[135:0]),
     .s_axis_tlast(block_last),
-    .s_axis_tready(slice_entry_sink_ready),
-    .s_axis_tuser({ slice_entry_sink_payload[216], largest_7, largest_6, largest_5, largest_4, largest_3, largest_2, largest_1, largest_0 }),
-    .s_axis_tvalid(slice_entry_sink_valid)
+    .s_axis_tready(slice_entry__ready),
+    .s_axis_tuser({ slice_entry__payload[216], largest_7, largest_6, largest_5, largest_4, largest_3, largest_2, largest_1, largest_0 }),
+    .s_axis_tvalid(slice_entry__valid)
   );
   assign largest_of_tile_0_fields[23:16] = largest_before_0;
+  assign { entry__payload[216], entry__payload[199:136] } = { s_axis_tlast, s_axis_tdata[254:247], s_axis_tdata[222:215], s_axis_tdata[190:183], s_axis_tdata[158:151], s_axis_tdata[126:119], s_axis_tdata[94:87], s_axis_tdata[62:55], s_axis_tdata[30:23] };
   assign m_axis_tdata[127:64] = { \m_axis_tdata.scales[7] , \m_axis_tdata.scales[6] , \m_axis_tdata.scales[5] , \m_axis_tdata.scales[4] , \m_axis_tdata.scales[3] , \m_axis_tdata.scales[2] , \m_axis_tdata.scales[1] , \m_axis_tdata.scales[0]  };
-  assign slice_entry_sink_payload[215:200] = largest_of_tile_0_fields[15:0];
+  assign slice_entry__payload[215:200] = largest_of_tile_0_fields[15:0];
 endmodule
 `default_nettype wire

@@ -448,7 +448,10 @@ module mxsafe_mxsf_converter_64x1(
   wire [320:0] waiting_6_waiting;
   wire [127:0] waiting_7_shown_largest;
   assign height_1 = raised_1[10] ? 4'h0 : raised_1[4:1];
+  // Lifts the largest exponent so far to the most steps, all others as much.
   assign lift_2 = 9'h00d - { 1'h0, maximum_2_largest };
+  // One adder for three terms: the lowest bits of its operands make the carry, the one that a
+  // subnormal adds to its exponent. What ends up below 0 rounds to zero.
   assign raised_2 = { normalise_2_exponent[8], normalise_2_exponent, 1'h1 } + { lift_2[8], lift_2, normalise_2_subnormal };
   assign height_2 = raised_2[10] ? 4'h0 : raised_2[4:1];
   assign lift_3 = 9'h00d - { 1'h0, maximum_3_largest };
@@ -498,6 +501,7 @@ module mxsafe_mxsf_converter_64x1(
   assign gap_4 = gap_2 | { 4'h0, gap_2[63:4] };
   assign gap_8 = gap_4 | { 8'h00, gap_4[63:8] };
   assign gap_16 = gap_8 | { 16'h0000, gap_8[63:16] };
+  // A stage at or after this one is empty: beats move on and close the gap.
   assign gap = gap_16 | { 32'h00000000, gap_16[63:32] };
   assign moves = gap | { leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves, leaves };
   assign \$s_axis_tready$not  = ~ rst;
@@ -509,9 +513,12 @@ module mxsafe_mxsf_converter_64x1(
   assign ended_16 = ended_8 | { 16'h0000, ended_8[63:16] };
   assign ended = ended_16 | { 32'h00000000, ended_16[63:32] };
   assign \$first_end$not  = ~ { 1'h0, ended[63:1] };
+  // The block at the head ends where the end nearest to the head is: the largest exponents there are
+  // those of the whole block.
   assign first_end = ended & \$first_end$not ;
   assign taken = s_axis_tready & s_axis_tvalid;
   assign \$m_axis_tvalid$any  = | { m_axis_tuser, ends[62:0] };
+  // A beat leaves only once the end of its block is there, and the largest exponent known.
   assign m_axis_tvalid = valid[63] & \$m_axis_tvalid$any ;
   assign \$block_largest$or  = waiting_0_shown_largest | waiting_1_shown_largest;
   assign \$block_largest$or_2  = \$block_largest$or  | waiting_2_shown_largest;
@@ -521,10 +528,13 @@ module mxsafe_mxsf_converter_64x1(
   assign \$block_largest$or_6  = \$block_largest$or_5  | waiting_6_shown_largest;
   assign block_largest = \$block_largest$or_6  | waiting_7_shown_largest;
   assign is_special_0 = & block_largest[7:0];
+  // By how much the largest exponent of the block grew after this beat.
   assign growth_0 = block_largest[7:0] - waiting_7_waiting[199:192];
   assign \$is_far_0$more  = growth_0 >= 8'h0d;
   assign is_far_0 = is_special_0 | \$is_far_0$more ;
   assign steps_0 = growth_0[4:0] + 5'h03;
+  // What turns a height into a binade. From so far up all codes are zero; so are those of a block
+  // with NaN or Inf, whose scale says what it is.
   assign lowering_0 = is_far_0 ? 5'h10 : steps_0;
   assign is_finite_0 = ~ is_special_0;
   assign scale_0 = block_largest[7:0] - 8'h00;
@@ -715,6 +725,7 @@ module mxsafe_mxsf_converter_64x1(
   assign \$largest_before_15$mux  = block_last ? 8'h00 : maximum_15_largest;
   assign \$block_last$any  = | beats_left;
   assign \$block_last$not  = ~ \$block_last$any ;
+  // tlast ends a block early: beats are counted down anew after it.
   assign block_last = s_axis_tlast | \$block_last$not ;
   assign beats_left_less_1 = beats_left - 6'h01;
   assign lift_0 = 9'h00d - { 1'h0, maximum_0_largest };
@@ -722,6 +733,7 @@ module mxsafe_mxsf_converter_64x1(
   assign height_0 = raised_0[10] ? 4'h0 : raised_0[4:1];
   assign lift_1 = 9'h00d - { 1'h0, maximum_1_largest };
   assign raised_1 = { normalise_1_exponent[8], normalise_1_exponent, 1'h1 } + { lift_1[8], lift_1, normalise_1_subnormal };
+  // The largest so far is one more of the numbers: no comparison of its own.
   always @(posedge clk)
     if (rst) largest_before_0 <= 8'h00;
     else if (taken) largest_before_0 <= \$largest_before_0$mux ;

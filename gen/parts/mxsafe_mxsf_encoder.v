@@ -53,15 +53,22 @@ module mxsafe_mxsf_encoder(
   assign subnormal_1 = \$subnormal_1$any  ? 4'h0 : { 2'h1, fraction[6], sticky_at_1 };
   assign subnormal_2 = \$subnormal_2$any  ? 4'h0 : { 3'h1, sticky_at_2 };
   assign subnormal_to_1 = subnormal_0 | subnormal_1;
+  // Few binades are subnormal: each has its own shift, with the hidden bit as a bit of the code, and
+  // the one that it is gets through.
   assign subnormal = subnormal_to_1 | subnormal_2;
   assign low_sticky = | fraction[3:0];
   assign is_normal = $signed(binade) > $signed(5'h00);
   assign low_extended = is_normal ? { binade, fraction[6:4], low_sticky } : { 5'h00, subnormal };
   assign upper_field = binade[1:0] - 2'h3;
   assign is_in_upper_mode = $signed(binade) >= $signed(5'h08);
+  // The code below the value, then guard and sticky. Codes grow with values, so the next one up is
+  // one more, over the seam of two modes too.
   assign extended = is_in_upper_mode ? { upper_field, fraction } : low_extended;
+  // Saturation: a code above the largest would be NaN, Inf or none at all, and so would one that
+  // rounds up from it.
   assign at_top = extended[8:2] >= 7'h7f;
   assign \$rounds_up$or  = extended[0] | extended[2];
+  // Nearest even: up if more than half an ulp is below, or half of an odd one.
   assign rounds_up = extended[1] & \$rounds_up$or ;
   assign \$increment$not  = ~ at_top;
   assign increment = rounds_up & \$increment$not ;

@@ -48,6 +48,8 @@ module mxsafe_mxsf_float32_normaliser(
   assign \$moved_8$any  = | word[22:15];
   assign moved_8 = ~ \$moved_8$any ;
   assign shifted_8 = \$moved_8$any  ? word[22:0] : { word[14:0], 8'h00 };
+  // Bits that no later step of this normalisation can bring up into the fraction count for the
+  // sticky bit alone.
   assign cut_8 = | shifted_8[8:0];
   assign \$moved_4$any  = | shifted_8[22:19];
   assign moved_4 = ~ \$moved_4$any ;
@@ -64,8 +66,11 @@ module mxsafe_mxsf_float32_normaliser(
   assign lower_1 = lower_2 | shifted_1[0];
   assign \$exponent$not  = ~ { 5'h00, moved_8, moved_4, moved_2, moved_1 };
   assign \$exponent$and  = \$exponent$not  & { subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal, subnormal };
+  // Of a subnormal the inverted place of its leading one: one too low, which is_subnormal makes up
+  // for in the next addition.
   assign exponent = { 1'h0, word[30:23] } | \$exponent$and ;
   assign \$fraction$any  = | word[16:0];
+  // The lowest bit is sticky: it stands for all bits of the source that no element holds.
   assign fraction = \$subnormal$any  ? { word[22:17], \$fraction$any  } : { shifted_1[6:1], lower_1 };
   assign \$subnormal$any  = | word[30:23];
   assign sign = word[31];

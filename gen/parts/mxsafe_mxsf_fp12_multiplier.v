@@ -62,6 +62,8 @@ module mxsafe_mxsf_fp12_multiplier(
   assign product_row_0_1 = decode_a_gates[1] ? { decode_w_significand, 1'h0 } : 7'h00;
   assign product_row_0_2 = decode_a_gates[2] ? { decode_w_triple, decode_w_significand[0] } : 8'h00;
   assign product_row_0_to_1 = { 1'h0, product_row_0_0 } | product_row_0_1;
+  // Radix 4: a digit chooses 0, 1, 2 or 3 times the factor. Its gates are one-hot, so that is an OR
+  // and no multiplexer.
   assign product_row_0 = { 1'h0, product_row_0_to_1 } | product_row_0_2;
   assign product_row_1_0 = decode_a_gates[3] ? decode_w_significand : 6'h00;
   assign product_row_1_1 = decode_a_gates[4] ? { decode_w_significand, 1'h0 } : 7'h00;
@@ -81,14 +83,20 @@ module mxsafe_mxsf_fp12_multiplier(
   assign drops_for_subnormals[1] = shift < 4'h3;
   assign drops_for_subnormals[2] = shift < 4'h2;
   assign drops_for_subnormals[3] = shift < 4'h1;
+  // drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal. The
+  // product is rounded while it is narrow, and shifted then.
   assign drops = { product[11], drops_for_precision[2:0] } | drops_for_subnormals;
   assign \$tie_to_even$not  = ~ { 1'h0, drops[3:1] };
   assign \$tie_to_even$and  = drops & \$tie_to_even$not ;
   assign \$tie_to_even$and_2  = { 7'h00, \$tie_to_even$and  } & product[11:1];
+  // The lowest kept bit: 1 where a tie goes up to even.
   assign tie_to_even = | \$tie_to_even$and_2 ;
+  // drops[1:] is half of the new quantum less one: with the lowest kept bit added it rounds to
+  // nearest even, with no sticky bit.
   assign with_half = product + { 9'h000, drops[3:1] };
   assign rounded = with_half + { 11'h000, tie_to_even };
   assign \$kept$not  = ~ { 8'h00, drops };
+  // Bits that are dropped hold what the addition left.
   assign kept = rounded & \$kept$not ;
   assign shifted = { 15'h0000, kept } << shift;
   assign sign = decode_a_sign ^ decode_w_sign;

@@ -192,6 +192,8 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
   assign array_busy = beat_is_held & \$array_busy$and_2 ;
   assign \$engine_error$and  = feed_fault & rows_is_only_one;
   assign \$engine_error$or  = rows_fault | \$engine_error$and ;
+  // An error belongs to the oldest descriptor: one of the feed, which is ahead of the rows, waits
+  // until its descriptor is the only one.
   assign engine_error[1:0] = \$engine_error$or  ? 2'h3 : 2'h0;
   assign \$beat_is_held$not  = ~ held_beat_goes;
   assign \$beat_is_held$and  = beat_is_held & \$beat_is_held$not ;
@@ -201,6 +203,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
   assign \$is_other_part$not  = ~ next_part;
   assign \$part_of_beat$and  = entry_a__tready & entry_w__tready;
   assign \$part_of_beat$and_2  = beat_is_held & \$part_of_beat$and ;
+  // Of two registers one chooses between many bits, this one goes far.
   always @(posedge clk)
     if (rst) is_other_part <= 1'h1;
     else if (\$is_other_part$and_2 ) is_other_part <= \$is_other_part$not ;
@@ -221,6 +224,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
   always @(posedge clk)
     if (rst) beat_is_held <= 1'h0;
     else beat_is_held <= \$beat_is_held$or ;
+  // The memories lie far from here: they go on a cycle after their beat was taken.
   always @(posedge clk)
     if (rst) beat_was_taken <= 1'h0;
     else beat_was_taken <= beat_is_taken;

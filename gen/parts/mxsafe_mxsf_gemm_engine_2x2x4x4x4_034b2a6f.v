@@ -108,6 +108,8 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f(
   assign array_busy = array_s_axis_a_tvalid & array_s_axis_a_tready;
   assign \$engine_error$and  = feed_fault & rows_is_only_one;
   assign \$engine_error$or  = rows_fault | \$engine_error$and ;
+  // An error belongs to the oldest descriptor: one of the feed, which is ahead of the rows, waits
+  // until its descriptor is the only one.
   assign engine_error[1:0] = \$engine_error$or  ? 2'h3 : 2'h0;
   mxsafe_mxsf_sta_exact_2x2x4x4x4_accumulators8 array (
     .clk(clk),

@@ -24,11 +24,16 @@ module mxsafe_mxsf_operand_decoder(
   wire sign;
   output [5:0] significand;
   wire [5:0] significand;
+  // The seam of the two modes (MXSF): exponent field 0 is not that of subnormals. It opens the
+  // second mode, whose exponent lies in the upper bits of the mantissa.
   assign is_normal = | code[6:5];
+  // Exponent field 0 of the second mode has its subnormals, and weighs as much as field 1.
   assign low_is_normal = | code[4:2];
   assign \$shift$not  = ~ low_is_normal;
   assign \$shift$or  = code[2] | \$shift$not ;
   assign shift = is_normal ? { 1'h1, code[6:5] } : { code[4:3], \$shift$or  };
+  // Not normalised: each mantissa stays where the code has it, and the shift tells where that is. So
+  // a multiplexer of two is all there is.
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign sign = code[7];
 endmodule

@@ -31,7 +31,10 @@ module mxsafe_mxsf_operand_decoder_digits(
   wire [2:0] shift;
   output sign;
   wire sign;
+  // The seam of the two modes (MXSF): exponent field 0 is not that of subnormals. It opens the
+  // second mode, whose exponent lies in the upper bits of the mantissa.
   assign is_normal = | code[6:5];
+  // Exponent field 0 of the second mode has its subnormals, and weighs as much as field 1.
   assign low_is_normal = | code[4:2];
   assign \$shift$not  = ~ low_is_normal;
   assign \$shift$or  = code[2] | \$shift$not ;
@@ -39,6 +42,8 @@ module mxsafe_mxsf_operand_decoder_digits(
   assign distance = shift - 3'h1;
   assign decoded = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
   assign \$gates$not_3  = ~ decoded[1];
+  // Radix 4: for each digit of the significand, whether it is 1, 2, 3; prepared here once for all
+  // multipliers of a row or column.
   assign gates[0] = decoded[0] & \$gates$not_3 ;
   assign \$gates$not_4  = ~ decoded[0];
   assign gates[1] = \$gates$not_4  & decoded[1];

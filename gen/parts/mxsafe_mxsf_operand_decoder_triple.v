@@ -30,9 +30,16 @@ module mxsafe_mxsf_operand_decoder_triple(
   output [6:0] triple;
   wire [6:0] triple;
   assign distance = shift - 3'h1;
+  // Not normalised: each mantissa stays where the code has it, and the shift tells where that is. So
+  // a multiplexer of two is all there is.
   assign significand = is_normal ? { 1'h1, code[4:0] } : { 3'h0, low_is_normal, code[1:0] };
+  // Three times the significand but for the lowest bit, which is the same; prepared here once for
+  // all multipliers of a row or column.
   assign { triple, unused_0 } = { 2'h0, significand } + { 1'h0, significand, 1'h0 };
+  // The seam of the two modes (MXSF): exponent field 0 is not that of subnormals. It opens the
+  // second mode, whose exponent lies in the upper bits of the mantissa.
   assign is_normal = | code[6:5];
+  // Exponent field 0 of the second mode has its subnormals, and weighs as much as field 1.
   assign low_is_normal = | code[4:2];
   assign \$shift$not  = ~ low_is_normal;
   assign \$shift$or  = code[2] | \$shift$not ;

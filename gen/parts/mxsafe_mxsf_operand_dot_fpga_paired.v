@@ -63,6 +63,7 @@ module mxsafe_mxsf_operand_dot_fpga_paired(
   input [39:0] w;
   wire [39:0] w;
   assign \$level4_0_sum$add  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
+  // One of two carries goes into this addition, the other one into a later one.
   assign level4_0_sum = \$level4_0_sum$add  + { 25'h0000000, negate_0_products };
   assign \$level4_1_sum$add  = { value_2_products[24], value_2_products } + { value_3_products[24], value_3_products };
   assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, negate_2_products };

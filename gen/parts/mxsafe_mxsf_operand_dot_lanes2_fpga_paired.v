@@ -46,8 +46,9 @@ module mxsafe_mxsf_operand_dot_lanes2_fpga_paired(
   reg [24:0] value_1_products;
   input [19:0] w;
   wire [19:0] w;
-  assign \$level2_0_sum$add  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
+  // One of two carries goes into this addition, the other one into a later one.
   assign level2_0_sum = \$level2_0_sum$add  + { 25'h0000000, negate_0_products };
+  assign \$level2_0_sum$add  = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
   always @(posedge clk)
     if (en) plus <= negate_1_products;
   always @(posedge clk)

@@ -47,6 +47,7 @@ module mxsafe_mxsf_operand_dot_pipeline6_reset_fpga(
   reg [24:0] value_3_products;
   input [39:0] w;
   wire [39:0] w;
+  // One of two carries goes into this addition, the other one into a later one.
   assign level4_0_sum = { value_0_products[24], value_0_products } + { value_1_products[24], value_1_products };
   assign level4_1_sum = { value_2_products[24], value_2_products } + { value_3_products[24], value_3_products };
   always @(posedge clk)

@@ -51,6 +51,9 @@ module mxsafe_mxsf_operand_dot_reset(
   wire rst;
   input [67:0] w;
   wire [67:0] w;
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
+  assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
   assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
   assign \$level4_0_sum$add  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
@@ -60,7 +63,6 @@ module mxsafe_mxsf_operand_dot_reset(
   assign level4_1_addend = level4_1_differ ? \$level4_1_addend$not  : { 1'h0, multiply_3_magnitude };
   assign \$level4_1_sum$add  = { 2'h0, multiply_2_magnitude } + { level4_1_addend[24], level4_1_addend };
   assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, level4_1_differ };
-  assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   always @(posedge clk)
     if (rst) negate_1_sums <= 1'h0;
     else if (en) negate_1_sums <= multiply_2_sign;
@@ -97,6 +99,8 @@ module mxsafe_mxsf_operand_dot_reset(
     .sign(multiply_3_sign),
     .w(w[67:51])
   );
+  // Signs stay beside the sums to the end: whoever adds the halves up subtracts those that are
+  // negative.
   assign negate = { negate_1_sums, negate_0_sums };
   assign halves = { \halves[1] , \halves[0]  };
 endmodule

@@ -56,6 +56,9 @@ module mxsafe_mxsf_operand_dot_together4(
   /* verilator lint_on UNUSEDSIGNAL */
   input [67:0] w;
   wire [67:0] w;
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
+  assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
   assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
   assign \$level4_0_sum$add  = { 2'h0, multiply_0_magnitude } + { level4_0_addend[24], level4_0_addend };
@@ -70,7 +73,8 @@ module mxsafe_mxsf_operand_dot_together4(
   assign level2_0_addend = level2_0_differ ? \$level2_0_addend$not  : level4_1_sum;
   assign \$level2_0_sum$add  = { level4_0_sum[25], level4_0_sum } + { level2_0_addend[25], level2_0_addend };
   assign level2_0_sum = \$level2_0_sum$add  + { 26'h0000000, level2_0_differ };
-  assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
+  // Signs stay beside the sums to the end: whoever adds the halves up subtracts those that are
+  // negative.
   always @(posedge clk)
     if (en) negate <= multiply_0_sign;
   always @(posedge clk)

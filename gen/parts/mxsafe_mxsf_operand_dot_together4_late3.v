@@ -60,6 +60,8 @@ module mxsafe_mxsf_operand_dot_together4_late3(
   reg [2:0] upper_0_sums;
   input [67:0] w;
   wire [67:0] w;
+  // Signs stay beside the sums: where they differ one addend is complemented, whose missing one is
+  // the carry into the addition. The other sign is that of the result.
   assign level4_0_differ = multiply_0_sign ^ multiply_1_sign;
   assign \$level4_0_addend$not  = ~ { 1'h0, multiply_1_magnitude };
   assign level4_0_addend = level4_0_differ ? \$level4_0_addend$not  : { 1'h0, multiply_1_magnitude };
@@ -74,9 +76,13 @@ module mxsafe_mxsf_operand_dot_together4_late3(
   assign \$level2_0_addend$not  = ~ level4_1_sum;
   assign level2_0_addend = level2_0_differ ? \$level2_0_addend$not  : level4_1_sum;
   assign \$level2_0_lower$add  = { 1'h0, level4_0_sum[23:0] } + { 1'h0, level2_0_addend[23:0] };
+  // In two parts: the upper bits take the carry of these behind the next register.
   assign level2_0_lower = \$level2_0_lower$add  + { 24'h000000, level2_0_differ };
   assign level2_0_upper = { level4_0_sum[25], level4_0_sum[25:24] } + { level2_0_addend[25], level2_0_addend[25:24] };
+  // Upper bits of a sum take the carry of the lower ones behind the register.
   assign above_0 = upper_0_sums + { 2'h0, lower_0_sums[24] };
+  // Signs stay beside the sums to the end: whoever adds the halves up subtracts those that are
+  // negative.
   always @(posedge clk)
     if (en) negate <= multiply_0_sign;
   always @(posedge clk)

@@ -49,6 +49,8 @@ module mxsafe_mxsf_operand_multiplier(
   wire [16:0] w;
   assign product_row_0_2 = a[2] ? { w[12:6], w[0] } : 8'h00;
   assign product_row_0_to_1 = { 1'h0, product_row_0_0 } | product_row_0_1;
+  // Radix 4: a digit chooses 0, 1, 2 or 3 times the factor. Its gates are one-hot, so that is an OR
+  // and no multiplexer.
   assign product_row_0 = { 1'h0, product_row_0_to_1 } | product_row_0_2;
   assign product_row_1_0 = a[3] ? w[5:0] : 6'h00;
   assign product_row_1_1 = a[4] ? { w[5:0], 1'h0 } : 7'h00;
@@ -73,6 +75,8 @@ module mxsafe_mxsf_operand_multiplier(
   assign shifted_3 = is_step_3 ? { shifted_by_low_bits[11:0], 12'h000 } : 24'h000000;
   assign shifted_to_1 = { 7'h00, shifted_0 } | shifted_1;
   assign shifted_to_2 = { 7'h00, shifted_to_1 } | shifted_2;
+  // Both upper bits of the shift at once, as a choice of four. Small significands come with small
+  // shifts, so a choice has no more bits than are possible.
   assign magnitude = { 1'h0, shifted_to_2 } | shifted_3;
   assign product_row_0_0 = a[0] ? w[5:0] : 6'h00;
   assign product_row_0_1 = a[1] ? { w[5:0], 1'h0 } : 7'h00;

@@ -23,11 +23,11 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(
   wire \$upper_half_flips$any_3 ;
   wire \$upper_half_flips$any_4 ;
   wire \$upper_half_flips$any_5 ;
+  wire \$upper_half_flips$any_6 ;
   wire \$lower_half_flips$any ;
   wire \$lower_half_flips$any_2 ;
   wire \$lower_half_flips$any_3 ;
   wire \$lower_half_flips$any_4 ;
-  wire \$upper_half_flips$any_6 ;
   input [9:0] a;
   wire [9:0] a;
   wire borrows;
@@ -64,24 +64,29 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(
   wire [6:0] upper_half_flips;
   input [9:0] w;
   wire [9:0] w;
+  // Element in fixed point, in front of the DSP block: nothing is left to shift behind it. Bit 0 is
+  // always 0, for the smallest shift is 1.
   assign shifted_a = { 7'h00, a[5:0] } << a[8:6];
   assign shifted_w = { 7'h00, w[5:0] } << w[8:6];
   assign is_negative = a[9] ^ w[9];
   assign \$borrows$any  = | shifted_a[6:1];
+  // Known a cycle before the number is negated: its upper half need not wait.
   assign borrows = \$borrows$any  & is_negative;
   assign \$lower_half_flips$any  = | number_shifted[1:0];
   assign \$lower_half_flips$any_2  = | number_shifted[2:0];
   assign \$lower_half_flips$any_3  = | number_shifted[3:0];
   assign \$lower_half_flips$any_4  = | number_shifted[4:0];
+  // Negation without a carry chain: a number and its opposite differ in all bits above the lowest
+  // one.
   assign lower_half_flips = { \$lower_half_flips$any_4 , \$lower_half_flips$any_3 , \$lower_half_flips$any_2 , \$lower_half_flips$any , number_shifted[0] } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
   assign lower_half[5:1] = number_shifted[5:1] ^ lower_half_flips;
-  assign \$upper_half_flips$any_6  = | { number_shifted[6], borrows_shifted };
-  assign \$upper_half_flips$any  = | { number_shifted[7:6], borrows_shifted };
-  assign \$upper_half_flips$any_2  = | { number_shifted[8:6], borrows_shifted };
-  assign \$upper_half_flips$any_3  = | { number_shifted[9:6], borrows_shifted };
-  assign \$upper_half_flips$any_4  = | { number_shifted[10:6], borrows_shifted };
-  assign \$upper_half_flips$any_5  = | { number_shifted[11:6], borrows_shifted };
-  assign upper_half_flips = { \$upper_half_flips$any_5 , \$upper_half_flips$any_4 , \$upper_half_flips$any_3 , \$upper_half_flips$any_2 , \$upper_half_flips$any , \$upper_half_flips$any_6 , borrows_shifted } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
+  assign \$upper_half_flips$any  = | { number_shifted[6], borrows_shifted };
+  assign \$upper_half_flips$any_2  = | { number_shifted[7:6], borrows_shifted };
+  assign \$upper_half_flips$any_3  = | { number_shifted[8:6], borrows_shifted };
+  assign \$upper_half_flips$any_4  = | { number_shifted[9:6], borrows_shifted };
+  assign \$upper_half_flips$any_5  = | { number_shifted[10:6], borrows_shifted };
+  assign \$upper_half_flips$any_6  = | { number_shifted[11:6], borrows_shifted };
+  assign upper_half_flips = { \$upper_half_flips$any_6 , \$upper_half_flips$any_5 , \$upper_half_flips$any_4 , \$upper_half_flips$any_3 , \$upper_half_flips$any_2 , \$upper_half_flips$any , borrows_shifted } & { is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted, is_negative_shifted };
   assign { multiply_numbers_a[17], multiply_numbers_a[11:6] } = { 1'h0, number_shifted[11:6] } ^ upper_half_flips;
   always @(posedge clk)
     if (rst) is_negative_shifted <= 1'h0;

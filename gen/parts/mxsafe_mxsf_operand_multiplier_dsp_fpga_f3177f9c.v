@@ -51,8 +51,11 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c(
   assign \$distance$add  = { 1'h0, a[8:6] } + { 1'h0, w[8:6] };
   assign distance = \$distance$add  - 4'h2;
   assign is_negative = a[9] ^ w[9];
+  // The shift in two halves, with room for a register between them.
   assign shifted_by_low_bits = { 3'h0, significands } << distance_significands[1:0];
   assign shifted = { 10'h000, shifted_shifted } << { high_shifted, 2'h0 };
+  // One short where it is negative: a complement, whose one comes as plus and is the carry into the
+  // next addition.
   assign term = shifted ^ { plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus, plus };
   always @(posedge clk)
     if (en) plus <= is_negative_significands;

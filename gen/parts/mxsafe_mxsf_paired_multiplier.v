@@ -25,6 +25,8 @@ module mxsafe_mxsf_paired_multiplier(
   wire clk;
   input en;
   wire en;
+  // Two products from one DSP block: the significands of two rows stand as far apart as a product
+  // has bits. They are unsigned, so nothing is borrowed between the products.
   output [23:0] products;
   wire [23:0] products;
   // These inputs belong to the interface; not all of their bits are needed here.

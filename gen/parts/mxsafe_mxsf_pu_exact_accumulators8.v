@@ -186,6 +186,7 @@ module mxsafe_mxsf_pu_exact_accumulators8(
   assign \block_exponent$175  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_5 };
   assign \$is_nan_176$equal  = scale_a_next[23:16] == 8'hff;
   assign \$is_nan_176$equal_2  = scale_w_5 == 8'hff;
+  // An E8M0 scale of 255 is NaN, and so is its block.
   assign \is_nan$176  = \$is_nan_176$equal  | \$is_nan_176$equal_2 ;
   assign scale_w_6 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign \block_exponent$194  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_6 };
@@ -208,6 +209,7 @@ module mxsafe_mxsf_pu_exact_accumulators8(
   assign done = | { row_3_4, row_2_4, row_1_4, sequencer_done };
   assign \$ends$or  = token[2] | token[3];
   assign ends = token[0] & \$ends$or ;
+  // Scales are taken at the end of a block, and stay for all its steps.
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign scale_w_0 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
@@ -236,6 +238,7 @@ module mxsafe_mxsf_pu_exact_accumulators8(
   assign \$is_nan_157$equal_2  = scale_w_4 == 8'hff;
   assign \is_nan$157  = \$is_nan_157$equal  | \$is_nan_157$equal_2 ;
   assign scale_w_5 = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
+  // Accumulators go on with the next tile while the rows of this one leave.
   always @(posedge clk)
     if (copies_rows) row_3_held <= { accumulate_7_acc, accumulate_6_acc };
   always @(posedge clk)

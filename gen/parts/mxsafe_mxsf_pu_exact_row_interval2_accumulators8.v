@@ -180,6 +180,7 @@ module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(
   reg [271:0] w_next;
   assign \$is_nan_195$equal  = scale_a_next[31:24] == 8'hff;
   assign \$is_nan_195$equal_2  = scale_w_6 == 8'hff;
+  // An E8M0 scale of 255 is NaN, and so is its block.
   assign \is_nan$195  = \$is_nan_195$equal  | \$is_nan_195$equal_2 ;
   assign scale_w_7 = sequencer_index ? scale_w_next[31:24] : scale_w_next[23:16];
   assign \block_exponent$213  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_7 };
@@ -197,6 +198,7 @@ module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(
   assign done = | { row_3_2, row_2_2, row_1_2, sequencer_done };
   assign \$ends$or  = token[2] | token[3];
   assign ends = token[0] & \$ends$or ;
+  // Scales are taken at the end of a block, and stay for all its steps.
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
   assign scale_w_0 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
@@ -231,6 +233,7 @@ module mxsafe_mxsf_pu_exact_row_interval2_accumulators8(
   assign \is_nan$176  = \$is_nan_176$equal  | \$is_nan_176$equal_2 ;
   assign scale_w_6 = sequencer_index ? scale_w_next[15:8] : scale_w_next[7:0];
   assign \block_exponent$194  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_6 };
+  // Accumulators go on with the next tile while the rows of this one leave.
   always @(posedge clk)
     if (copies_rows) row_3_held <= { accumulate_7_acc, accumulate_6_acc };
   always @(posedge clk)

@@ -203,20 +203,27 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(
   assign tile_lacks_room = s_axis_a_tlast & is_full_of_tiles;
   assign \$is_in_time$any  = | { tile_lacks_room, block_too_early };
   assign is_in_time = ~ \$is_in_time$any ;
+  // A beat of A and one of W are taken together, so tready of each waits for tvalid of the other.
+  // Whether they come too early shows once s_axis_a holds its beat.
   assign s_axis_w_tready = is_in_time & s_axis_a_tvalid;
   assign s_axis_a_tready = s_axis_w_tready & s_axis_w_tvalid;
   assign tlast_differ = s_axis_a_tlast ^ s_axis_w_tlast;
   assign beats_before = s_axis_a_tuser[0] ? 6'h00 : block_beats;
+  // Sums hold no more beats: the count stays here, and the error is flagged.
   assign is_full = beats_before == 6'h20;
   assign is_overlong = s_axis_a_tready & is_full;
   assign row_0_0 = pu_0_0_done ? pu_0_0_results : 128'h00000000000000000000000000000000;
   assign row_0_1 = pu_1_0_done ? pu_1_0_results : 128'h00000000000000000000000000000000;
+  // At most one unit of a column is done: a line shows its rows a cycle after the line above, at
+  // least as many cycles apart as there are lines. So an OR is enough.
   assign row_0 = row_0_0 | row_0_1;
   assign row_1_0 = pu_0_1_done ? pu_0_1_results : 128'h00000000000000000000000000000000;
   assign row_1_1 = pu_1_1_done ? pu_1_1_results : 128'h00000000000000000000000000000000;
   assign row_1 = row_1_0 | row_1_1;
+  // The last column is done last; the others are delayed until it is.
   assign is_done = | { pu_1_1_done, pu_0_1_done };
   assign \$is_done_since_reset$not  = ~ reset_results_copy;
+  // The reset reaches the units a cycle later: until then they say what was before.
   assign is_done_since_reset = is_done & \$is_done_since_reset$not ;
   assign \$output_moves$not  = ~ m_axis_c_tvalid;
   assign output_moves = \$output_moves$not  | m_axis_c_tready;
@@ -238,12 +245,14 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(
   always @(posedge clk)
     if (rst) row_number <= 3'h0;
     else if (row_taken) row_number <= \$row_number$mux ;
+  // Taken with each row: the array goes on, and what is beside a row on offer must stay.
   always @(posedge clk)
     if (rst) m_axis_c_tuser <= 2'h0;
     else if (queue_read_en) m_axis_c_tuser <= errors;
   always @(posedge clk)
     if (rst) queue_read_address <= 5'h00;
     else if (queue_read_en) queue_read_address <= \$queue_read_address$add ;
+  // The memory shows a row a cycle after it is read, and until the next one is.
   always @(posedge clk)
     if (rst) m_axis_c_tvalid <= 1'h0;
     else if (output_moves) m_axis_c_tvalid <= queue_read_en;
@@ -277,12 +286,15 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(
   always @(posedge clk)
     if (rst) is_full_of_tiles <= 1'h0;
     else is_full_of_tiles <= \$is_full_of_tiles$and ;
+  // Credits: a place in the queue of results is reserved when the end of a tile is taken, and is
+  // free again when its last row leaves. The array itself never stops.
   always @(posedge clk)
     if (rst) tiles_free <= 3'h4;
     else tiles_free <= \$tiles_free$add ;
   always @(posedge clk)
     if (rst) block_waits <= 1'h0;
     else if (\$block_waits$differ ) block_waits <= \$block_waits$mux_2 ;
+  // Counts down from the last end while the array runs; no end passes before it is 0.
   always @(posedge clk)
     if (rst) block_wait <= 4'h0;
     else if (\$block_wait$differ ) block_wait <= \$block_wait$mux_2 ;

@@ -65,8 +65,8 @@ module mxsafe_mxsf_vector_engine(
   w_scales_data
 );
   wire \$feed_bias_start$not ;
-  wire \$norm_starts$equal ;
   wire [7:0] \$rows_left$mux ;
+  wire \$norm_starts$equal ;
   wire \$norm_starts$equal_2 ;
   wire \$norm_starts$any ;
   wire \$read_gain_read_ready$not ;
@@ -79,8 +79,8 @@ module mxsafe_mxsf_vector_engine(
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$d_valid$not ;
   wire \$feed_bias_start$not_2 ;
+  wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
   wire \$converter_is_served$not ;
@@ -100,8 +100,8 @@ module mxsafe_mxsf_vector_engine(
   wire \$counts$more_6 ;
   wire \$counts$more_7 ;
   wire \$counts$more_8 ;
-  wire \$counts$more_9 ;
   wire \$read_y_start$equal_2 ;
+  wire \$counts$more_9 ;
   wire \$counts$more_10 ;
   wire \$counts$more_11 ;
   wire \$counts$more_12 ;
@@ -127,8 +127,8 @@ module mxsafe_mxsf_vector_engine(
   wire unused_3;
   wire unused_2;
   wire unused_1;
-  wire unused_0;
   wire [12:0] \$read_y_beats$mux ;
+  wire unused_0;
   wire [7:0] \$codes_left$mux_2 ;
   wire \$rows_left$differ ;
   wire \$codes_left$differ ;
@@ -438,6 +438,8 @@ module mxsafe_mxsf_vector_engine(
     else is_busy <= \$is_busy$and ;
   always @(posedge clk)
     if (\$rows_left$differ ) rows_left <= \$rows_left$mux ;
+  // A result goes to each of its sinks when that can take it, and is done with when all have it:
+  // this one has.
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$converter_has_result$and ;
@@ -531,10 +533,12 @@ module mxsafe_mxsf_vector_engine(
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
     else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
+  // Lanes that count: the others put out 0.
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$counts$more_16 , \$counts$more_15 , \$counts$more_14 , \$counts$more_13 , \$counts$more_12 , \$counts$more_11 , \$counts$more_10 , \$counts$more_9 , \$counts$more_8 , \$counts$more_7 , \$counts$more_6 , \$counts$more_5 , \$counts$more_4 , \$counts$more_3 , \$counts$more_2 , \$counts$more  };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
+  // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
     if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
@@ -726,7 +730,7 @@ module mxsafe_mxsf_vector_engine(
     .step(vector_takes),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_6a02ab98 write (
+  mxsafe_mxsf_operand_writer_512x2048x4096 write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

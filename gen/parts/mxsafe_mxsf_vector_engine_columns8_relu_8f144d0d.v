@@ -77,8 +77,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$d_valid$not ;
   wire \$feed_bias_start$not_2 ;
+  wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
   wire \$converter_is_served$not ;
@@ -101,8 +101,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$read_y_start$equal_2 ;
   wire [7:0] \$codes_left$mux ;
   wire [7:0] \$codes_left$sub ;
-  wire \$vector_has_result$not ;
   wire \$read_y_start$equal_3 ;
+  wire \$vector_has_result$not ;
   wire \$vector_has_result$and ;
   wire \$converter_has_result$not ;
   wire \$converter_has_result$and ;
@@ -112,8 +112,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$is_busy$not ;
   wire \$is_busy$and ;
   wire unused_5;
-  wire unused_4;
   wire \$read_y_start$any ;
+  wire unused_4;
   wire unused_3;
   wire unused_2;
   wire unused_1;
@@ -329,6 +329,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
   assign \$norm_starts$equal  = queue_descriptor[202:201] == 2'h2;
   assign \$norm_starts$equal_2  = queue_descriptor[202:201] == 2'h3;
@@ -407,12 +408,13 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign \$read_y_start$equal_3  = queue_descriptor[194:192] == 3'h3;
   assign \$read_y_start$any  = | { \$read_y_start$equal_3 , \$read_y_start$equal_2 , \$read_y_start$equal  };
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
-  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$is_busy$and ;
   always @(posedge clk)
     if (\$rows_left$differ ) rows_left <= \$rows_left$mux ;
+  // A result goes to each of its sinks when that can take it, and is done with when all have it:
+  // this one has.
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$converter_has_result$and ;
@@ -466,10 +468,12 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
     else if (chain_m_axis_tready) has_result <= chain_m_axis_tvalid;
+  // Lanes that count: the others put out 0.
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$counts$more_8 , \$counts$more_7 , \$counts$more_6 , \$counts$more_5 , \$counts$more_4 , \$counts$more_3 , \$counts$more_2 , \$counts$more  };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
+  // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
     if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
@@ -661,7 +665,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .step(vector_takes),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_width8_376ceb24 write (
+  mxsafe_mxsf_operand_writer_width8_64x256x512 write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

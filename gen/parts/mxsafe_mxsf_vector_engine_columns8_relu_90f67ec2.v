@@ -72,8 +72,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire [2:0] \$y_valid$and ;
   wire [8:0] \$y_address$mux ;
   wire \$vector_wants$and ;
-  wire \$vector_wants$not ;
   wire \$feed_bias_start$and ;
+  wire \$vector_wants$not ;
   wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
@@ -81,8 +81,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire \$is_converted$any ;
   wire \$is_done$any ;
   wire \$is_done$not ;
-  wire \$is_done$and ;
   wire \$feed_bias_start$not_2 ;
+  wire \$is_done$and ;
   wire \$is_outside$and ;
   wire \$chain_controls$equal ;
   wire \$turn_of_reader$not ;
@@ -91,8 +91,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire \$counts$more_2 ;
   wire \$counts$more_3 ;
   wire \$counts$more_4 ;
-  wire \$counts$more_5 ;
   wire \$read_y_start$equal ;
+  wire \$counts$more_5 ;
   wire \$counts$more_6 ;
   wire \$counts$more_7 ;
   wire \$counts$more_8 ;
@@ -105,8 +105,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire \$converter_has_result$and ;
   wire \$rows_left$and ;
   wire [7:0] \$rows_left$sub ;
-  wire \$queue_done$not ;
   wire \$read_y_start$equal_3 ;
+  wire \$queue_done$not ;
   wire \$queue_done$and ;
   wire \$is_busy$or ;
   wire \$is_busy$not ;
@@ -116,8 +116,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire unused_5;
   wire unused_3;
   wire unused_2;
-  wire unused_1;
   wire \$read_y_start$any ;
+  wire unused_1;
   wire unused_0;
   wire [7:0] \$codes_left$mux_2 ;
   wire [7:0] \$rows_left$mux ;
@@ -358,6 +358,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire y_ready;
   output y_valid;
   wire y_valid;
+  assign \$read_y_start$any  = | { \$read_y_start$equal_3 , \$read_y_start$equal_2 , \$read_y_start$equal  };
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
   assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
@@ -435,7 +436,6 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   assign \$read_y_start$equal  = queue_descriptor[194:192] == 3'h1;
   assign \$read_y_start$equal_2  = queue_descriptor[194:192] == 3'h2;
   assign \$read_y_start$equal_3  = queue_descriptor[194:192] == 3'h3;
-  assign \$read_y_start$any  = | { \$read_y_start$equal_3 , \$read_y_start$equal_2 , \$read_y_start$equal  };
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$is_busy$and ;
@@ -444,6 +444,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     else queue_done <= \$queue_done$and ;
   always @(posedge clk)
     if (\$rows_left$differ ) rows_left <= \$rows_left$mux ;
+  // A result goes to each of its sinks when that can take it, and is done with when all have it:
+  // this one has.
   always @(posedge clk)
     if (rst) converter_has_result <= 1'h0;
     else converter_has_result <= \$converter_has_result$and ;
@@ -506,13 +508,17 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   always @(posedge clk)
     if (rst) has_result <= 1'h0;
     else if (\$has_result$differ ) has_result <= \$has_result$mux_2 ;
+  // Lanes that count: the others put out 0.
   always @(posedge clk)
     if (feed_bias_start) counts <= { \$counts$more_8 , \$counts$more_7 , \$counts$more_6 , \$counts$more_5 , \$counts$more_4 , \$counts$more_3 , \$counts$more_2 , \$counts$more  };
+  // Readers of one port take turns: what one wants stays until it is read. The next turn comes then,
+  // or if there is nothing to read.
   always @(posedge clk)
     if (rst) turn_of_reader <= 3'h1;
     else if (\$turn_of_reader$or ) turn_of_reader <= { turn_of_reader[1:0], turn_of_reader[2] };
   always @(posedge clk)
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
+  // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
     if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
@@ -759,7 +765,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .step(vector_is_written),
     .stride(queue_descriptor[83:70])
   );
-  mxsafe_mxsf_operand_writer_width8_b8c32d61 write (
+  mxsafe_mxsf_operand_writer_width8_13b82c2b write (
     .a_codes_address(a_codes_address),
     .a_codes_data(a_codes_data),
     .a_codes_halves(a_codes_halves),

@@ -28,7 +28,6 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$s_axis_tready$not ;
   wire \$of_row_leaves$and ;
   wire \$of_row_1_leaves$and ;
   wire \$of_row_2_leaves$and ;
@@ -39,7 +38,6 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(
   wire \$s_axis_bias_tready$and ;
   wire \$s_axis_bias_tready$not ;
   wire \$adder_0_en$not ;
-  wire \$s_axis_tready$and ;
   wire \$adder_0_en$or ;
   wire \$adder_0_en$and ;
   wire \$adder_0_en$not_2 ;
@@ -50,8 +48,10 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(
   wire [3:0] \$waits_for_row$not_2 ;
   wire [3:0] \$waits_for_row$and_3 ;
   wire \$token_7$or ;
-  wire \$s_axis_tready$not_2 ;
   wire [3:0] \$token_7$mux ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not_2 ;
   wire \$token_0$not ;
   wire \$token_0$and ;
   wire \$token_0$not_2 ;
@@ -292,6 +292,14 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(
   reg [3:0] token_5;
   reg [3:0] token_6;
   reg [3:0] waits_for_row;
+  assign \$adder_0_en$or_2  = s_axis_bias_tvalid | \$adder_0_en$not_2 ;
+  assign adder_0_en = \$adder_0_en$and  & \$adder_0_en$or_2 ;
+  assign \of_row_addends[0]  = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
+  assign \of_row_addends[1]  = token_1[0] ? { 11'h000, lane_1_value } : lane_1_square;
+  assign \of_row_addends[2]  = token_1[0] ? { 11'h000, lane_2_value } : lane_2_square;
+  assign \of_row_addends[3]  = token_1[0] ? { 11'h000, lane_3_value } : lane_3_square;
+  assign \of_row_1_addends[0]  = token_1[0] ? { 11'h000, lane_4_value } : lane_4_square;
+  assign \of_row_1_addends[1]  = token_1[0] ? { 11'h000, lane_5_value } : lane_5_square;
   assign \of_row_1_addends[2]  = token_1[0] ? { 11'h000, lane_6_value } : lane_6_square;
   assign \of_row_1_addends[3]  = token_1[0] ? { 11'h000, lane_7_value } : lane_7_square;
   assign \of_row_2_addends[0]  = token_1[0] ? { 11'h000, lane_8_value } : lane_8_square;
@@ -349,14 +357,6 @@ module mxsafe_normalise_core_beats_gain_bias_3c64c170(
   assign \$adder_0_en$or  = s_axis_gain_tvalid | \$adder_0_en$not ;
   assign \$adder_0_en$and  = output_is_free & \$adder_0_en$or ;
   assign \$adder_0_en$not_2  = ~ token_4[2];
-  assign \$adder_0_en$or_2  = s_axis_bias_tvalid | \$adder_0_en$not_2 ;
-  assign adder_0_en = \$adder_0_en$and  & \$adder_0_en$or_2 ;
-  assign \of_row_addends[0]  = token_1[0] ? { 11'h000, lane_0_value } : lane_0_square;
-  assign \of_row_addends[1]  = token_1[0] ? { 11'h000, lane_1_value } : lane_1_square;
-  assign \of_row_addends[2]  = token_1[0] ? { 11'h000, lane_2_value } : lane_2_square;
-  assign \of_row_addends[3]  = token_1[0] ? { 11'h000, lane_3_value } : lane_3_square;
-  assign \of_row_1_addends[0]  = token_1[0] ? { 11'h000, lane_4_value } : lane_4_square;
-  assign \of_row_1_addends[1]  = token_1[0] ? { 11'h000, lane_5_value } : lane_5_square;
   always @(posedge clk)
     if (rst) token_2 <= 4'h0;
     else if (adder_0_en) token_2 <= token_1;

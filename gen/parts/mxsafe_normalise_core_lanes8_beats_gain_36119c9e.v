@@ -28,7 +28,6 @@ module mxsafe_normalise_core_lanes8_beats_gain_36119c9e(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$s_axis_tready$not ;
   wire \$of_row_leaves$and ;
   wire \$of_row_1_leaves$and ;
   wire \$of_row_2_leaves$and ;
@@ -39,7 +38,6 @@ module mxsafe_normalise_core_lanes8_beats_gain_36119c9e(
   wire \$s_axis_bias_tready$and ;
   wire \$s_axis_bias_tready$not ;
   wire \$adder_0_en$not ;
-  wire \$s_axis_tready$and ;
   wire \$adder_0_en$or ;
   wire \$adder_0_en$and ;
   wire \$adder_0_en$not_2 ;
@@ -50,8 +48,10 @@ module mxsafe_normalise_core_lanes8_beats_gain_36119c9e(
   wire [3:0] \$waits_for_row$not_2 ;
   wire [3:0] \$waits_for_row$and_3 ;
   wire \$token_7$or ;
-  wire \$s_axis_tready$not_2 ;
   wire [3:0] \$token_7$mux ;
+  wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not_2 ;
   wire \$token_0$not ;
   wire \$token_0$and ;
   wire \$token_0$not_2 ;
@@ -212,6 +212,14 @@ module mxsafe_normalise_core_lanes8_beats_gain_36119c9e(
   reg [3:0] token_5;
   reg [3:0] token_6;
   reg [3:0] waits_for_row;
+  assign \of_row_3_addends[0]  = token_1[0] ? { 11'h000, lane_6_value } : lane_6_square;
+  assign \of_row_3_addends[1]  = token_1[0] ? { 11'h000, lane_7_value } : lane_7_square;
+  assign of_row_1_last = token_1[0] ? token_1[3] : token_3[3];
+  assign sum_is_valid = token_1[0] | token_3[1];
+  assign of_row_add = sum_is_valid & adder_0_en;
+  assign of_row_1_add = sum_is_valid & adder_0_en;
+  assign of_row_2_add = sum_is_valid & adder_0_en;
+  assign of_row_3_add = sum_is_valid & adder_0_en;
   assign \$waits_for_row$and  = beat_taken & s_axis_tlast;
   assign \$waits_for_row$not  = ~ is_result_pass;
   assign \$waits_for_row$and_2  = \$waits_for_row$and  & \$waits_for_row$not ;
@@ -261,14 +269,6 @@ module mxsafe_normalise_core_lanes8_beats_gain_36119c9e(
   assign \of_row_1_addends[1]  = token_1[0] ? { 11'h000, lane_3_value } : lane_3_square;
   assign \of_row_2_addends[0]  = token_1[0] ? { 11'h000, lane_4_value } : lane_4_square;
   assign \of_row_2_addends[1]  = token_1[0] ? { 11'h000, lane_5_value } : lane_5_square;
-  assign \of_row_3_addends[0]  = token_1[0] ? { 11'h000, lane_6_value } : lane_6_square;
-  assign \of_row_3_addends[1]  = token_1[0] ? { 11'h000, lane_7_value } : lane_7_square;
-  assign of_row_1_last = token_1[0] ? token_1[3] : token_3[3];
-  assign sum_is_valid = token_1[0] | token_3[1];
-  assign of_row_add = sum_is_valid & adder_0_en;
-  assign of_row_1_add = sum_is_valid & adder_0_en;
-  assign of_row_2_add = sum_is_valid & adder_0_en;
-  assign of_row_3_add = sum_is_valid & adder_0_en;
   always @(posedge clk)
     if (adder_0_en) adder_7_x <= lane_7_result;
   always @(posedge clk)

@@ -50,8 +50,8 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire \$full_scaled_row_2_negative$and ;
   wire \$full_scaled_row_2_negative$not ;
   wire [17:0] \$full_scaled_row_2_magnitude$mux ;
-  wire [18:0] \$full_scaled_row_2_magnitude$mux_2 ;
   wire [17:0] \$full_product_row_0_magnitude$mux ;
+  wire [18:0] \$full_scaled_row_2_magnitude$mux_2 ;
   wire [9:0] unused_10;
   wire \$full_scaled_row_3_twice$xor ;
   wire \$full_scaled_row_3_twice$not ;
@@ -66,8 +66,8 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire \$full_scaled_row_4_negative$not ;
   wire [17:0] \$full_scaled_row_4_magnitude$mux ;
   wire [18:0] \$full_scaled_row_4_magnitude$mux_2 ;
-  wire [5:0] unused_12;
   wire [18:0] \$full_product_row_0_magnitude$mux_2 ;
+  wire [5:0] unused_12;
   wire \$full_scaled_row_5_twice$xor ;
   wire \$full_scaled_row_5_twice$not ;
   wire \$full_scaled_row_5_negative$and ;
@@ -75,8 +75,8 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire [17:0] \$full_scaled_row_5_magnitude$mux ;
   wire [18:0] \$full_scaled_row_5_magnitude$mux_2 ;
   wire [3:0] unused_13;
-  wire \$full_scaled_row_6_twice$xor ;
   wire [13:0] unused_0;
+  wire \$full_scaled_row_6_twice$xor ;
   wire \$full_scaled_row_6_twice$not ;
   wire \$full_scaled_row_6_negative$and ;
   wire \$full_scaled_row_6_negative$not ;
@@ -90,9 +90,9 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire [17:0] \$full_scaled_row_7_magnitude$mux ;
   wire [18:0] \$full_scaled_row_7_magnitude$mux_2 ;
   wire \$full_scaled_row_8_twice$xor ;
+  wire \$full_product_row_1_twice$xor ;
   wire \$full_scaled_row_8_twice$not ;
   wire \$full_scaled_row_8_negative$and ;
-  wire \$full_product_row_1_twice$xor ;
   wire \$full_scaled_row_8_negative$not ;
   wire [17:0] \$full_scaled_row_8_magnitude$mux ;
   wire [18:0] \$full_scaled_row_8_magnitude$mux_2 ;
@@ -101,20 +101,20 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire [17:0] \$full_scaled_row_9_magnitude$mux ;
   wire [18:0] \$full_scaled_row_9_magnitude$mux_2 ;
   wire [7:0] \$full_scaled$add ;
-  wire [9:0] \$full_scaled$add_2 ;
   wire \$full_product_row_1_negative$and ;
+  wire [9:0] \$full_scaled$add_2 ;
   wire [11:0] \$full_scaled$add_3 ;
   wire [13:0] \$full_scaled$add_4 ;
   wire [15:0] \$full_scaled$add_5 ;
   wire [17:0] \$full_scaled$add_6 ;
-  wire [19:0] \$full_scaled$add_7 ;
   wire \$full_product_row_1_negative$not ;
+  wire [19:0] \$full_scaled$add_7 ;
   wire [21:0] \$full_scaled$add_8 ;
   wire [22:0] \$full_scaled$add_9 ;
   wire [22:0] \$full_scaled$add_10 ;
   wire [22:0] \$full_scaled$add_11 ;
-  wire [22:0] \$full_scaled$add_12 ;
   wire [17:0] \$full_product_row_1_magnitude$mux ;
+  wire [22:0] \$full_scaled$add_12 ;
   wire [22:0] \$full_scaled$add_13 ;
   wire \$down_twice$not ;
   wire [6:0] \$down_twice$not_2 ;
@@ -128,19 +128,19 @@ module mxsafe_normalise_lane_no_centre_gain(
   wire [7:0] \$raised$not ;
   wire \$is_infinite$and ;
   wire [7:0] \$result$mux ;
+  wire [18:0] \$full_product_row_1_magnitude$mux_2 ;
   wire \$result$not ;
   wire \$zero_significand$not ;
   wire \$shifts_scaled$or ;
-  wire [18:0] \$full_product_row_1_magnitude$mux_2 ;
   wire \$negative_scaled$xor ;
   wire \$infinite_scaled$or ;
   wire \$nan_scaled$any ;
   wire \$nan_scaled$or ;
   wire \$nan_scaled$or_2 ;
+  wire [11:0] unused_1;
   wire \$nan_scaled$and ;
   wire \$nan_scaled$or_3 ;
   wire \$at_end_scaled$equal ;
-  wire [11:0] unused_1;
   wire \$full_product_row_2_twice$xor ;
   wire \$full_product_row_2_twice$not ;
   wire \$moved_16$any ;
@@ -394,6 +394,8 @@ module mxsafe_normalise_lane_no_centre_gain(
   assign \$full_product_row_0_magnitude$mux  = number_significand[0] ? factor : 18'h00000;
   assign \$full_product_row_0_magnitude$mux_2  = full_product_row_0_twice ? { factor, 1'h0 } : 19'h00000;
   assign full_product_row_0_magnitude = { 1'h0, \$full_product_row_0_magnitude$mux  } | \$full_product_row_0_magnitude$mux_2 ;
+  // Booth row, low columns left out. A negative one has ones above it without end: they are part of
+  // the constant, for which its inverted sign stands.
   assign { full_product_row_0[4:0], unused_0 } = full_product_row_0_magnitude ^ { number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1], number_significand[1] };
   assign full_product_row_0[5] = ~ number_significand[1];
   assign full_product_row_1_once = number_significand[1] ^ number_significand[2];
@@ -648,6 +650,7 @@ module mxsafe_normalise_lane_no_centre_gain(
   assign raised = { \$raised$not , scaled_there[20] } + 9'h003;
   assign \$is_infinite$and  = at_end_scaled & scaled_there[20];
   assign is_infinite = infinite_scaled | \$is_infinite$and ;
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = is_infinite | nan_scaled;
   assign result[21:0] = is_special ? 22'h000000 : mantissa[21:0];
   assign result[22] = is_special ? nan_scaled : mantissa[22];

@@ -24,6 +24,7 @@ module mxsafe_normalise_row_base_offset1(
   not_finite
 );
   wire [6:0] unused_6;
+  wire [5:0] \$is_at_most$mux ;
   wire [6:0] \$is_at_most$sub ;
   wire \$is_divided$and ;
   wire \$writes_mean_0$not ;
@@ -35,8 +36,8 @@ module mxsafe_normalise_row_base_offset1(
   wire \$is_not_finite$all ;
   wire \$settles$and ;
   wire \$sum_0$and ;
-  wire \$sum_0$and_2 ;
   wire [8:0] unused_8;
+  wire \$sum_0$and_2 ;
   wire \$rest$and ;
   wire [19:0] \$rest$mux ;
   wire [9:0] \$power$add ;
@@ -45,8 +46,8 @@ module mxsafe_normalise_row_base_offset1(
   wire \$epsilon_is_larger$and ;
   wire \$is_far$any ;
   wire [19:0] \$divisor$mux ;
-  wire [9:0] \$power$mux ;
   wire [9:0] unused_9;
+  wire [9:0] \$power$mux ;
   wire \$is_keep$or ;
   wire \$is_keep$not ;
   wire \$is_keep$and ;
@@ -55,8 +56,8 @@ module mxsafe_normalise_row_base_offset1(
   wire [5:0] \$is_keep$and_2 ;
   wire [5:0] \$is_keep$or_3 ;
   wire \$steps$any ;
-  wire \$steps$any_2 ;
   wire [10:0] unused_10;
+  wire \$steps$any_2 ;
   wire \$steps$not ;
   wire \$steps$or ;
   wire [5:0] \$steps$add ;
@@ -65,14 +66,14 @@ module mxsafe_normalise_row_base_offset1(
   wire \$is_deviation$not ;
   wire \$mean_low_0$not ;
   wire \$mean_low_0$and ;
-  wire \$mean_low_0$and_2 ;
   wire [11:0] unused_11;
+  wire \$mean_low_0$and_2 ;
   wire [8:0] \$mean_high_inverse_0$not ;
   wire \$deviation_0$and ;
   wire \$deviation_0$and_2 ;
   wire \$reciprocal$and ;
-  wire [19:0] \$divisor$mux_2 ;
   wire [12:0] unused_12;
+  wire [19:0] \$divisor$mux_2 ;
   wire [19:0] \$rest$mux_2 ;
   wire [9:0] \$power$mux_2 ;
   wire [13:0] unused_13;
@@ -161,7 +162,6 @@ module mxsafe_normalise_row_base_offset1(
   wire [10:0] \$powers_distance$sub ;
   wire [19:0] \$variance_sum$right ;
   wire [19:0] \$variance_sum$mux ;
-  wire [5:0] \$is_at_most$mux ;
   wire \$power$differ ;
   wire \$quotient$differ ;
   wire \$rest$differ ;
@@ -394,6 +394,8 @@ module mxsafe_normalise_row_base_offset1(
   assign { all_0_0_c[40], unused_80 } = add ? addends[82:42] : 41'h00000000000;
   assign { all_0_0_c[41], unused_81 } = add ? addends[83:42] : 42'h00000000000;
   assign \$all_0_0_sum$xor  = sum_0[41:0] ^ all_0_0_b;
+  // Carry-save: full adders side by side, one behind each bit too many of a column (Dadda); those
+  // with a constant 0 at c are half adders.
   assign all_0_0_sum = \$all_0_0_sum$xor  ^ { all_0_0_c[41:1], 1'h0 };
   assign \$all_0_0_carry$and  = sum_0[41:0] & all_0_0_b;
   assign \$all_0_0_carry$or  = sum_0[41:0] | all_0_0_b;

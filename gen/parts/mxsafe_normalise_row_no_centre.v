@@ -24,16 +24,16 @@ module mxsafe_normalise_row_no_centre(
   wire [6:0] unused_6;
   wire \$root_rounded$not ;
   wire [9:0] \$base_of_row$sub ;
-  wire \$is_constant$any ;
   wire [7:0] unused_7;
+  wire \$is_constant$any ;
   wire \$is_not_finite$all ;
   wire \$settles$and ;
   wire \$sum_0$and ;
   wire \$sum_0$and_2 ;
   wire \$rest$and ;
   wire [19:0] \$rest$mux ;
-  wire [9:0] \$power$add ;
   wire [8:0] unused_8;
+  wire [9:0] \$power$add ;
   wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
   wire \$epsilon_is_larger$and ;
@@ -368,6 +368,8 @@ module mxsafe_normalise_row_no_centre(
   assign { all_0_0_c[40], unused_80 } = add ? addends[82:42] : 41'h00000000000;
   assign { all_0_0_c[41], unused_81 } = add ? addends[83:42] : 42'h00000000000;
   assign \$all_0_0_sum$xor  = sum_0[41:0] ^ all_0_0_b;
+  // Carry-save: full adders side by side, one behind each bit too many of a column (Dadda); those
+  // with a constant 0 at c are half adders.
   assign all_0_0_sum = \$all_0_0_sum$xor  ^ { all_0_0_c[41:1], 1'h0 };
   assign \$all_0_0_carry$and  = sum_0[41:0] & all_0_0_b;
   assign \$all_0_0_carry$or  = sum_0[41:0] | all_0_0_b;

@@ -110,8 +110,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire [9:0] \$base_of_row$sub ;
   wire \$is_constant$any ;
   wire \$is_not_finite$all ;
-  wire \$settles$and ;
   wire [15:0] \$next_sum_3_0$mux ;
+  wire \$settles$and ;
   wire \$sum_0$and ;
   wire \$sum_0$and_2 ;
   wire \$sum_1$and ;
@@ -139,8 +139,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$sum_12$and ;
   wire \$sum_12$and_2 ;
   wire \$sum_13$and ;
-  wire \$sum_13$and_2 ;
   wire [15:0] \$next_sum_4_0$mux ;
+  wire \$sum_13$and_2 ;
   wire \$sum_14$and ;
   wire \$sum_14$and_2 ;
   wire \$sum_15$and ;
@@ -167,8 +167,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$steps$or ;
   wire [5:0] \$steps$add ;
   wire [3:0] \$row$add ;
-  wire [3:0] \$row$mux ;
   wire [15:0] \$next_sum_5_0$mux ;
+  wire [3:0] \$row$mux ;
   wire \$is_deviation$not ;
   wire \$mean_low_0$not ;
   wire \$mean_low_0$and ;
@@ -184,16 +184,16 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$mean_low_3$and_2 ;
   wire \$mean_low_4$not ;
   wire \$mean_low_4$and ;
-  wire \$mean_low_4$and_2 ;
   wire \$adds$any ;
+  wire \$mean_low_4$and_2 ;
   wire \$mean_low_5$not ;
   wire \$mean_low_5$and ;
   wire \$mean_low_5$and_2 ;
   wire \$mean_low_6$not ;
   wire \$mean_low_6$and ;
   wire \$mean_low_6$and_2 ;
-  wire \$mean_low_7$not ;
   wire [15:0] \$next_sum_6_0$mux ;
+  wire \$mean_low_7$not ;
   wire \$mean_low_7$and ;
   wire \$mean_low_7$and_2 ;
   wire \$mean_low_8$not ;
@@ -216,8 +216,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$mean_low_13$and_2 ;
   wire \$mean_low_14$not ;
   wire \$mean_low_14$and ;
-  wire \$mean_low_14$and_2 ;
   wire [15:0] \$next_sum_7_0$mux ;
+  wire \$mean_low_14$and_2 ;
   wire \$mean_low_15$not ;
   wire \$mean_low_15$and ;
   wire \$mean_low_15$and_2 ;
@@ -245,8 +245,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$deviation_10$and_2 ;
   wire \$deviation_11$and ;
   wire \$deviation_11$and_2 ;
-  wire \$deviation_12$and ;
   wire [15:0] \$next_sum_8_0$mux ;
+  wire \$deviation_12$and ;
   wire \$deviation_12$and_2 ;
   wire \$deviation_13$and ;
   wire \$deviation_13$and_2 ;
@@ -265,9 +265,9 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$factor_8$and ;
   wire \$factor_9$and ;
   wire \$factor_10$and ;
-  wire \$factor_11$and ;
   wire [15:0] \$next_sum_0_0$mux ;
   wire [15:0] \$next_sum_9_0$mux ;
+  wire \$factor_11$and ;
   wire \$factor_12$and ;
   wire \$factor_13$and ;
   wire \$factor_14$and ;
@@ -287,8 +287,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire [10:0] \$powers_distance$sub ;
   wire [19:0] \$variance_sum$right ;
   wire [19:0] \$variance_sum$mux ;
-  wire [5:0] \$is_at_most$mux ;
   wire [15:0] \$next_sum_1_0$mux ;
+  wire [5:0] \$is_at_most$mux ;
   wire [6:0] \$is_at_most$sub ;
   wire \$is_divided$and ;
   wire \$phase_ends$not ;
@@ -307,8 +307,8 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   wire \$writes_mean_6$not ;
   wire \$writes_mean_6$and ;
   wire \$writes_mean_7$not ;
-  wire \$writes_mean_7$and ;
   wire [15:0] \$next_sum_2_0$mux ;
+  wire \$writes_mean_7$and ;
   wire \$writes_mean_8$not ;
   wire \$writes_mean_8$and ;
   wire \$writes_mean_9$not ;
@@ -1213,9 +1213,6 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   assign \$factor_14$and  = is_keep & is_row_14;
   assign \$factor_15$and  = is_keep & is_last_row;
   always @(posedge clk)
-    if (rst) carries_10 <= 2'h0;
-    else if (adds) carries_10 <= { next_sum_10_1[17], next_sum_10_0[16] };
-  always @(posedge clk)
     if (rst) sum_10 <= 48'h000000000000;
     else if (\$sum_10$differ ) sum_10 <= \$sum_10$mux_3 ;
   always @(posedge clk)
@@ -1551,6 +1548,9 @@ module mxsafe_normalise_row_rows16_span1_base_offset1(
   always @(posedge clk)
     if (rst) sum_11 <= 48'h000000000000;
     else if (\$sum_11$differ ) sum_11 <= \$sum_11$mux_3 ;
+  always @(posedge clk)
+    if (rst) carries_10 <= 2'h0;
+    else if (adds) carries_10 <= { next_sum_10_1[17], next_sum_10_0[16] };
   assign \$sum_10$differ  = { \$sum_10$and_2 , \$sum_10$and , adds } != 3'h0;
   assign \$sum_9$differ  = { \$sum_9$and_2 , \$sum_9$and , adds } != 3'h0;
   assign \$sum_8$differ  = { \$sum_8$and_2 , \$sum_8$and , adds } != 3'h0;

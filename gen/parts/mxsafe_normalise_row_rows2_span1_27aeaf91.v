@@ -31,15 +31,15 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(
   wire [19:0] \$variance_sum$right ;
   wire [19:0] \$variance_sum$mux ;
   wire [5:0] \$is_at_most$mux ;
-  wire [6:0] \$is_at_most$sub ;
   wire \$is_deviation_now$not ;
+  wire [6:0] \$is_at_most$sub ;
   wire \$is_divided$and ;
   wire \$phase_ends$not ;
   wire \$writes_mean_0$not ;
   wire \$writes_mean_0$and ;
   wire \$writes_mean_0$and_2 ;
-  wire \$writes_mean_1$not ;
   wire \$adds$any ;
+  wire \$writes_mean_1$not ;
   wire \$writes_mean_1$and ;
   wire \$writes_mean_1$and_2 ;
   wire \$root_rounded$not ;
@@ -47,8 +47,8 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(
   wire \$is_constant$any ;
   wire \$is_not_finite$all ;
   wire \$settles$and ;
-  wire \$sum_0$and ;
   wire [15:0] \$next_sum_0_0$mux ;
+  wire \$sum_0$and ;
   wire \$sum_0$and_2 ;
   wire \$sum_1$and ;
   wire \$sum_1$and_2 ;
@@ -57,7 +57,6 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(
   wire [9:0] \$power$add ;
   wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
-  wire \$epsilon_is_larger$and ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [31:0] \$next_sum_0_1$mux ;
@@ -74,6 +73,7 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
+  wire \$epsilon_is_larger$and ;
   wire \$is_far$any ;
   wire [19:0] \$divisor$mux ;
   wire [9:0] \$power$mux ;
@@ -91,8 +91,8 @@ module mxsafe_normalise_row_rows2_span1_27aeaf91(
   wire [5:0] \$steps$add ;
   wire \$is_last_row$add ;
   wire \$is_last_row$mux ;
-  wire \$is_deviation$not ;
   wire [15:0] \$next_sum_1_0$mux ;
+  wire \$is_deviation$not ;
   wire \$mean_low_0$not ;
   wire \$mean_low_0$and ;
   wire \$mean_low_0$and_2 ;

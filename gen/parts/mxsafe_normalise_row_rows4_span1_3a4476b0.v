@@ -27,6 +27,7 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire \$is_row_0$any ;
   wire [15:0] \$next_sum_2_0$mux ;
   wire \$mean_low_3$and ;
+  wire \$mean_low_3$and_2 ;
   wire \$deviation_0$and ;
   wire \$deviation_0$and_2 ;
   wire \$deviation_1$and ;
@@ -34,7 +35,6 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire \$deviation_2$and ;
   wire \$deviation_2$and_2 ;
   wire \$deviation_3$and ;
-  wire \$deviation_3$and_2 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [31:0] \$next_sum_2_1$mux ;
@@ -59,13 +59,14 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
+  wire \$deviation_3$and_2 ;
   wire \$factor_0$and ;
   wire \$factor_1$and ;
   wire \$factor_2$and ;
   wire \$factor_3$and ;
   wire [19:0] \$divisor$mux ;
-  wire [19:0] \$rest$mux ;
   wire [15:0] \$next_sum_3_0$mux ;
+  wire [19:0] \$rest$mux ;
   wire [9:0] \$power$mux ;
   wire [19:0] \$epsilon_value$mux ;
   wire [6:0] \$epsilon_power$add ;
@@ -86,8 +87,8 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire \$writes_mean_1$and ;
   wire \$writes_mean_1$and_2 ;
   wire \$writes_mean_2$not ;
-  wire \$writes_mean_2$and ;
   wire [15:0] \$next_sum_0_0$mux ;
+  wire \$writes_mean_2$and ;
   wire \$writes_mean_2$and_2 ;
   wire \$writes_mean_3$not ;
   wire \$writes_mean_3$and ;
@@ -114,8 +115,8 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire \$is_far$any ;
   wire [19:0] \$divisor$mux_2 ;
   wire [9:0] \$power$mux_2 ;
-  wire \$is_keep$or ;
   wire [15:0] \$next_sum_1_0$mux ;
+  wire \$is_keep$or ;
   wire \$is_keep$not ;
   wire \$is_keep$and ;
   wire [5:0] \$is_keep$or_2 ;
@@ -140,7 +141,6 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   wire \$mean_low_2$and ;
   wire \$mean_low_2$and_2 ;
   wire \$mean_low_3$not ;
-  wire \$mean_low_3$and_2 ;
   wire \$power$differ ;
   wire \$quotient$differ ;
   wire \$rest$differ ;
@@ -509,8 +509,8 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
   assign \$mean_low_2$and  = is_keep & \$mean_low_2$not ;
   assign \$mean_low_2$and_2  = \$mean_low_2$and  & is_row_2;
   assign \$mean_low_3$not  = ~ is_deviation_now;
-  assign \$mean_low_3$and_2  = is_keep & \$mean_low_3$not ;
-  assign \$mean_low_3$and  = \$mean_low_3$and_2  & is_last_row;
+  assign \$mean_low_3$and  = is_keep & \$mean_low_3$not ;
+  assign \$mean_low_3$and_2  = \$mean_low_3$and  & is_last_row;
   assign \$deviation_0$and  = is_keep & is_deviation_now;
   assign \$deviation_0$and_2  = \$deviation_0$and  & is_row_0;
   assign \$deviation_1$and  = is_keep & is_deviation_now;
@@ -558,7 +558,7 @@ module mxsafe_normalise_row_rows4_span1_3a4476b0(
     end
   always @(posedge clk)
     if (\$mean_low_3$any ) mean_low_3 <= 18'h00000;
-    else if (\$mean_low_3$and ) mean_low_3 <= quotient[17:0];
+    else if (\$mean_low_3$and_2 ) mean_low_3 <= quotient[17:0];
   always @(posedge clk)
     if (writes_mean_2) begin
       if (!centred) mean_high_2 <= 9'h000;

@@ -38,16 +38,16 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(
   wire \$root_rounded$not ;
   wire [9:0] \$base_of_row$sub ;
   wire \$is_constant$any ;
-  wire \$is_not_finite$all ;
   wire \$adds$any ;
+  wire \$is_not_finite$all ;
   wire \$settles$and ;
   wire \$sum_0$and ;
   wire \$sum_0$and_2 ;
   wire \$rest$and ;
   wire [19:0] \$rest$mux ;
   wire [9:0] \$power$add ;
-  wire [9:0] \$power$sub ;
   wire [15:0] \$next_sum_0_0$mux ;
+  wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
   wire \$epsilon_is_larger$and ;
   wire \$is_far$any ;
@@ -56,7 +56,6 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(
   wire \$is_keep$or ;
   wire \$is_keep$not ;
   wire \$is_keep$and ;
-  wire [5:0] \$is_keep$or_2 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [31:0] \$next_sum_0_1$mux ;
@@ -69,6 +68,7 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(
   wire [5:0] phase_ends;
   wire [22:0] root_less;
   /* verilator lint_on UNUSEDSIGNAL */
+  wire [5:0] \$is_keep$or_2 ;
   wire [5:0] \$is_keep$not_2 ;
   wire [5:0] \$is_keep$and_2 ;
   wire [5:0] \$is_keep$or_3 ;
@@ -223,6 +223,7 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(
   wire variance_is_0;
   wire [20:0] variance_sum;
   wire writes_mean_0;
+  assign is_last_step = steps == 6'h11;
   assign next_count = count + 8'h01;
   assign \$adds$any  = | settles;
   assign adds = add | \$adds$any ;
@@ -328,7 +329,6 @@ module mxsafe_normalise_row_span1_depth128_49f73ecf(
   assign is_last_row = ~ row;
   assign \$is_deviation_now$not  = ~ centred;
   assign is_deviation_now = is_deviation | \$is_deviation_now$not ;
-  assign is_last_step = steps == 6'h11;
   always @(posedge clk)
     if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
     else if (\$mean_low_0$and_2 ) mean_low_0 <= quotient[17:0];

@@ -275,6 +275,8 @@ module mxsafe_operand_feed(
   reg [15:0] \$w_scales_address_68$net ;
   always @(posedge clk)
     if (\$w_scales_address_68$differ ) \$w_scales_address_68$net  <= \$w_scales_address_68$mux [15:0];
+  // A bit more than in a descriptor: the first address that is too large is an error. Scales are
+  // read once a block, and stay in the register of their memory.
   assign { \w_scales_address$68 [15:11], w_scales_address } = \$w_scales_address_68$net ;
   reg \$w_scales_address_68$net_2 ;
   always @(posedge clk)
@@ -349,6 +351,7 @@ module mxsafe_operand_feed(
   always @(posedge clk)
     if (rst) active <= 1'h0;
     else active <= \$active$or ;
+  // Turns of a loop that are left with this one; the innermost loop is of beats.
   always @(posedge clk)
     if (\$strips_w_left$differ ) strips_w_left <= \$strips_w_left$mux ;
   always @(posedge clk)

@@ -25,6 +25,7 @@ module mxsafe_register_copy(
   /* verilator lint_on UNUSEDSIGNAL */
   input value;
   wire value;
+  // One of several equal registers, each near what it drives: keep them apart.
   always @(posedge clk)
     if (en) copy <= value;
 endmodule

@@ -25,6 +25,7 @@ module mxsafe_register_copy_bits160(
   /* verilator lint_on UNUSEDSIGNAL */
   input [159:0] value;
   wire [159:0] value;
+  // One of several equal registers, each near what it drives: keep them apart.
   always @(posedge clk)
     if (en) copy <= value;
 endmodule

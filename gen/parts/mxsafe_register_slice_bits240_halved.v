@@ -39,9 +39,11 @@ module mxsafe_register_slice_bits240_halved(
   assign \$source_ready$not  = ~ fills;
   assign arrives = source_valid & source_ready;
   assign \$fills$not  = ~ sink_ready;
+  // One register: it takes a beat at most every other cycle.
   assign fills = sink_valid ? \$fills$not  : arrives;
   always @(posedge clk)
     if (!sink_valid) sink_payload <= source_payload;
+  // ready, from a register of its own, because it goes far; 0 during a reset.
   always @(posedge clk)
     if (rst) source_ready <= 1'h0;
     else source_ready <= \$source_ready$not ;

@@ -48,6 +48,8 @@ module mxsafe_register_slice_bits73(
   assign \$fills$not  = ~ sink_ready;
   assign \$fills$and  = sink_valid & \$fills$not ;
   assign \$fills$or  = is_full | arrives;
+  // Skid buffer: ready goes low a cycle late, and the beat that comes while the first one stays
+  // waits behind it.
   assign fills = \$fills$and  & \$fills$or ;
   assign \$source_ready$not  = ~ fills;
   assign \$sink_payload$not  = ~ sink_valid;
@@ -61,6 +63,7 @@ module mxsafe_register_slice_bits73(
     else if (\$sink_payload$or ) sink_valid <= \$sink_valid$or ;
   always @(posedge clk)
     if (!is_full) behind <= source_payload;
+  // ready, from a register of its own, because it goes far; 0 during a reset.
   always @(posedge clk)
     if (rst) source_ready <= 1'h0;
     else source_ready <= \$source_ready$not ;

@@ -452,6 +452,8 @@ module mxsafe_registers_small_fpga(
   assign \$start_is_taken$or  = stop | \$start_is_taken$and ;
   assign \$start_is_taken$and_2  = \$start_is_taken$not  & \$start_is_taken$or ;
   assign \$start_is_taken$or_2  = control_reset_written | \$start_is_taken$and_2 ;
+  // A start is taken where no program waits, runs or has failed; else a reset comes first, which may
+  // be written with it.
   assign start_is_taken = control_start_written & \$start_is_taken$or_2 ;
   assign \$program_begins$not  = ~ stop;
   assign \$program_begins$and  = start_waits & \$program_begins$not ;
@@ -737,12 +739,15 @@ module mxsafe_registers_small_fpga(
   always @(posedge clk)
     if (rst) start_waits <= 1'h0;
     else start_waits <= \$start_waits$or ;
+  // A reset waits until bursts that were begun are over: AXI has no way back.
   always @(posedge clk)
     if (rst) stop <= 1'h0;
     else stop <= \$stop$or ;
   always @(posedge clk)
     if (rst) clear <= 1'h0;
     else clear <= \$clear$mux ;
+  // The reset lasts as long as it takes to arrive everywhere, and is over when it has gone
+  // everywhere.
   always @(posedge clk)
     if (rst) clocks_of_reset_left <= 3'h0;
     else clocks_of_reset_left <= \$clocks_of_reset_left$mux_2 ;
@@ -775,6 +780,8 @@ module mxsafe_registers_small_fpga(
   always @(posedge clk)
     if (rst) s_axi_bvalid <= 1'h0;
     else s_axi_bvalid <= \$s_axi_bvalid$or ;
+  // Address and data of a write are taken together, in the cycle after both are offered and the
+  // answer before has left.
   always @(posedge clk)
     if (rst) s_axi_awready <= 1'h0;
     else s_axi_awready <= \$s_axi_awready$and_2 ;

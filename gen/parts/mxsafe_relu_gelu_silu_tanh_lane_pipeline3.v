@@ -2651,6 +2651,8 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline3(
   assign \$upper_sum$add_6  = \$upper_sum$add_5  + { 6'h00, rise_5_row };
   assign upper_sum = \$upper_sum$add_6  + { 4'h0, rise_6_row };
   assign magnitude = { upper_summed, lowest_summed } ^ { subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed };
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low = ~ magnitude[1];
   assign zeros_low_low_high_any = magnitude[3] | magnitude[2];
   assign zeros_low_low_high = ~ magnitude[3];

@@ -1270,6 +1270,11 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   wire zeros_low_low_high;
   wire zeros_low_low_high_any;
   wire zeros_low_low_low;
+  assign half_base = even_segments_differs | is_half_argument;
+  assign \$subtracts$and  = even_segments_differs & sign_merged;
+  assign \$subtracts$and_2  = is_tail & sign_merged;
+  assign \$subtracts$or  = \$subtracts$and  | \$subtracts$and_2 ;
+  assign subtracts = \$subtracts$or  | is_odd;
   assign is_absolute = in_shared_129 | is_beyond_tanh;
   assign \$hidden_bit$any  = | number_merged[30:23];
   assign hidden_bit = is_absolute | \$hidden_bit$any ;
@@ -2277,6 +2282,8 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   assign \$upper_sum$add_6  = \$upper_sum$add_5  + { 6'h00, rise_5_row };
   assign upper_sum = \$upper_sum$add_6  + { 4'h0, rise_6_row };
   assign magnitude = { upper_summed, lowest_summed } ^ { subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed, subtracts_summed };
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low = ~ total_signed[1];
   assign zeros_low_low_high_any = total_signed[3] | total_signed[2];
   assign zeros_low_low_high = ~ total_signed[3];
@@ -2393,11 +2400,6 @@ module mxsafe_relu_gelu_silu_tanh_lane_pipeline6(
   assign \$whole_base$or_6  = \$whole_base$not_3  | is_nan;
   assign \$whole_base$and_3  = relu_chosen_1 & \$whole_base$or_6 ;
   assign whole_base = \$whole_base$or_5  | \$whole_base$and_3 ;
-  assign half_base = even_segments_differs | is_half_argument;
-  assign \$subtracts$and  = even_segments_differs & sign_merged;
-  assign \$subtracts$and_2  = is_tail & sign_merged;
-  assign \$subtracts$or  = \$subtracts$and  | \$subtracts$and_2 ;
-  assign subtracts = \$subtracts$or  | is_odd;
   always @(posedge clk)
     if (en) begin
       if (becomes_nan_signed) result <= 32'd2143289344;

@@ -148,6 +148,7 @@ module mxsafe_result_rows(
   assign next_row = row + 15'h0001;
   assign next_number = row_number + 4'h1;
   assign \$is_beyond$more  = { 2'h0, row_number } >= oldest[63:58];
+  // Rows of the last strip that only fill up its tile are not written.
   assign is_beyond = ends_inner_loop & \$is_beyond$more ;
   assign \$is_wanted$not  = ~ is_beyond;
   assign is_wanted = oldest[64] & \$is_wanted$not ;
@@ -195,6 +196,7 @@ module mxsafe_result_rows(
     if (row_taken) column_held <= \$column_held$mux ;
   always @(posedge clk)
     if (row_taken) tile_held <= \$tile_held$mux ;
+  // A bit more than in a descriptor: the first address that is too large is an error.
   always @(posedge clk)
     if (row_taken) row_held <= \$row_held$mux ;
   always @(posedge clk)

@@ -147,6 +147,7 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   assign next_row = row + 15'h0001;
   assign next_number = row_number + 3'h1;
   assign \$is_beyond$more  = { 3'h0, row_number } >= oldest_settled[63:58];
+  // Rows of the last strip that only fill up its tile are not written.
   assign is_beyond = ends_inner_loop & \$is_beyond$more ;
   assign \$is_wanted$not  = ~ is_beyond;
   assign is_wanted = oldest_settled[64] & \$is_wanted$not ;
@@ -211,6 +212,7 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   assign done = \$done$and  & ends_outer_loop;
   assign column = begins ? { 1'h0, oldest_settled[13:0] } : column_held;
   assign tile = begins ? { 1'h0, oldest_settled[13:0] } : tile_held;
+  // A row and room for it stay, so it goes a cycle after both were seen.
   always @(posedge clk)
     if (rst) s_axis_tready <= 1'h0;
     else s_axis_tready <= \$s_axis_tready$and_5 ;
@@ -221,6 +223,7 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
     if (row_taken) column_held <= \$column_held$mux ;
   always @(posedge clk)
     if (row_taken) tile_held <= \$tile_held$mux ;
+  // A bit more than in a descriptor: the first address that is too large is an error.
   always @(posedge clk)
     if (row_taken) row_held <= \$row_held$mux ;
   always @(posedge clk)
@@ -248,6 +251,7 @@ module mxsafe_result_rows_rows8_beats512_under_35edecc9(
   always @(posedge clk)
     if (rst) descriptors <= 3'h0;
     else descriptors <= \$descriptors$sub ;
+  // Behind the last row of a descriptor it takes cycles until all is settled.
   always @(posedge clk)
     if (rst) changes <= 2'h0;
     else changes <= { done, changes[1] };

@@ -60,6 +60,7 @@ module mxsafe_row_address_generator_address_f238e716(
   assign from_here = ends_row ? row : { here[15:11], address };
   assign distance[9:0] = ends_row ? stride : 10'h001;
   assign total = { 1'h0, from_here } + { 7'h00, distance[9:0] };
+  // A bit more than an address has: once it is set it stays.
   assign following[15] = | total[16:15];
   assign outside = { here[15:11], address } >= 16'h0800;
   always @(posedge clk)

@@ -60,6 +60,7 @@ module mxsafe_row_address_generator_depth4096_deddc068(
   assign from_here = ends_row ? row : { here[15:12], address };
   assign distance[13:0] = ends_row ? stride : 14'h0001;
   assign total = { 1'h0, from_here } + { 3'h0, distance[13:0] };
+  // A bit more than an address has: once it is set it stays.
   assign following[15] = | total[16:15];
   assign outside = { here[15:12], address } >= 16'h1000;
   always @(posedge clk)

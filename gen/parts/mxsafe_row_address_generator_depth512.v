@@ -60,6 +60,7 @@ module mxsafe_row_address_generator_depth512(
   assign from_here = ends_row ? row : { here[14:9], address };
   assign distance = ends_row ? stride : 14'h0001;
   assign total = { 1'h0, from_here } + { 2'h0, distance };
+  // A bit more than an address has: once it is set it stays.
   assign following[14] = | total[15:14];
   assign outside = { here[14:9], address } >= 15'h0200;
   always @(posedge clk)

@@ -60,6 +60,7 @@ module mxsafe_row_address_generator_depth512_9e2b2f4b(
   assign from_here = ends_row ? row : { here[16:9], address };
   assign distance[13:0] = ends_row ? stride : 14'h0001;
   assign total = { 1'h0, from_here } + { 4'h0, distance[13:0] };
+  // A bit more than an address has: once it is set it stays.
   assign following[16] = | total[17:16];
   assign outside = { here[16:9], address } >= 17'h00200;
   always @(posedge clk)

@@ -59,6 +59,7 @@ module mxsafe_row_address_generator_depth512_later(
   assign from_here = ends_row ? row : { here[14:9], address };
   assign distance = ends_row ? stride : 14'h0001;
   assign total = { 1'h0, from_here } + { 2'h0, distance };
+  // A bit more than an address has: once it is set it stays.
   assign following[14] = | total[15:14];
   always @(posedge clk)
     if (rst) outside <= 1'h0;

@@ -96,6 +96,7 @@ module mxsafe_row_replay_beat_bits272_depth128_f541c012(
   assign \$has_room$differ_2  = rows_complete != 2'h3;
   assign has_room = \$has_room$differ  & \$has_room$differ_2 ;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
+  // A row longer than the memory would wait for itself for ever: it ends here.
   assign row_fills_memory = beats_in_row == 7'h7f;
   assign row_ends = s_axis_tlast | row_fills_memory;
   assign row_taken = beat_taken & row_ends;
@@ -104,6 +105,7 @@ module mxsafe_row_replay_beat_bits272_depth128_f541c012(
   assign next_in_row = beats_in_row + 7'h01;
   assign \$row_is_overlong$not  = ~ s_axis_tlast;
   assign row_is_overlong = row_fills_memory & \$row_is_overlong$not ;
+  // Rows wait newest first, so only one that enters moves them.
   assign is_oldest[0] = rows_complete == 2'h1;
   assign is_oldest[1] = rows_complete == 2'h2;
   assign is_oldest[2] = rows_complete == 2'h3;
@@ -120,6 +122,7 @@ module mxsafe_row_replay_beat_bits272_depth128_f541c012(
   assign is_first = memory_read_address == row_start;
   assign is_in_last_pass = ~ pass;
   assign following = memory_read_address + 7'h01;
+  // The next pass over the same row: reading goes back to its start.
   assign starts_again = is_at_last & pass;
   assign next_pass = pass + 1'h1;
   assign beat_freed = memory_read_en & is_in_last_pass;
@@ -164,6 +167,7 @@ module mxsafe_row_replay_beat_bits272_depth128_f541c012(
   always @(posedge clk)
     if (rst) rows_complete <= 2'h0;
     else rows_complete <= \$rows_complete$sub ;
+  // Places taken: a beat frees its own when it is read in the last pass.
   always @(posedge clk)
     if (rst) beats_held <= 8'h00;
     else beats_held <= \$beats_held$sub ;

@@ -94,6 +94,7 @@ module mxsafe_row_replay_passes3_summary_bits8(
   assign \$has_room$differ_2  = rows_complete != 2'h2;
   assign has_room = \$has_room$differ  & \$has_room$differ_2 ;
   assign beat_taken = s_axis_tvalid & s_axis_tready;
+  // A row longer than the memory would wait for itself for ever: it ends here.
   assign row_fills_memory = beats_in_row == 9'h1ff;
   assign row_ends = s_axis_tlast | row_fills_memory;
   assign row_taken = beat_taken & row_ends;
@@ -102,6 +103,7 @@ module mxsafe_row_replay_passes3_summary_bits8(
   assign next_in_row = beats_in_row + 9'h001;
   assign \$row_is_overlong$not  = ~ s_axis_tlast;
   assign row_is_overlong = row_fills_memory & \$row_is_overlong$not ;
+  // Rows wait newest first, so only one that enters moves them.
   assign is_oldest[0] = rows_complete == 2'h1;
   assign is_oldest[1] = rows_complete == 2'h2;
   assign oldest_row_0 = is_oldest[0] ? row_0 : 18'h00000;
@@ -116,6 +118,7 @@ module mxsafe_row_replay_passes3_summary_bits8(
   assign is_in_last_pass = pass == 2'h2;
   assign following = memory_read_address + 9'h001;
   assign \$starts_again$not  = ~ is_in_last_pass;
+  // The next pass over the same row: reading goes back to its start.
   assign starts_again = is_at_last & \$starts_again$not ;
   assign next_pass = pass + 2'h1;
   assign beat_freed = memory_read_en & is_in_last_pass;
@@ -158,6 +161,7 @@ module mxsafe_row_replay_passes3_summary_bits8(
   always @(posedge clk)
     if (rst) rows_complete <= 2'h0;
     else rows_complete <= \$rows_complete$sub ;
+  // Places taken: a beat frees its own when it is read in the last pass.
   always @(posedge clk)
     if (rst) beats_held <= 10'h000;
     else beats_held <= \$beats_held$sub ;

@@ -61,6 +61,7 @@ module mxsafe_scale_distances(
   input valid;
   wire valid;
   assign difference_0 = { 1'h0, anchors[7:0] } - { 1'h0, scales[7:0] };
+  // Saturation: beyond the largest distance nothing of a block is left anyway.
   assign is_far_0 = | difference_0[7:5];
   assign \distances[0]  = difference_0[4:0] | { is_far_0, is_far_0, is_far_0, is_far_0, is_far_0 };
   assign difference_1 = { 1'h0, anchors[15:8] } - { 1'h0, scales[15:8] };
@@ -75,6 +76,8 @@ module mxsafe_scale_distances(
   assign block_ends = valid & ends;
   assign is_above = { difference_3[8], difference_2[8], difference_1[8], difference_0[8] } & { block_ends, block_ends, block_ends, block_ends };
   assign \$above_so_far$mux  = first ? 4'h0 : above_before;
+  // A scale above its anchor breaks the promise of the window: the anchor becomes NaN. The first
+  // beat of a tile forgets what came before it, not its own block.
   assign above_so_far = is_above | \$above_so_far$mux ;
   assign beat_taken = en & valid;
   assign \guarded[0]  = anchors[7:0] | { above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0], above_so_far[0] };

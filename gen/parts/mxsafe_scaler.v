@@ -113,13 +113,44 @@ module mxsafe_scaler(
   wire zeros_low_high_low_any;
   wire zeros_low_low;
   wire zeros_low_low_any;
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
+  assign zeros_high_high_high_high = ~ magnitude[21];
+  assign zeros_high_high_high_any = zeros_high_high_high_high_any | zeros_high_high_high_low_any;
+  assign zeros_high_high_high[0] = zeros_high_high_high_high_any ? zeros_high_high_high_high : zeros_high_high_high_low;
+  assign zeros_high_high_high[1] = ~ zeros_high_high_high_high_any;
+  assign zeros_high_high_any = zeros_high_high_high_any | zeros_high_high_low_any;
+  assign zeros_high_high[1:0] = zeros_high_high_high_any ? zeros_high_high_high : zeros_high_high_low;
+  assign zeros_high_high[2] = ~ zeros_high_high_high_any;
+  assign zeros_high_any = zeros_high_high_any | zeros_high_low_any;
+  assign zeros_high[2:0] = zeros_high_high_any ? zeros_high_high : zeros_high_low;
+  assign zeros_high[3] = ~ zeros_high_high_any;
+  assign zeros_any = zeros_high_any | zeros_low_any;
+  assign zeros[3:0] = zeros_high_any ? zeros_high : { 1'h0, zeros_low };
+  assign zeros[4] = ~ zeros_high_any;
+  assign \$has_small_top$any  = | top[10:5];
+  assign has_small_top = ~ \$has_small_top$any ;
+  assign \$is_near$more  = zeros > top[4:0];
+  // A number goes only so far to the left as its exponent allows.
+  assign is_near = has_small_top & \$is_near$more ;
+  assign is_subnormal = is_below | is_near;
+  assign exponent = top - { 6'h00, zeros };
+  assign is_too_large = $signed(exponent) >= $signed(11'h0fe);
+  assign \$is_normal$not  = ~ is_subnormal;
+  assign is_normal = \$is_normal$not  & zeros_any;
   assign is_infinite = is_normal & is_too_large;
+  // The distance of a right shift is the inverted exponent, one short: no subtraction in front of
+  // the shifter.
   assign far = top[9:0] ^ { is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below };
   assign distance = is_subnormal ? far[4:0] : zeros;
   assign \$is_beyond$any  = | far[9:5];
+  // So far to the right that nothing is kept, and nothing rounds up.
   assign is_beyond = is_below & \$is_beyond$any ;
   assign base = is_normal ? exponent[7:0] : 8'h00;
+  // One shifter for both ways: what goes left passes it bits reversed. What goes right does so by
+  // one place here already, for its distance is one short.
   assign turned_from = is_below ? { 1'h0, magnitude, 3'h0 } : { 4'h0, magnitude[0], magnitude[1], magnitude[2], magnitude[3], magnitude[4], magnitude[5], magnitude[6], magnitude[7], magnitude[8], magnitude[9], magnitude[10], magnitude[11], magnitude[12], magnitude[13], magnitude[14], magnitude[15], magnitude[16], magnitude[17], magnitude[18], magnitude[19], magnitude[20], magnitude[21] };
+  // Sticky: what leaves on the right counts; on the left it is all zeros.
   assign goes_right_16 = is_below & distance[4];
   assign has_low_16 = | turned_from[15:0];
   assign lost_16 = goes_right_16 & has_low_16;
@@ -147,15 +178,21 @@ module mxsafe_scaler(
   assign kept = is_beyond ? 25'h0000000 : shifted[25:1];
   assign is_inexact = lost_1 | shifted[0];
   assign \$increment$or  = kept[1] | is_inexact;
+  // Nearest even: up above half an ulp, or at half of an odd one.
   assign increment = kept[0] & \$increment$or ;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base, kept[23:1] } + { 7'h00, kept[24], 22'h000000, increment };
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = is_infinite | nan;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? nan : \packed [22];
   assign product[30:23] = \packed [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
   assign \$product$not  = ~ nan;
   assign product[31] = negative & \$product$not ;
+  // Biased exponent, less one, that the top bit of the number would have.
   assign top = { 2'h0, block_exponent } + 11'h783;
+  // Even the top bit is below the normal numbers: the number goes right, not left.
   assign is_below = $signed(top) < $signed(11'h000);
   assign zeros_low_low_any = magnitude[1] | magnitude[0];
   assign zeros_low_low = ~ magnitude[1];
@@ -196,27 +233,5 @@ module mxsafe_scaler(
   assign zeros_high_high_high_low_any = magnitude[19] | magnitude[18];
   assign zeros_high_high_high_low = ~ magnitude[19];
   assign zeros_high_high_high_high_any = magnitude[21] | magnitude[20];
-  assign zeros_high_high_high_high = ~ magnitude[21];
-  assign zeros_high_high_high_any = zeros_high_high_high_high_any | zeros_high_high_high_low_any;
-  assign zeros_high_high_high[0] = zeros_high_high_high_high_any ? zeros_high_high_high_high : zeros_high_high_high_low;
-  assign zeros_high_high_high[1] = ~ zeros_high_high_high_high_any;
-  assign zeros_high_high_any = zeros_high_high_high_any | zeros_high_high_low_any;
-  assign zeros_high_high[1:0] = zeros_high_high_high_any ? zeros_high_high_high : zeros_high_high_low;
-  assign zeros_high_high[2] = ~ zeros_high_high_high_any;
-  assign zeros_high_any = zeros_high_high_any | zeros_high_low_any;
-  assign zeros_high[2:0] = zeros_high_high_any ? zeros_high_high : zeros_high_low;
-  assign zeros_high[3] = ~ zeros_high_high_any;
-  assign zeros_any = zeros_high_any | zeros_low_any;
-  assign zeros[3:0] = zeros_high_any ? zeros_high : { 1'h0, zeros_low };
-  assign zeros[4] = ~ zeros_high_any;
-  assign \$has_small_top$any  = | top[10:5];
-  assign has_small_top = ~ \$has_small_top$any ;
-  assign \$is_near$more  = zeros > top[4:0];
-  assign is_near = has_small_top & \$is_near$more ;
-  assign is_subnormal = is_below | is_near;
-  assign exponent = top - { 6'h00, zeros };
-  assign is_too_large = $signed(exponent) >= $signed(11'h0fe);
-  assign \$is_normal$not  = ~ is_subnormal;
-  assign is_normal = \$is_normal$not  & zeros_any;
 endmodule
 `default_nettype wire

@@ -227,10 +227,16 @@ module mxsafe_scaler_width30_quantum_6bb0c66c(
   wire zeros_low_low_low_high;
   wire zeros_low_low_low_high_any;
   reg [2:0] zeros_low_low_zeros_grouped;
+  // Biased exponent, less one, that the top bit of the number would have.
   assign top = { 2'h0, block_exponent } + 11'h787;
+  // Even the top bit is below the normal numbers: the number goes right, not left.
   assign is_below = $signed(top) < $signed(11'h000);
+  // Normalisation without a negation: the leading one of a negative number less one is where a bit
+  // differs from the next.
   assign edges = { value[29:0], 1'h0 } ^ value;
   assign zeros_low_low_low_high_any = edges[2] | edges[1];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low_high = ~ edges[2];
   assign zeros_low_low_low_any = zeros_low_low_low_high_any | edges[0];
   assign zeros_low_low_low[0] = zeros_low_low_low_high_any ? zeros_low_low_low_high : 1'h0;
@@ -308,6 +314,7 @@ module mxsafe_scaler_width30_quantum_6bb0c66c(
   assign \$has_small_top$any  = | top_leading[10:5];
   assign has_small_top = ~ \$has_small_top$any ;
   assign \$is_near$more  = zeros_leading > top_leading[4:0];
+  // A number goes only so far to the left as its exponent allows.
   assign is_near = has_small_top & \$is_near$more ;
   assign is_subnormal = is_below_leading | is_near;
   assign exponent = top_leading - { 6'h00, zeros_leading };
@@ -315,13 +322,19 @@ module mxsafe_scaler_width30_quantum_6bb0c66c(
   assign \$is_normal$not  = ~ is_subnormal_compared;
   assign is_normal = \$is_normal$not  & any_set_compared;
   assign is_infinite = is_normal & is_too_large;
+  // The distance of a right shift is the inverted exponent, one short: no subtraction in front of
+  // the shifter.
   assign far = top_compared ^ { is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared, is_below_compared };
   assign distance = is_subnormal_compared ? far[4:0] : zeros_compared;
   assign \$is_beyond$any  = | far[9:5];
+  // So far to the right that nothing is kept, and nothing rounds up.
   assign is_beyond = is_below_compared & \$is_beyond$any ;
+  // One shifter for both ways: what goes left passes it bits reversed. What goes right does so by
+  // one place here already, for its distance is one short.
   assign turned_from = below_counted ? { negative_counted, magnitude_counted[29:1] } : { magnitude_counted[0], magnitude_counted[1], magnitude_counted[2], magnitude_counted[3], magnitude_counted[4], magnitude_counted[5], magnitude_counted[6], magnitude_counted[7], magnitude_counted[8], magnitude_counted[9], magnitude_counted[10], magnitude_counted[11], magnitude_counted[12], magnitude_counted[13], magnitude_counted[14], magnitude_counted[15], magnitude_counted[16], magnitude_counted[17], magnitude_counted[18], magnitude_counted[19], magnitude_counted[20], magnitude_counted[21], magnitude_counted[22], magnitude_counted[23], magnitude_counted[24], magnitude_counted[25], magnitude_counted[26], magnitude_counted[27], magnitude_counted[28], magnitude_counted[29] };
   assign lost = below_counted & magnitude_counted[0];
   assign fill = negative_counted & below_counted;
+  // Sticky: what leaves on the right counts; on the left it is all zeros.
   assign goes_right_16 = below_counted & distance_counted[4];
   assign has_low_16 = | turned_from[15:0];
   assign \$lost_16$and  = goes_right_16 & has_low_16;
@@ -355,8 +368,13 @@ module mxsafe_scaler_width30_quantum_6bb0c66c(
   assign \$increment$not  = ~ inexact_shifted;
   assign \$increment$and  = kept_shifted[1] & \$increment$not ;
   assign \$increment$or  = kept_shifted[0] | \$increment$and ;
+  // Nearest even. A negative number is inverted, one short: that one reaches the guard bit if there
+  // are only ones below it.
   assign increment = negative_shifted ? \$increment$or  : increment_of_positive;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_incremented, mantissa_incremented } + { 7'h00, hidden_incremented, 22'h000000, increment_incremented };
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = infinite_packed | nan_packed;
   assign \$product$mux  = is_special ? nan_packed : rounded_packed[22];
   assign \$product$or  = rounded_packed[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };

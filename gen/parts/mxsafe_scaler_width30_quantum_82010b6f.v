@@ -159,6 +159,28 @@ module mxsafe_scaler_width30_quantum_82010b6f(
   wire zeros_low_low_low_any;
   wire zeros_low_low_low_high;
   wire zeros_low_low_low_high_any;
+  assign zeros_low_high_low_high_any = edges[10] | edges[9];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
+  assign zeros_low_high_low_high = ~ edges[10];
+  assign zeros_low_high_low_any = zeros_low_high_low_high_any | zeros_low_high_low_low_any;
+  assign zeros_low_high_low[0] = zeros_low_high_low_high_any ? zeros_low_high_low_high : zeros_low_high_low_low;
+  assign zeros_low_high_low[1] = ~ zeros_low_high_low_high_any;
+  assign zeros_low_high_high_low_any = edges[12] | edges[11];
+  assign zeros_low_high_high_low = ~ edges[12];
+  assign zeros_low_high_high_high_any = edges[14] | edges[13];
+  assign zeros_low_high_high_high = ~ edges[14];
+  assign zeros_low_high_high_any = zeros_low_high_high_high_any | zeros_low_high_high_low_any;
+  assign zeros_low_high_high[0] = zeros_low_high_high_high_any ? zeros_low_high_high_high : zeros_low_high_high_low;
+  assign zeros_low_high_high[1] = ~ zeros_low_high_high_high_any;
+  assign zeros_low_high_any = zeros_low_high_high_any | zeros_low_high_low_any;
+  assign zeros_low_high[1:0] = zeros_low_high_high_any ? zeros_low_high_high : zeros_low_high_low;
+  assign zeros_low_high[2] = ~ zeros_low_high_high_any;
+  assign zeros_low_any = zeros_low_high_any | zeros_low_low_any;
+  assign zeros_low[2:0] = zeros_low_high_any ? zeros_low_high : zeros_low_low;
+  assign zeros_low[3] = ~ zeros_low_high_any;
+  assign zeros_high_low_low_low_any = edges[16] | edges[15];
+  assign zeros_high_low_low_low = ~ edges[16];
   assign zeros_high_low_low_high_any = edges[18] | edges[17];
   assign zeros_high_low_low_high = ~ edges[18];
   assign zeros_high_low_low_any = zeros_high_low_low_high_any | zeros_high_low_low_low_any;
@@ -200,6 +222,7 @@ module mxsafe_scaler_width30_quantum_82010b6f(
   assign \$has_small_top$any  = | top[10:5];
   assign has_small_top = ~ \$has_small_top$any ;
   assign \$is_near$more  = zeros > top[4:0];
+  // A number goes only so far to the left as its exponent allows.
   assign is_near = has_small_top & \$is_near$more ;
   assign is_subnormal = is_below | is_near;
   assign exponent = top - { 6'h00, zeros };
@@ -207,13 +230,19 @@ module mxsafe_scaler_width30_quantum_82010b6f(
   assign \$is_normal$not  = ~ is_subnormal;
   assign is_normal = \$is_normal$not  & zeros_any;
   assign is_infinite = is_normal & is_too_large;
+  // The distance of a right shift is the inverted exponent, one short: no subtraction in front of
+  // the shifter.
   assign far = top[9:0] ^ { is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below };
   assign distance = is_subnormal ? far[4:0] : zeros;
   assign \$is_beyond$any  = | far[9:5];
+  // So far to the right that nothing is kept, and nothing rounds up.
   assign is_beyond = is_below & \$is_beyond$any ;
+  // One shifter for both ways: what goes left passes it bits reversed. What goes right does so by
+  // one place here already, for its distance is one short.
   assign turned_from = is_below ? { negative_entered, magnitude_entered[29:1] } : { magnitude_entered[0], magnitude_entered[1], magnitude_entered[2], magnitude_entered[3], magnitude_entered[4], magnitude_entered[5], magnitude_entered[6], magnitude_entered[7], magnitude_entered[8], magnitude_entered[9], magnitude_entered[10], magnitude_entered[11], magnitude_entered[12], magnitude_entered[13], magnitude_entered[14], magnitude_entered[15], magnitude_entered[16], magnitude_entered[17], magnitude_entered[18], magnitude_entered[19], magnitude_entered[20], magnitude_entered[21], magnitude_entered[22], magnitude_entered[23], magnitude_entered[24], magnitude_entered[25], magnitude_entered[26], magnitude_entered[27], magnitude_entered[28], magnitude_entered[29] };
   assign lost = is_below & magnitude_entered[0];
   assign fill = negative_entered & is_below;
+  // Sticky: what leaves on the right counts; on the left it is all zeros.
   assign goes_right_16 = is_below & distance[4];
   assign has_low_16 = | turned_from[15:0];
   assign \$lost_16$and  = goes_right_16 & has_low_16;
@@ -247,16 +276,25 @@ module mxsafe_scaler_width30_quantum_82010b6f(
   assign \$increment$not  = ~ inexact_shifted;
   assign \$increment$and  = kept_shifted[1] & \$increment$not ;
   assign \$increment$or  = kept_shifted[0] | \$increment$and ;
+  // Nearest even. A negative number is inverted, one short: that one reaches the guard bit if there
+  // are only ones below it.
   assign increment = negative_shifted ? \$increment$or  : increment_of_positive;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_shifted, kept_shifted[23:1] } + { 7'h00, kept_shifted[24], 22'h000000, increment };
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = infinite_shifted | nan_shifted;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? nan_shifted : \packed [22];
   assign product[30:23] = \packed [30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
   assign \$product$not  = ~ nan_shifted;
   assign product[31] = negative_shifted & \$product$not ;
+  // Biased exponent, less one, that the top bit of the number would have.
   assign top = { 2'h0, block_exponent_entered } + 11'h787;
+  // Even the top bit is below the normal numbers: the number goes right, not left.
   assign is_below = $signed(top) < $signed(11'h000);
+  // Normalisation without a negation: the leading one of a negative number less one is where a bit
+  // differs from the next.
   assign edges = { magnitude_entered, 1'h0 } ^ { negative_entered, magnitude_entered };
   assign zeros_low_low_low_high_any = edges[2] | edges[1];
   assign zeros_low_low_low_high = ~ edges[2];
@@ -275,26 +313,6 @@ module mxsafe_scaler_width30_quantum_82010b6f(
   assign zeros_low_low[2] = ~ zeros_low_low_high_any;
   assign zeros_low_high_low_low_any = edges[8] | edges[7];
   assign zeros_low_high_low_low = ~ edges[8];
-  assign zeros_low_high_low_high_any = edges[10] | edges[9];
-  assign zeros_low_high_low_high = ~ edges[10];
-  assign zeros_low_high_low_any = zeros_low_high_low_high_any | zeros_low_high_low_low_any;
-  assign zeros_low_high_low[0] = zeros_low_high_low_high_any ? zeros_low_high_low_high : zeros_low_high_low_low;
-  assign zeros_low_high_low[1] = ~ zeros_low_high_low_high_any;
-  assign zeros_low_high_high_low_any = edges[12] | edges[11];
-  assign zeros_low_high_high_low = ~ edges[12];
-  assign zeros_low_high_high_high_any = edges[14] | edges[13];
-  assign zeros_low_high_high_high = ~ edges[14];
-  assign zeros_low_high_high_any = zeros_low_high_high_high_any | zeros_low_high_high_low_any;
-  assign zeros_low_high_high[0] = zeros_low_high_high_high_any ? zeros_low_high_high_high : zeros_low_high_high_low;
-  assign zeros_low_high_high[1] = ~ zeros_low_high_high_high_any;
-  assign zeros_low_high_any = zeros_low_high_high_any | zeros_low_high_low_any;
-  assign zeros_low_high[1:0] = zeros_low_high_high_any ? zeros_low_high_high : zeros_low_high_low;
-  assign zeros_low_high[2] = ~ zeros_low_high_high_any;
-  assign zeros_low_any = zeros_low_high_any | zeros_low_low_any;
-  assign zeros_low[2:0] = zeros_low_high_any ? zeros_low_high : zeros_low_low;
-  assign zeros_low[3] = ~ zeros_low_high_any;
-  assign zeros_high_low_low_low_any = edges[16] | edges[15];
-  assign zeros_high_low_low_low = ~ edges[16];
   always @(posedge clk)
     if (en) nan_shifted <= nan_entered;
   always @(posedge clk)

@@ -15,6 +15,12 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   nan,
   product
 );
+  wire \$is_inexact$any ;
+  wire \$increment_of_positive$or ;
+  wire \$increment$not ;
+  wire \$increment$and ;
+  wire \$increment$or ;
+  wire \$product$not ;
   wire \$has_small_top$any ;
   wire \$is_near$more ;
   wire \$is_normal$not ;
@@ -67,12 +73,6 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   wire \$lost_4$and ;
   wire \$lost_2$and ;
   wire \$lost_1$and ;
-  wire \$is_inexact$any ;
-  wire \$increment_of_positive$or ;
-  wire \$increment$not ;
-  wire \$increment$and ;
-  wire \$increment$or ;
-  wire \$product$not ;
   reg [7:0] base_shifted_1;
   reg below_shifted_1;
   reg beyond_shifted_1;
@@ -214,10 +214,16 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   wire zeros_low_low_low_any;
   wire zeros_low_low_low_high;
   wire zeros_low_low_low_high_any;
+  // Biased exponent, less one, that the top bit of the number would have.
   assign top = { 2'h0, block_exponent } + 11'h787;
+  // Even the top bit is below the normal numbers: the number goes right, not left.
   assign is_below = $signed(top) < $signed(11'h000);
+  // Normalisation without a negation: the leading one of a negative number less one is where a bit
+  // differs from the next.
   assign edges = { value[29:0], 1'h0 } ^ value;
   assign zeros_low_low_low_high_any = edges[2] | edges[1];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign zeros_low_low_low_high = ~ edges[2];
   assign zeros_low_low_low_any = zeros_low_low_low_high_any | edges[0];
   assign zeros_low_low_low[0] = zeros_low_low_low_high_any ? zeros_low_low_low_high : 1'h0;
@@ -295,6 +301,7 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   assign \$has_small_top$any  = | top[10:5];
   assign has_small_top = ~ \$has_small_top$any ;
   assign \$is_near$more  = zeros > top[4:0];
+  // A number goes only so far to the left as its exponent allows.
   assign is_near = has_small_top & \$is_near$more ;
   assign is_subnormal = is_below | is_near;
   assign exponent = top - { 6'h00, zeros };
@@ -302,12 +309,16 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   assign \$is_normal$not  = ~ is_subnormal;
   assign is_normal = \$is_normal$not  & zeros_any;
   assign is_infinite = is_normal & is_too_large;
+  // The distance of a right shift is the inverted exponent, one short: no subtraction in front of
+  // the shifter.
   assign far = top[9:0] ^ { is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below, is_below };
   assign \$nearest_is_left$any  = | far[9:5];
   assign \$nearest_is_left$not  = ~ is_below;
   assign nearest_is_left = \$nearest_is_left$any  & \$nearest_is_left$not ;
   assign \$nearest_4$or  = zeros[4] | is_below;
   assign \$nearest_4$or_2  = far[4] | nearest_is_left;
+  // The lesser of two distances, found from the top bit so that shifting can begin: as long as
+  // neither is less, a bit of both is one of the lesser.
   assign nearest_4 = \$nearest_4$or  & \$nearest_4$or_2 ;
   assign \$nearest_is_left_4$and  = zeros_high_any & far[4];
   assign \$nearest_is_left_4$not  = ~ is_below;
@@ -361,10 +372,14 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   assign \$nearest_0$or_2  = far[0] | nearest_is_left_1;
   assign nearest_0 = \$nearest_0$or  & \$nearest_0$or_2 ;
   assign \$is_beyond$any  = | far[9:5];
+  // So far to the right that nothing is kept, and nothing rounds up.
   assign is_beyond = is_below & \$is_beyond$any ;
+  // One shifter for both ways: what goes left passes it bits reversed. What goes right does so by
+  // one place here already, for its distance is one short.
   assign turned_from = is_below ? value[30:1] : { value[0], value[1], value[2], value[3], value[4], value[5], value[6], value[7], value[8], value[9], value[10], value[11], value[12], value[13], value[14], value[15], value[16], value[17], value[18], value[19], value[20], value[21], value[22], value[23], value[24], value[25], value[26], value[27], value[28], value[29] };
   assign lost = is_below & value[0];
   assign fill = value[30] & is_below;
+  // Sticky: what leaves on the right counts; on the left it is all zeros.
   assign goes_right_16 = is_below & nearest_4;
   assign has_low_16 = | turned_from[15:0];
   assign \$lost_16$and  = goes_right_16 & has_low_16;
@@ -399,8 +414,13 @@ module mxsafe_scaler_width30_quantum_ff70f78f(
   assign \$increment$not  = ~ is_inexact;
   assign \$increment$and  = kept[1] & \$increment$not ;
   assign \$increment$or  = kept[0] | \$increment$and ;
+  // Nearest even. A negative number is inverted, one short: that one reaches the guard bit if there
+  // are only ones below it.
   assign increment = negative_shifted_1 ? \$increment$or  : increment_of_positive;
+  // Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and raises the
+  // exponent, from the largest binade to Inf.
   assign \packed  = { base_shifted_1, kept[23:1] } + { 7'h00, kept[24], 22'h000000, increment };
+  // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = infinite_shifted_1 | nan_shifted_1;
   assign product[21:0] = is_special ? 22'h000000 : \packed [21:0];
   assign product[22] = is_special ? nan_shifted_1 : \packed [22];

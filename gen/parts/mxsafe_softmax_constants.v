@@ -18,6 +18,7 @@ module mxsafe_softmax_constants(
   complement,
   invalid
 );
+  wire \$place_distance$not ;
   wire \$place_distance$or ;
   wire \$place_shifted_1$xor ;
   wire \$place_shifted_1$xor_2 ;
@@ -40,39 +41,39 @@ module mxsafe_softmax_constants(
   wire [1:0] \$small$mux ;
   wire [1:0] \$small$mux_2 ;
   wire [1:0] \$small$mux_3 ;
+  wire \$digits$xor ;
   wire \$largest_apart$not ;
   wire \$largest_apart$or ;
   wire \$largest_apart$not_2 ;
   wire \$largest_apart$or_2 ;
+  wire \$digits$not ;
   wire \$reach_apart$not ;
   wire \$reach_apart$or ;
   wire \$reach_apart$not_2 ;
   wire \$reach_apart$or_2 ;
-  wire \$digits$xor ;
   wire \$shifted_1$any ;
   wire \$shifted_1$any_2 ;
   wire \$shifted_any$any ;
   wire \$total$any ;
   wire [27:0] \$total$add ;
   wire \$total$any_2 ;
+  wire \$digits$xor_2 ;
   wire [27:0] \$total$sub ;
   wire \$raised$any ;
   wire [7:0] \$raised$mux ;
-  wire \$digits$not ;
+  wire \$digits$xor_3 ;
+  wire \$digits$not_2 ;
+  wire \$digits$xor_4 ;
   wire \$normal_subnormal$any ;
   wire \$normal_subnormal$not ;
   wire \$normal_vanishes$not ;
   wire \$rounds_up$not ;
   wire [23:0] \$complement_aligned$not ;
-  wire \$digits$xor_2 ;
+  wire \$digits$xor_5 ;
   wire \$invalid_aligned$not ;
   wire \$invalid_aligned$or ;
   wire \$negative_subtracted$or ;
   wire [30:0] \$threshold$xor ;
-  wire \$digits$xor_3 ;
-  wire \$digits$not_2 ;
-  wire \$digits$xor_4 ;
-  wire \$digits$xor_5 ;
   wire \$digits$not_3 ;
   wire \$digits$xor_6 ;
   wire \$digits$xor_7 ;
@@ -125,7 +126,6 @@ module mxsafe_softmax_constants(
   wire \$digits$not_23 ;
   wire [25:0] \$start$add ;
   wire [25:0] \$start$add_2 ;
-  wire \$place_distance$not ;
   wire \$aligned_aligned$any ;
   reg [26:0] aligned_aligned;
   wire [7:0] apart;
@@ -427,6 +427,7 @@ module mxsafe_softmax_constants(
   assign \$shifted_1$any  = | \small [30:23];
   assign \$shifted_1$any_2  = | \small [30:23];
   assign shifted_1 = apart[0] ? { 1'h0, \$shifted_1$any , \small [22:0], 2'h0 } : { \$shifted_1$any_2 , \small [22:0], 3'h0 };
+  // Alignment: the new lowest bit is sticky. It gathers the bits that go and the one in its place.
   assign shifted_2_sticky = | shifted_1[2:0];
   assign shifted_2 = apart[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
   assign shifted_4_sticky = | shifted_2[4:0];
@@ -435,6 +436,7 @@ module mxsafe_softmax_constants(
   assign shifted_8 = apart[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
   assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = apart[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
+  // So large a distance leaves nothing but the sticky bit.
   assign shifted_beyond = | apart[7:5];
   assign \$shifted_any$any  = | \small [30:23];
   assign shifted_any = | { \$shifted_any$any , \small [22:0], 3'h0 };
@@ -448,6 +450,8 @@ module mxsafe_softmax_constants(
   assign \$raised$mux  = \$raised$any  ? exponent_subtracted : 8'h01;
   assign raised = { 1'h0, \$raised$mux  } + 9'h001;
   assign normal_zeros_low_low_low_any = total_subtracted[1] | total_subtracted[0];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign normal_zeros_low_low_low = ~ total_subtracted[1];
   assign normal_zeros_low_low_high_any = total_subtracted[3] | total_subtracted[2];
   assign normal_zeros_low_low_high = ~ total_subtracted[3];
@@ -517,6 +521,8 @@ module mxsafe_softmax_constants(
   assign normal_lowered = { 1'h0, raised } - { 5'h00, normal_zeros };
   assign \$normal_subnormal$any  = | normal_lowered;
   assign \$normal_subnormal$not  = ~ \$normal_subnormal$any ;
+  // Normalisation stops where the exponent is 1, that of subnormals: then the distance is the
+  // exponent less one, not the number of leading zeros.
   assign normal_subnormal = normal_lowered[9] | \$normal_subnormal$not ;
   assign normal_most = raised[4:0] - 5'h01;
   assign normal_distance = normal_subnormal ? normal_most : normal_zeros;

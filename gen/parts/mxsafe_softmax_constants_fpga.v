@@ -19,6 +19,7 @@ module mxsafe_softmax_constants_fpga(
   complement,
   invalid
 );
+  wire \$place_distance$not ;
   wire \$place_distance$or ;
   wire \$place_shifted_1$xor ;
   wire \$place_shifted_1$xor_2 ;
@@ -41,11 +42,12 @@ module mxsafe_softmax_constants_fpga(
   wire \$raised$any ;
   wire [7:0] \$raised$mux ;
   wire \$digits$xor ;
+  wire \$digits$not ;
   wire \$normal_subnormal$any ;
   wire \$normal_subnormal$not ;
   wire \$normal_vanishes$not ;
-  wire \$digits$not ;
   wire \$rounds_up$not ;
+  wire \$digits$xor_2 ;
   wire \$reach_reached$less ;
   wire \$reach_reached$less_2 ;
   wire \$reach_reached$less_3 ;
@@ -62,10 +64,9 @@ module mxsafe_softmax_constants_fpga(
   wire \$invalid_ordered$not ;
   wire \$invalid_ordered$or ;
   wire [23:0] \$complement_aligned$not ;
+  wire \$digits$xor_3 ;
   wire \$negative_subtracted$or ;
   wire [30:0] \$threshold$xor ;
-  wire \$digits$xor_2 ;
-  wire \$digits$xor_3 ;
   wire \$digits$not_2 ;
   wire \$digits$xor_4 ;
   wire \$digits$xor_5 ;
@@ -121,7 +122,6 @@ module mxsafe_softmax_constants_fpga(
   wire \$digits$not_23 ;
   wire [25:0] \$start$add ;
   wire [25:0] \$start$add_2 ;
-  wire \$place_distance$not ;
   wire \$reach_reached$any ;
   wire \$aligned_aligned$any ;
   reg [26:0] aligned_aligned;
@@ -421,6 +421,7 @@ module mxsafe_softmax_constants_fpga(
   assign \$shifted_1$any  = | small_ordered[30:23];
   assign \$shifted_1$any_2  = | small_ordered[30:23];
   assign shifted_1 = distance_ordered[0] ? { 1'h0, \$shifted_1$any , small_ordered[22:0], 2'h0 } : { \$shifted_1$any_2 , small_ordered[22:0], 3'h0 };
+  // Alignment: the new lowest bit is sticky. It gathers the bits that go and the one in its place.
   assign shifted_2_sticky = | shifted_1[2:0];
   assign shifted_2 = distance_ordered[1] ? { 2'h0, shifted_1[26:3], shifted_2_sticky } : shifted_1;
   assign shifted_4_sticky = | shifted_2[4:0];
@@ -429,6 +430,7 @@ module mxsafe_softmax_constants_fpga(
   assign shifted_8 = distance_ordered[3] ? { 8'h00, shifted_4[26:9], shifted_8_sticky } : shifted_4;
   assign shifted_16_sticky = | shifted_8[16:0];
   assign shifted_16 = distance_ordered[4] ? { 16'h0000, shifted_8[26:17], shifted_16_sticky } : shifted_8;
+  // So large a distance leaves nothing but the sticky bit.
   assign shifted_beyond = | distance_ordered[7:5];
   assign \$shifted_any$any  = | small_ordered[30:23];
   assign shifted_any = | { \$shifted_any$any , small_ordered[22:0], 3'h0 };
@@ -442,6 +444,8 @@ module mxsafe_softmax_constants_fpga(
   assign \$raised$mux  = \$raised$any  ? exponent_subtracted : 8'h01;
   assign raised = { 1'h0, \$raised$mux  } + 9'h001;
   assign normal_zeros_low_low_low_any = total_subtracted[1] | total_subtracted[0];
+  // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
+  // the count.
   assign normal_zeros_low_low_low = ~ total_subtracted[1];
   assign normal_zeros_low_low_high_any = total_subtracted[3] | total_subtracted[2];
   assign normal_zeros_low_low_high = ~ total_subtracted[3];
@@ -512,6 +516,7 @@ module mxsafe_softmax_constants_fpga(
   assign normal_lowered = { 1'h0, raised } - { 5'h00, normal_zeros };
   assign \$normal_subnormal$any  = | normal_lowered;
   assign \$normal_subnormal$not  = ~ \$normal_subnormal$any ;
+  // The exponent reaches 1, that of subnormals, before the leading one the top.
   assign normal_subnormal = normal_lowered[9] | \$normal_subnormal$not ;
   assign normal_distance = normal_subnormal ? normal_most : normal_zeros;
   assign \$normal_vanishes$not  = ~ normal_zeros_any;

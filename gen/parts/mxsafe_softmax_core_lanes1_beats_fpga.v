@@ -32,8 +32,8 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   wire \$loads_position_0$not ;
   wire \$loads_digits_0$any ;
   wire \$loads_digits_0$not ;
-  wire \$clears_sums$any ;
   wire \$in_setup$not ;
+  wire \$clears_sums$any ;
   wire \$clears_sums$not ;
   wire \$starts$equal ;
   wire \$loads_start$any ;
@@ -42,9 +42,9 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   wire \$is_between$or ;
   wire \$is_second$not ;
   wire [3:0] \$step$mux ;
+  wire \$in_setup$and ;
   wire [3:0] \$step$add ;
   wire \$is_between$or_2 ;
-  wire \$in_setup$and ;
   wire \$is_between$not ;
   wire \$rests$and ;
   wire \$row_0_total$or ;
@@ -151,6 +151,11 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   reg term_6;
   reg term_7;
   wire [23:0] total_high;
+  assign loads_position_0 = in_setup & \$loads_position_0$not ;
+  assign \$loads_digits_0$any  = | step;
+  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
+  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
+  assign \$clears_sums$any  = | step;
   assign \$clears_sums$not  = ~ \$clears_sums$any ;
   assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
@@ -203,11 +208,6 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   assign adds_term = term_7 & lane_0_en;
   assign \$loads_position_0$any  = | step;
   assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
-  assign loads_position_0 = in_setup & \$loads_position_0$not ;
-  assign \$loads_digits_0$any  = | step;
-  assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
-  assign loads_digits_0 = in_setup & \$loads_digits_0$not ;
-  assign \$clears_sums$any  = | step;
   always @(posedge clk)
     if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
   always @(posedge clk)

@@ -240,11 +240,13 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign is_whole = from_vector & \$is_whole$not ;
   assign \$increment_0$any  = | vector_data[14:0];
   assign \$increment_0$or  = vector_data[16] | \$increment_0$any ;
+  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.
   assign increment_0 = vector_data[15] & \$increment_0$or ;
   assign rounded_0 = vector_data[31:16] + { 15'h0000, increment_0 };
   assign is_special_0 = & vector_data[30:23];
   assign \$is_nan_0$any  = | vector_data[22:0];
   assign is_nan_0 = is_special_0 & \$is_nan_0$any ;
+  // Every NaN has one code; a carry out of the largest binade makes Inf.
   assign narrow_0 = is_nan_0 ? 16'h7fc0 : rounded_0;
   assign \$increment_1$any  = | vector_data[46:32];
   assign \$increment_1$or  = vector_data[48] | \$increment_1$any ;
@@ -313,6 +315,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign words_payload = word_to_2 | word_3;
   assign \$is_past_end$not  = ~ is_within;
   assign is_past_end = buffer_walk_active & \$is_past_end$not ;
+  // An address belongs to the newest descriptor: those before it come to their end first.
   assign is_oldest = descriptors_unwritten == 2'h1;
   assign is_alone = is_past_end & is_oldest;
   assign write_failed = has_failed | write_error;
@@ -379,6 +382,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
     if (buffer_walk_take) narrows <= engine_descriptor[4];
   always @(posedge clk)
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
+  // Descriptors begun whose last answer is not there: they are done in order.
   always @(posedge clk)
     if (rst) descriptors_unwritten <= 2'h0;
     else descriptors_unwritten <= \$descriptors_unwritten$sub ;

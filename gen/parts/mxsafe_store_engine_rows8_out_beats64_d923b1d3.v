@@ -273,11 +273,13 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign slice_source_payload[257] = \$slice_source_payload$and  & \$slice_source_payload$not ;
   assign \$increment_0$any  = | slice_sink_payload[14:0];
   assign \$increment_0$or  = slice_sink_payload[16] | \$increment_0$any ;
+  // binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.
   assign increment_0 = slice_sink_payload[15] & \$increment_0$or ;
   assign rounded_0 = slice_sink_payload[31:16] + { 15'h0000, increment_0 };
   assign is_special_0 = & slice_sink_payload[30:23];
   assign \$is_nan_0$any  = | slice_sink_payload[22:0];
   assign is_nan_0 = is_special_0 & \$is_nan_0$any ;
+  // Every NaN has one code; a carry out of the largest binade makes Inf.
   assign narrow_0 = is_nan_0 ? 16'h7fc0 : rounded_0;
   assign \$increment_1$any  = | slice_sink_payload[46:32];
   assign \$increment_1$or  = slice_sink_payload[48] | \$increment_1$any ;
@@ -339,6 +341,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign words_payload = slice_sink_payload[256] ? { narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : \$words_payload$mux ;
   assign \$is_past_end$not  = ~ held_within;
   assign is_past_end = buffer_walk_settled & \$is_past_end$not ;
+  // An address belongs to the newest descriptor: those before it come to their end first.
   assign is_oldest = descriptors_unwritten == 2'h1;
   assign is_alone = is_past_end & is_oldest;
   assign write_failed = has_failed | write_error;
@@ -410,6 +413,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
     if (buffer_walk_take) narrows <= engine_descriptor[4];
   always @(posedge clk)
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
+  // Descriptors begun whose last answer is not there: they are done in order.
   always @(posedge clk)
     if (rst) descriptors_unwritten <= 2'h0;
     else descriptors_unwritten <= \$descriptors_unwritten$sub ;

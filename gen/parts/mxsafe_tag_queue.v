@@ -156,6 +156,7 @@ module mxsafe_tag_queue(
     if (push) tag_2 <= tag_1;
   always @(posedge clk)
     if (push) tag_1 <= tag_0;
+  // Tags wait newest first, so only a push moves them.
   always @(posedge clk)
     if (push) tag_0 <= tag;
   always @(posedge clk)

@@ -110,6 +110,7 @@ module mxsafe_tile_transposer(
   assign some_wait = | { words_waiting[1], last_waits };
   assign \$has_place$not  = ~ some_wait;
   assign \$has_place$and  = last_waits & is_at_0;
+  // A word of the first beat takes the place of one that waits, if as many wait as will come.
   assign has_place = \$has_place$not  | \$has_place$and ;
   assign \$may_enter$not  = ~ word_of_group[1];
   assign \$may_enter$and  = has_place & \$may_enter$not ;
@@ -156,6 +157,8 @@ module mxsafe_tile_transposer(
     if (\$middle_0$and ) middle_0 <= \$middle_0$mux_2 ;
   always @(posedge clk)
     if (\$first_square$and ) first_square <= \$first_square$mux ;
+  // Which of the two squares in the middle holds the upper tile takes turns, because places become
+  // free in another order than that in which they were filled.
   always @(posedge clk)
     if (rst) is_swapped <= 1'h0;
     else if (group_ends) is_swapped <= \$is_swapped$not ;

@@ -132,6 +132,8 @@ module mxsafe_tile_transposer_rows8(
   assign is_at_2 = word_of_group == 2'h2;
   assign is_at_3 = word_of_group == 2'h3;
   assign group_ends = word_enters & is_at_3;
+  // Of four words of a group the first and the third leave as they come, the second one while the
+  // last enters, and that one behind it: no word enters then.
   assign word_passes = is_at_0 | is_at_2;
   assign \$s_ready$not  = ~ word_waits;
   assign \$s_ready$and  = m_ready & \$s_ready$not ;

@@ -1,7 +1,7 @@
 // mxsafe_vector_add_multiply_axpy_scale_371be145: Arithmetic on beats of binary32 numbers: bias,
 // residual connection, gain, update of weights.
-// Configuration: operations add+multiply+axpy+scale, lanes 1, operand both, no ragged, no holds,
-// user_bits 0, multiply_stages 5, add_stages 6, target fpga.
+// Configuration: operations add+multiply+axpy+scale, lanes 1, operand both, no ragged,
+// multiply_stages 5, add_stages 6, target fpga.
 // Latency: 13 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -34,9 +34,9 @@ module mxsafe_vector_add_multiply_axpy_scale_371be145(
   wire \$s_axis_operand_tready$and ;
   wire \$s_axis_operand_tready$not ;
   wire \$is_ready$not ;
-  wire \$lane_0_en$not ;
   wire \$waits_for_addend$equal ;
   wire \$waits_for_addend$equal_2 ;
+  wire \$lane_0_en$not ;
   wire \$waits_for_addend$any ;
   wire \$waits_for_addend$not ;
   wire \$waits_for_addend$and ;
@@ -139,18 +139,6 @@ module mxsafe_vector_add_multiply_axpy_scale_371be145(
   assign \$waits_for_addend$and  = enters & \$waits_for_addend$not ;
   assign \$m_axis_tvalid$and  = valid[11] & lane_0_en;
   always @(posedge clk)
-    if (lane_0_en) last_7 <= last_6;
-  always @(posedge clk)
-    if (lane_0_en) last_6 <= last_5;
-  always @(posedge clk)
-    if (lane_0_en) last_5 <= last_4;
-  always @(posedge clk)
-    if (lane_0_en) last_4 <= last_3;
-  always @(posedge clk)
-    if (lane_0_en) last_3 <= last_2;
-  always @(posedge clk)
-    if (lane_0_en) last_2 <= last_1;
-  always @(posedge clk)
     if (lane_0_en) last_1 <= s_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
@@ -173,6 +161,18 @@ module mxsafe_vector_add_multiply_axpy_scale_371be145(
     if (lane_0_en) last_9 <= last_8;
   always @(posedge clk)
     if (lane_0_en) last_8 <= last_7;
+  always @(posedge clk)
+    if (lane_0_en) last_7 <= last_6;
+  always @(posedge clk)
+    if (lane_0_en) last_6 <= last_5;
+  always @(posedge clk)
+    if (lane_0_en) last_5 <= last_4;
+  always @(posedge clk)
+    if (lane_0_en) last_4 <= last_3;
+  always @(posedge clk)
+    if (lane_0_en) last_3 <= last_2;
+  always @(posedge clk)
+    if (lane_0_en) last_2 <= last_1;
   mxsafe_multiply_add_late_addend_fpga lane_0 (
     .addend(lane_0_addend),
     .clk(clk),

@@ -243,6 +243,7 @@ module mxsafe_vector_buffer(
   assign vector_ready = | vector_gets;
   assign \$load_wants$any  = | load_address[11:10];
   assign \$load_wants$not  = ~ \$load_wants$any ;
+  // Fixed priority: a bank goes to the first one that wants it.
   assign load_wants[0] = load_valid & \$load_wants$not ;
   assign \$load_wants$equal  = load_address[11:10] == 2'h1;
   assign load_wants[1] = load_valid & \$load_wants$equal ;
@@ -369,6 +370,7 @@ module mxsafe_vector_buffer(
   assign y_holds = y_hold ? y_shows : 4'h0;
   assign store_holds = store_hold ? store_shows : 4'h0;
   assign \$held$or  = x_holds | y_holds;
+  // Banks not to be read: somebody still looks at what they show.
   assign held = \$held$or  | store_holds;
   assign \$gemm_gets$any  = | gemm_address[11:10];
   assign \$gemm_gets$not  = ~ \$gemm_gets$any ;

@@ -42,6 +42,10 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
 );
   wire [1:0] \$held$or ;
   wire \$gemm_wants$and ;
+  wire unused_1;
+  wire [1:0] \$vector_has_turn$and ;
+  wire [1:0] \$load_has_turn$and ;
+  wire [1:0] \$x_gets$and ;
   wire [1:0] \$y_gets$and ;
   wire [1:0] \$store_gets$and ;
   wire [1:0] \$banks_written$or ;
@@ -115,10 +119,6 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
   wire \$bank_0_0_read_en$or ;
   wire unused_0;
   wire \$bank_1_0_read_en$or ;
-  wire unused_1;
-  wire [1:0] \$vector_has_turn$and ;
-  wire [1:0] \$load_has_turn$and ;
-  wire [1:0] \$x_gets$and ;
   wire [7:0] bank_0_0_read_address;
   wire [127:0] bank_0_0_read_data;
   wire bank_0_0_read_en;
@@ -252,11 +252,13 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
   assign y_holds = y_hold ? y_shows : 2'h0;
   assign store_holds = store_hold ? store_shows : 2'h0;
   assign \$held$or  = x_holds | y_holds;
+  // Banks not to be read: somebody still looks at what they show.
   assign held = \$held$or  | store_holds;
   assign \$gemm_wants$any  = | gemm_has_turn;
   assign \$gemm_wants$not  = ~ \$gemm_wants$any ;
   assign \$gemm_wants$and_2  = gemm_valid & \$gemm_wants$not ;
   assign \$gemm_wants$not_2  = ~ gemm_address[8];
+  // Fixed priority: a bank goes to the first one that wants it.
   assign gemm_wants[0] = \$gemm_wants$and_2  & \$gemm_wants$not_2 ;
   assign \$gemm_wants$any_2  = | gemm_has_turn;
   assign \$gemm_wants$not_3  = ~ \$gemm_wants$any_2 ;

@@ -220,12 +220,14 @@ module mxsafe_vector_buffer_columns8_banks2_dad73ff7(
   assign y_holds = y_hold ? y_shows : 2'h0;
   assign store_holds = store_hold ? store_shows : 2'h0;
   assign \$held$or  = x_holds | y_holds;
+  // Banks not to be read: somebody still looks at what they show.
   assign held = \$held$or  | store_holds;
   assign \$gemm_gets$not  = ~ gemm_address[8];
   assign gemm_gets[0] = gemm_valid & \$gemm_gets$not ;
   assign gemm_gets[1] = gemm_valid & gemm_address[8];
   assign gemm_ready = | gemm_gets;
   assign \$vector_wants$not  = ~ vector_address[8];
+  // Fixed priority: a bank goes to the first one that wants it.
   assign vector_wants[0] = vector_valid & \$vector_wants$not ;
   assign vector_wants[1] = vector_valid & vector_address[8];
   assign vector_may_have = ~ gemm_gets;

@@ -877,8 +877,11 @@ module mxsafe_window_accumulator_halves1(
   wire [30:0] without_carry_8_0;
   wire [30:0] without_carry_9_0;
   assign adds = en & valid;
+  // The halves of a dot product are added here, with the sum so far: three numbers take a row of
+  // full adders more than two, and no second carry chain.
   assign kept_0 = starts[0] ? 31'h00000000 : sum_0;
   assign \$half_0_0$not  = ~ dots[26:0];
+  // Subtracted by its complement and a carry into the addition.
   assign half_0_0 = negate[0] ? \$half_0_0$not  : dots[26:0];
   assign without_carry_0_0 = kept_0 + { half_0_0[26], half_0_0[26], half_0_0[26], half_0_0[26], half_0_0 };
   assign total_0_0 = without_carry_0_0 + { 30'h00000000, negate[0] };
@@ -959,6 +962,8 @@ module mxsafe_window_accumulator_halves1(
   assign total_15_0 = without_carry_15_0 + { 30'h00000000, negate[15] };
   assign moves = en & aligns;
   assign \$distance_0_3_is_0$any  = | distances[4:3];
+  // Two bits of a distance at once: a choice of four with gates from registers is as quick as a
+  // multiplexer of two.
   assign distance_0_3_is_0 = ~ \$distance_0_3_is_0$any ;
   assign distance_0_3_is_1 = distances[4:3] == 2'h1;
   assign distance_0_3_is_2 = distances[4:3] == 2'h2;
@@ -975,6 +980,8 @@ module mxsafe_window_accumulator_halves1(
   assign aligned_0_3_3 = distance_0_3_is_3_1 ? { sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30], sum_0[30:28] } : 27'h0000000;
   assign aligned_0_3_to_1 = aligned_0_3_0 | aligned_0_3_1;
   assign aligned_0_3_to_2 = aligned_0_3_to_1 | aligned_0_3_2;
+  // Alignment: the sum of a block goes right by the distance of its scales from the largest ones of
+  // its row and column. Far below, its sign is left.
   assign aligned_0_3 = aligned_0_3_to_2 | aligned_0_3_3;
   assign aligned_0_1_0 = distance_0_1_is_0_1 ? aligned_0_3 : 27'h0000000;
   assign aligned_0_1_1 = distance_0_1_is_1_1 ? { aligned_0_3[26], aligned_0_3[26], aligned_0_3[26:2] } : 27'h0000000;
@@ -988,6 +995,7 @@ module mxsafe_window_accumulator_halves1(
   assign aligned_0_0 = aligned_0_0_0 | aligned_0_0_1;
   assign kept_window_0 = first ? 32'd0 : window_0;
   assign before_rounding_0 = kept_window_0 + { aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26:1] };
+  // The bit below the window rounds: it is the carry into the addition.
   assign next_window_0 = before_rounding_0 + { 31'h00000000, aligned_0_0[0] };
   assign \$distance_1_3_is_0$any  = | distances[9:8];
   assign distance_1_3_is_0 = ~ \$distance_1_3_is_0$any ;
@@ -1604,6 +1612,8 @@ module mxsafe_window_accumulator_halves1(
     if (copies) waiting_3 <= window_3;
   always @(posedge clk)
     if (copies) waiting_2 <= window_2;
+  // Sums wait for their turn at the scaler in copies: the registers go on with the next block. The
+  // first turn comes when they are copied, so the first needs none.
   always @(posedge clk)
     if (copies) waiting_1 <= window_1;
   always @(posedge clk)

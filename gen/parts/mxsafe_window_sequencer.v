@@ -86,6 +86,7 @@ module mxsafe_window_sequencer(
   assign block_ends = token[0] & ends_block;
   assign tile_ends = token[0] & token[3];
   assign \$is_stepping$any  = | index;
+  // The end itself is step 0; the others follow, one an enabled cycle.
   assign is_stepping = tile_ends | \$is_stepping$any ;
   assign next_index = index + 4'h1;
   assign is_at_last = index == 4'hf;
@@ -94,6 +95,7 @@ module mxsafe_window_sequencer(
   assign is_first = tile_starts | token[1];
   assign beat_taken = en & token[0];
   assign completes = | { turn_15_1, turn_11_1, turn_7_1, turn_3_1 };
+  // Two registers share the loads; one is inverted, or synthesis would merge them.
   assign goes_on = ~ starts_now;
   assign starts[1] = ~ goes_on_after_1;
   assign \$index$mux  = is_at_last ? 4'h0 : next_index;
@@ -158,6 +160,7 @@ module mxsafe_window_sequencer(
   always @(posedge clk)
     if (rst) tile_starts <= 1'h1;
     else if (beat_taken) tile_starts <= \$tile_starts$and ;
+  // Set by the reset: a block and a tile start then, whatever the flags say.
   always @(posedge clk)
     if (rst) block_starts <= 1'h1;
     else if (beat_taken) block_starts <= ends_block;
@@ -189,6 +192,7 @@ module mxsafe_window_sequencer(
     if (rst) valid <= 1'h0;
     else if (en) valid <= token[0];
   assign starts[0] = starts_after_1;
+  // A one in a shift register: an index of the MAC would have to be decoded.
   assign turn = { turn_15_1, turn_14_1, turn_13_1, turn_12_1, turn_11_1, turn_10_1, turn_9_1, turn_8_1, turn_7_1, turn_6_1, turn_5_1, turn_4_1, turn_3_1, turn_2_1, turn_1_1, ends_after_3 };
 endmodule
 `default_nettype wire

@@ -27,13 +27,15 @@ _TEMPLATES = Path(__file__).parent
 NAMES = tuple(sorted(path.name.removesuffix(".md.j2") for path in _TEMPLATES.glob("*.md.j2")))
 """All pages."""
 _PARAGRAPH = re.compile(r"^```(?s:.*?)^```$|[^\n]+(?:\n[^\n]+)*", re.MULTILINE)
-_AS_IS = re.compile(r"[|#!-]|```|\d+\. ")
+_AS_IS = re.compile(r"[|#!]|```")
+_NUMBER = r"\d+\. "
+_ITEM = re.compile(f"- |{_NUMBER}")
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
     """A page of a template and its values, in lines of up to 100 characters.
 
-    Tables, headings, pictures, lists and code stay as they are.
+    Tables, headings, pictures and code stay as they are.
 
     Parameters
     ----------
@@ -55,7 +57,22 @@ def rendered(template: str, values: Mapping[str, Any]) -> str:
 def _wrapped(paragraph: str) -> str:
     if _AS_IS.match(paragraph):
         return paragraph
-    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
+    found = _ITEM.match(paragraph)
+    if found is None:
+        items, indent = [paragraph], ""
+    else:
+        items = re.split(rf"\n(?={'- ' if found[0] == '- ' else _NUMBER})", paragraph)
+        indent = " " * len(found[0])
+    return "\n".join(
+        textwrap.fill(
+            " ".join(item.split()),
+            100,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for item in items
+    )
 
 
 def _printed(program: str) -> str:

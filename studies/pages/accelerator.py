@@ -106,37 +106,37 @@ _COLOURS = {
     "compute": "#f5d3d3",
 }
 _BOXES: Sequence[tuple[int, int, int, int, str, str]] = (
-    (20, 20, 110, 480, "memory", "memory|programs,|codes, scales,|numbers"),
-    (190, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
-    (480, 20, 440, 60, "control", "queues: LOAD  GEMM  VECTOR  STORE|tokens between them"),
-    (190, 150, 110, 150, "queue", "LOAD|transposes tiles,|widens bfloat16"),
-    (360, 130, 150, 60, "buffer", "operand buffer A|codes, scales"),
-    (360, 210, 150, 60, "buffer", "operand buffer W|codes, scales"),
-    (570, 130, 130, 140, "compute", "GEMM|systolic array"),
-    (760, 130, 160, 180, "buffer", "vector buffer|binary32, in banks"),
-    (570, 350, 350, 60, "compute", "VECTOR: arithmetic, function,|softmax or norm, conversion"),
-    (360, 440, 150, 60, "buffer", "result buffer|codes, scales"),
-    (190, 350, 110, 150, "queue", "STORE|narrows to|bfloat16"),
+    (20, 20, 130, 480, "memory", "memory|programs,|codes, scales,|numbers"),
+    (210, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
+    (500, 20, 460, 60, "control", "queues|LOAD, GEMM, VECTOR, STORE; tokens"),
+    (210, 130, 150, 170, "queue", "LOAD|transposes tiles,|widens bfloat16"),
+    (410, 130, 170, 60, "buffer", "operand buffer A|codes, scales"),
+    (410, 210, 170, 60, "buffer", "operand buffer W|codes, scales"),
+    (640, 130, 130, 140, "compute", "GEMM|systolic array"),
+    (820, 130, 140, 180, "buffer", "vector buffer|banks of|float32"),
+    (640, 350, 320, 60, "compute", "VECTOR|functions, softmax, norms, codes"),
+    (410, 440, 170, 60, "buffer", "result buffer|codes, scales"),
+    (210, 350, 150, 150, "queue", "STORE|narrows to|bfloat16"),
 )
 """Left, top, width, height, kind and lines of each box."""
 _ARROWS = (
-    "M130,50 H188",
-    "M420,50 H478",
-    "M130,225 H188",
-    "M300,160 H358",
-    "M300,240 H358",
-    "M510,160 H568",
-    "M510,240 H568",
-    "M700,200 H758",
-    "M300,285 H758",
-    "M830,310 V348",
-    "M890,350 V312",
-    "M640,410 V470 H512",
-    "M570,380 H540 V175 H512",
-    "M540,255 H512",
-    "M360,470 H302",
-    "M785,310 V328 H335 V375 H302",
-    "M190,425 H132",
+    "M150,50 H208",
+    "M440,50 H498",
+    "M150,215 H208",
+    "M360,160 H408",
+    "M360,240 H408",
+    "M580,150 H638",
+    "M580,230 H638",
+    "M770,200 H818",
+    "M360,285 H818",
+    "M870,310 V348",
+    "M930,350 V312",
+    "M710,410 V470 H582",
+    "M640,380 H610 V175 H582",
+    "M610,255 H582",
+    "M410,470 H362",
+    "M845,310 V328 H385 V375 H362",
+    "M210,425 H152",
 )
 
 
@@ -157,12 +157,12 @@ def draw() -> str:
             )
     arrows = [f'    <path d="{path}" marker-end="url(#tip)"/>\n' for path in _ARROWS]
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 520" '
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 520" '
         'font-family="Helvetica, Arial, sans-serif" font-size="14">\n'
         '  <defs>\n    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
         'markerHeight="7" orient="auto">\n      <path d="M0,0 L10,5 L0,10 z" fill="#444"/>\n'
         "    </marker>\n  </defs>\n"
-        '  <rect width="940" height="520" fill="#ffffff"/>\n'
+        '  <rect width="980" height="520" fill="#ffffff"/>\n'
         f'  <g stroke="#333" stroke-width="1.4">\n{"".join(boxes)}  </g>\n'
         f'  <g fill="none" stroke="#444" stroke-width="1.6">\n{"".join(arrows)}  </g>\n'
         f'  <g text-anchor="middle">\n{"".join(texts)}  </g>\n</svg>\n'

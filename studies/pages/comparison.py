@@ -19,6 +19,7 @@ from mxsafe.synthesis.power import PERIOD, usual_netlist
 from studies.drawing import plain
 from studies.fan_out_of_four import FO4_PS
 from studies.pages import experiments
+from studies.pages.synthesis import own_luts, published_luts
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
 from verif.support.data import minilm
 
@@ -69,8 +70,7 @@ def clock(result: Result) -> Measured:
 def _luts(unit: str) -> Measured:
     """The LUTs of a MAC with one stage, on Xilinx without DSPs, built for FPGAs."""
     cells = find(load(), f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
-    found = find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
-    luts = found["numbers"]["luts"]["luts"]
+    luts = own_luts(unit)["luts"]
     return Measured(value=luts, text=f"{luts:,}; {cells:,} built for standard cells")
 
 
@@ -365,6 +365,7 @@ def values() -> dict[str, Any]:
         "area": lambda name: area_at_500(find(synthesis, name)),
         "clock": lambda name: clock(find(synthesis, name)),
         "luts": _luts,
+        "published_luts": {one.unit: one.luts for one in reversed(published_luts())},
         "ecp5_clock": _ecp5_clock,
         "verdict": verdict,
         "margins": margins(synthesis),

@@ -54,7 +54,7 @@ def _name(result: Result) -> str:
 
 
 def _products(result: Result) -> int:
-    """Products a clock."""
+    """Products a cycle."""
     return int((result["macs"] or 0) * result["parameters"].get("lanes", 0))
 
 

@@ -207,7 +207,7 @@ def draw(found: Sequence[Pair]) -> "Figure":
         axes.yaxis.set_minor_formatter(lambda value, _: "")
         axes.set_xlabel(label)
         low, high = (extreme(getattr(pair, cost) for pair in shown) for extreme in (min, max))
-        axes.set_xlim(low - 0.12 * (high - low), high + 0.16 * (high - low))
+        axes.set_xlim(low - 0.2 * (high - low), high + 0.16 * (high - low))
         plain(axes, which="both")
         axes.set_ylim(0.8 * min(pair.layer for pair in found), 0.2)
         _label_points(axes, shown if cost == "ge" else best, cost)

@@ -1,4 +1,4 @@
-"""Areas and times beside published ones, from ``docs/synthesis.json``."""
+"""Areas and times beside published ones, from ``docs/synthesis.json`` and ``docs/fpga.json``."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
-from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Result, Synthesis, load
+from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Result, Synthesis, find, load
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,35 @@ class PublishedLuts:
     depth: int
 
 
-PUBLISHED_LUTS = (
-    PublishedLuts(
-        "Berkeley HardFloat: four E4M5 multipliers, three E4M7 adders", "safe_mac", 1307, 158
-    ),
-    PublishedLuts("MX-for-FPGA: exact dot product, E2M5", "safe_mac_exact", 504, 49),
-    PublishedLuts("MX-for-FPGA: exact dot product, E4M3", "safe_mac_exact", 590, 95),
-)
+_UNITS = {
+    "four E4M5 multipliers, three E4M7 adders, recoded operands": "safe_mac",
+    "exact dot product of four E2M5": "safe_mac_exact",
+    "exact dot product of four E4M3": "safe_mac_exact",
+}
+"""Units of ours that do the work of those of others in ``docs/fpga.json``, by their names."""
+
+
+def published_luts() -> list[PublishedLuts]:
+    """Others' units of four lanes."""
+    others = []
+    for peer in load("fpga")["peers"]:
+        if peer["name"] in _UNITS:
+            numbers = peer["numbers"]["xilinx"]["luts"]
+            name = f"{peer['origin']}: {peer['name']}"
+            unit = _UNITS[peer["name"]]
+            others.append(PublishedLuts(name, unit, numbers["luts"], numbers["depth"]))
+    return others
+
+
+def own_luts(unit: str) -> Mapping[str, Any]:
+    """Numbers of a MAC of one stage that is built for FPGAs without DSP blocks, on Xilinx."""
+    numbers: Mapping[str, Any] = _own(unit)["numbers"]["luts"]
+    return numbers
+
+
+def _own(unit: str) -> Result:
+    return find(load("fpga"), f"{unit}, 1 stage, no DSPs, for FPGAs", "xilinx")
+
 
 _MULTIPLIER = (r"/[aw]_next to .*/mac.*_sums", "a multiplier, its shifter and two additions")
 LIMITS: Mapping[str, tuple[str, str]] = {
@@ -87,7 +109,7 @@ def values() -> dict[str, Any]:
         "paper_ns": PAPER_NS,
         "paper_pj": PAPER_PJ,
         "areas": _areas(synthesis),
-        "luts": [(_least_pipelined(synthesis, other.unit), other) for other in PUBLISHED_LUTS],
+        "luts": [(own_luts(other.unit), other) for other in published_luts()],
         "limits": limits(synthesis),
         # One level below the page's own headings.
         "tables": synthesis_report.tables(synthesis).replace("## ", "### "),
@@ -140,12 +162,6 @@ def limits(synthesis: Synthesis) -> list[dict[str, Any]]:
     return table
 
 
-def _least_pipelined(synthesis: Synthesis, unit: str) -> Mapping[str, Any]:
-    found = [result for result in _results_on(synthesis, "xilinx") if result["unit"] == unit]
-    numbers: Mapping[str, Any] = min(found, key=lambda one: int(one["latency"]))["numbers"]["luts"]
-    return numbers
-
-
 def pictures() -> dict[str, bytes]:
     """The pictures of areas and look-up tables."""
     synthesis = load()
@@ -155,12 +171,13 @@ def pictures() -> dict[str, bytes]:
         for result in _results_on(synthesis, "xilinx")
         if result["macs"] and "DSPs" not in result["configuration"]
     ]
+    luts += [_own(unit) for unit in dict.fromkeys(_UNITS.values())]
     drawn = {
         "synthesis.svg": synthesis_report.draw_areas(
             areas, references=[("the paper's core (65 nm netlist), mxsf", PAPER_GE, PAPER_NS)]
         ),
         "synthesis_luts.svg": synthesis_report.draw_luts(
-            luts, references=[(other.name, other.luts) for other in PUBLISHED_LUTS]
+            luts, references=[(other.name, other.luts) for other in published_luts()]
         ),
     }
     return {name: figures.render(figure, ".svg") for name, figure in drawn.items()}

@@ -26,7 +26,7 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_header_goes_along_with_all_units(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mxsafe.cli.verilog.units_of", lambda format: ["decoder"])
+    monkeypatch.setattr("mxsafe.verilog.presets.units_of", lambda format: ["decoder"])
     assert run("verilog", "--out", tmp_path) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
     generated = ["manifest.json", SCHEMA, HEADER_FILE, "mxsf_decoder.f", "mxsf_decoder.v"]

@@ -164,10 +164,13 @@ def test_verilator_numbers_evaluations_as_expected(
     source, main = tmp_path / "top.v", tmp_path / "main.cpp"
     source.write_text(
         "module inner(input clk, output reg q);\n  always @(posedge clk) q <= ~ q;\nendmodule\n"
-        "module top(input clk, output q);\n  inner inner_0(.clk(clk), .q(q));\nendmodule\n"
+        "module between(input clk, output q);\n  inner inner_0 (.clk(clk), .q(q));\nendmodule\n"
+        "module outer(input clk, output reg r);\n  wire q;\n"
+        "  between between_0 (.clk(clk), .q(q));\n  always @(posedge clk) r <= q;\nendmodule\n"
+        "module top(input clk, output r);\n  outer outer_0 (.clk(clk), .r(r));\nendmodule\n"
     )
     main.touch()
-    monkeypatch.setattr(verilator, "repeated_modules", lambda top, sources: ["inner"])
+    monkeypatch.setattr(verilator, "repeated_modules", lambda top, sources: ["outer", "inner"])
     call = verilator._call
 
     def only_verilator(
@@ -178,9 +181,10 @@ def test_verilator_numbers_evaluations_as_expected(
 
     monkeypatch.setattr(verilator, "_call", only_verilator)
     build_library(tmp_path / "built", "top", [source], main, defines={})
-    text = (tmp_path / "built" / "Vinner" / "inner.cpp").read_text()
-    assert text.count("m_seqnum = 0;") == 1
-    assert "m_sleeper" in text
+    for name, sleeps in (("inner", True), ("outer", False)):  # nothing sees the state of inner
+        text = (tmp_path / "built" / f"V{name}" / f"{name}.cpp").read_text()
+        assert text.count("m_seqnum = 0;") == 1
+        assert ("m_sleeper" in text) == sleeps
 
 
 def test_modules_are_let_sleep(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from mxsafe.formats import MX_FORMATS
 from mxsafe.host.verilator import locked
 from mxsafe.verilog import sources
-from mxsafe.verilog.units import FPGA_UNITS, units_of
 from verif.support.manifest import GEN, generated, made_from, named
 
 __all__ = ["require_fresh"]
@@ -93,8 +92,8 @@ def _generated(top: str) -> dict[str, str]:
     from mxsafe.verilog.generate import generate
 
     mxsf = MX_FORMATS["mxsf"]
-    units = [presets.build(name, mxsf) for name in units_of(mxsf)]
-    units += [presets.build(name, mxsf, target="fpga") for name in FPGA_UNITS]
+    units = [presets.build(name, mxsf) for name in presets.units_of(mxsf)]
+    units += [presets.build(name, mxsf, target="fpga") for name in presets.FPGA_UNITS]
     # Units that are tops in gen/ keep their names inside others.
     wanted = {source.stem for source in generated()[top].sources}
     with tempfile.TemporaryDirectory() as folder:

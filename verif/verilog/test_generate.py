@@ -19,7 +19,6 @@ from mxsafe.verilog.generate import generate
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.manifest import MANIFEST, SCHEMA
 from mxsafe.verilog.sources import SOURCES, record
-from mxsafe.verilog.units import units_of
 from verif.cli.command import run
 from verif.support.manifest import GEN, Module
 
@@ -283,8 +282,8 @@ def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None
 
 def test_units_of_a_format() -> None:
     every = [name for name in presets.PRESETS if "bf16" not in name]
-    assert units_of(MXSF) == every
-    assert units_of(MX_FORMATS["mxint8"]) == [
+    assert presets.units_of(MXSF) == every
+    assert presets.units_of(MX_FORMATS["mxint8"]) == [
         "decoder",
         "float32_adder",
         "float32_multiplier",

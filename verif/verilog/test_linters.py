@@ -18,7 +18,7 @@ from verif.verilog.linters import (
     said_by_verilator,
 )
 
-TOPS = ["safe_mac", "mxsf_pu_exact", "mxsf_operand_writer_width8_64x256x512_32x128x256"]
+TOPS = ["safe_mac", "mxsf_pu_exact", "mxsf_operand_writer_width8_64x256x512"]
 """Some with a net that older Verilators take for a loop, with many instances, and with neither."""
 
 

@@ -142,7 +142,7 @@ def test_the_page_says_what_makes_each_top() -> None:
 
 
 def test_a_page_of_somebody_else_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mxsafe.cli.verilog.units_of", lambda format: ["decoder"])
+    monkeypatch.setattr("mxsafe.verilog.presets.units_of", lambda format: ["decoder"])
     (tmp_path / "README.md").write_text("mine\n")
     assert run("verilog", "--out", tmp_path) == 0
     assert (tmp_path / "README.md").read_text() == "mine\n"

@@ -236,7 +236,14 @@ def _draw_lines(axes: Any, errors: Sequence[GapError]) -> None:
                 markeredgewidth=1.5,
                 zorder=4,
             )
-            place = {"xytext": (0, 8), "rotation": 40, "rotation_mode": "anchor", "va": "bottom"}
+            # Names of lines that end at the same gap stand side by side.
+            aside = sum(_first_lost(other) == first for other in errors[:rank])
+            place = {
+                "xytext": (-17 * aside, 8),
+                "rotation": 40,
+                "rotation_mode": "anchor",
+                "va": "bottom",
+            }
         else:
             place = {"xytext": (8, 0), "va": "center"}
         axes.annotate(

@@ -93,7 +93,8 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of a command line; what other commands take is not asked for."""
     parser = _Parser(
         prog="mxsafe",
         description="Microscaling arithmetic whose software and silicon agree on every bit.",
@@ -110,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
             description=command.description or command.summary,
         )
         added.set_defaults(run=command.run)
-        command.add_arguments(added)
+        if words and _NAMED.get(words[0]) is command:
+            command.add_arguments(added)
     return parser
 
 
@@ -133,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words[1:] = map(_NAMED[words[0]].prepare, words[1:])
     try:
         with standard_output():
-            parser = _parser()
+            parser = _parser(words)
             if words and words[0] not in _NAMED and not words[0].startswith("-"):
                 parser.error(f"COMMAND must be {one_of(_COMMANDS, words[0])}")
             args = parser.parse_args(words)

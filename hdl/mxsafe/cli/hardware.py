@@ -4,13 +4,15 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
-from mxsafe.verilog.units import CATALOGUE, Kind
+
+if TYPE_CHECKING:
+    from mxsafe.verilog.presets import Kind, Preset
 
 __all__ = [
     "UNIT_OPTIONS",
@@ -21,7 +23,7 @@ __all__ = [
     "unit_options",
 ]
 
-UNIT_OPTIONS: Mapping[tuple[Kind, ...], Mapping[str, Mapping[str, Any]]] = {
+UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
     (): {
         "lanes": {
             "type": int,
@@ -164,12 +166,19 @@ _LENGTH = re.compile(
 """A length in an expression or at the head of a message: not the word *rows* in a sentence."""
 
 
+def _presets() -> "Mapping[str, Preset]":
+    # Amaranth is imported only here: the codec's commands start without it.
+    from mxsafe.verilog.presets import PRESETS
+
+    return PRESETS
+
+
 def add_units(parser: argparse.ArgumentParser, *, remark: str = "") -> None:
     """Add names of units as positional arguments, with a remark behind what the help says."""
     parser.add_argument(
         "unit",
         nargs="*",
-        type=choice(CATALOGUE)["type"],
+        type=choice(_presets())["type"],
         metavar="UNIT",
         help=f"a unit of those listed below by kind{remark}",
     )
@@ -189,8 +198,8 @@ def add_unit_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _units_of(*kinds: Kind) -> str:
-    return ", ".join(name for name, entry in CATALOGUE.items() if entry.kind in kinds)
+def _units_of(*kinds: "Kind") -> str:
+    return ", ".join(name for name, preset in _presets().items() if preset.kind in kinds)
 
 
 def hardware_format_help() -> str:
@@ -204,9 +213,9 @@ def hardware_format_help() -> str:
 
 
 def _require_parameter(units: Sequence[str], option: str, attribute: str, value: object) -> None:
-    """Raise UsageError if an option was given to a unit whose catalogue entry denies it."""
+    """Raise UsageError if an option was given to a unit whose preset denies it."""
     for unit in units:
-        if not getattr(CATALOGUE[unit], attribute):
+        if not getattr(_presets()[unit], attribute):
             raise UsageError(f"{option} is not a parameter of {unit}, but {value} was given")
 
 
@@ -258,7 +267,7 @@ def unit_errors(units: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        if any(CATALOGUE[unit].is_machine for unit in units):
+        if any(_presets()[unit].is_machine for unit in units):
             raise UsageError(str(error)) from None
         letters = "x".join(_LENGTHS.values())
         message = _LENGTH.sub(lambda match: _LENGTHS[match.group()], str(error))

@@ -17,7 +17,6 @@ from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.cli.progress import note
 from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
 from mxsafe.verilog.names import PREFIX
-from mxsafe.verilog.units import FPGA_UNITS, units_of
 
 __all__ = ["COMMAND"]
 
@@ -57,10 +56,10 @@ def _run(args: Namespace) -> None:
     require_folder(args.out)
     format = args.format or MX_FORMATS["mxsf"]
     with unit_errors(args.unit):
-        names = args.unit or units_of(format)  # without a UNIT a single format, not a set
+        names = args.unit or presets.units_of(format)  # without a UNIT a single format, not a set
         targets: list[tuple[str, dict[str, str]]] = [(name, {}) for name in names]
         if not args.unit:
-            targets += [(name, {"target": "fpga"}) for name in FPGA_UNITS if name in names]
+            targets += [(name, {"target": "fpga"}) for name in presets.FPGA_UNITS if name in names]
         units, commands = [], {}
         for name, target in targets:
             block = presets.default_block(name, format, options.get("format_w"))

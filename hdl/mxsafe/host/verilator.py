@@ -178,6 +178,11 @@ def repeated_modules(top: str, sources: Sequence[Path]) -> list[str]:
     return designs[1:]
 
 
+def _inside(name: str, parts: Mapping[str, Iterable[str]]) -> set[str]:
+    """Modules within a module, on any level."""
+    return {found for part in parts[name] for found in (part, *_inside(part, parts))}
+
+
 def build_library(
     folder: Path,
     top: str,
@@ -230,7 +235,8 @@ def _verilate(
         raise SimulatorError(f"Verilator needs {', '.join(missing)}, which are not installed")
     for left in folder.rglob("*.[oa]"):  # an interrupt may have left half of one
         left.unlink()
-    repeated = repeated_modules(top, [path for path in files if path.suffix == ".v"])
+    verilog = [path for path in files if path.suffix == ".v"]
+    repeated = repeated_modules(top, verilog)
     control = folder / "control.vlt"
     control.write_text("`verilator_config\n" + compiled_alone(repeated))
     environment = {
@@ -249,8 +255,12 @@ def _verilate(
     )
     _call(folder, command, environment)
     number_from_zero(folder, repeated)
+    parts = module_parts(module_texts(verilog))
     for name in repeated:
-        _let_sleep(folder / f"V{name}", name)
+        # A module compiled by itself has its state elsewhere: what is around it cannot see whether
+        # it still changes, and must not sleep.
+        if _inside(name, parts).isdisjoint(repeated):
+            _let_sleep(folder / f"V{name}", name)
     makefile = f"{_PREFIX}_hier.mk" if repeated else f"{_PREFIX}.mk"
     with _shared_runtime(folder, optimisation):
         _call(folder, ("make", f"-j{os.cpu_count()}", "-f", makefile), environment)

@@ -9,7 +9,17 @@ from amaranth.hdl import Module, Signal, Value
 from mxsafe.rtl.arithmetic.target import TARGETS, Place, Target, spread
 from mxsafe.validation import require_integer
 
-__all__ = ["REGISTERS", "STAGES", "Stages", "Timed", "at", "domain", "held"]
+__all__ = [
+    "REGISTERS",
+    "STAGES",
+    "Stages",
+    "Timed",
+    "at",
+    "domain",
+    "held",
+    "only_for",
+    "stages_of",
+]
 
 _Targets = tuple[int, int]
 
@@ -32,6 +42,10 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         # Usual registers of the adder; whether scales that are looked up have a clock of their own.
         "add_stages": (3, 12),
         "scales": (0, 1),
+        # Those of its own in front of each MAC, where an enable of all would be the longest path.
+        "near": (0, 1),
+        # Those that say that a block starts, where few gates are between registers.
+        "starts": (4, 1),
     },
     "BlockAccumulator": {
         # In an ASIC the last register of the adder is the accumulator. In an FPGA accumulators are
@@ -44,6 +58,10 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     # For an FPGA those of 100 MHz in an ECP5.
     "MultiplyAdd": {"multiply_stages": (2, 5), "add_stages": (1, 6)},
     "SafeMac": {"default": (3, 16)},
+    "SafeMacExact": {"default": (2, 7)},
+    "OperandDot": {"default": (1, 7)},
+    # Those of a DSP block, which always stand.
+    "OperandMultiplier": {"block": (0, 3)},
     # Where it is known whether a lane has no number, a choice stands before the registers.
     "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
     "Normalise": {"rows": (0, 1)},
@@ -57,7 +75,13 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "DescriptorCheck": {"kinds": (0, 1)},
     "Fetch": {"wanted": (0, 1)},
     "FoldedChain": {"controls": (0, 1), "parts": (0, 1), "results": (0, 1)},
-    "GemmEngine": {"streams": (0, 1), "rows": (0, 1), "result": (0, 1)},
+    "GemmEngine": {
+        "streams": (0, 1),
+        "rows": (0, 1),
+        "result": (0, 1),
+        # Whether all MACs of a unit share one accumulator, not only as many as a tile lasts cycles.
+        "one accumulator": (0, 1),
+    },
     "LoadEngine": {"runs": (0, 1), "word": (0, 1)},
     "OperandBuffer": {"write": (0, 1)},
     "OperandFeed": {"pause": (0, 1)},
@@ -68,7 +92,13 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "StoreEngine": {"runs": (0, 1), "within": (0, 1), "beat": (0, 1)},
     "VectorBuffer": {"turns": (0, 1), "beat": (0, 1)},
     # What is chosen for a lane from many places leaves no time for anything else.
-    "VectorChain": {"controls": (0, 1), "units": (0, 1), "multiply_stages": (3, 5)},
+    "VectorChain": {
+        "controls": (0, 1),
+        "units": (0, 1),
+        "multiply_stages": (3, 5),
+        # Whether a function has all registers that it may have.
+        "all of a function": (0, 1),
+    },
     "VectorEngine": {"reads": (0, 1), "operands": (0, 1), "results": (0, 1), "codes": (0, 1)},
 }
 """Registers by unit and place, for each of `TARGETS`."""
@@ -221,8 +251,36 @@ def at(config: Timed, place: str, *, of: str | None = None) -> int:
     of : str, optional
         Name of the unit, if it is another one, inside.
     """
-    unit = of or type(config).__name__.removesuffix("Configuration")
-    return REGISTERS[unit][place][TARGETS.index(config.target)]
+    return REGISTERS[of or _unit(config)][place][TARGETS.index(config.target)]
+
+
+def stages_of(config: Timed, *, of: str | None = None) -> Stages:
+    """Registers on the way through a unit, one of those in `STAGES`.
+
+    Parameters
+    ----------
+    config : Configuration
+        That of the unit.
+    of : str, optional
+        Name of the unit, if it is another one, inside.
+    """
+    return STAGES[of or _unit(config)][config.target]
+
+
+def _unit(config: Timed) -> str:
+    return type(config).__name__.removesuffix("Configuration")
+
+
+def only_for(config: Timed, target: Target, flag: str) -> None:
+    """Refuse a flag that is for one target alone.
+
+    Raises
+    ------
+    ValueError
+        If it is set for another.
+    """
+    if getattr(config, flag) and config.target != target:
+        raise ValueError(f"{flag} must be False with target {config.target}, not True")
 
 
 def held(m: Module, name: str, value: Value, registers: int = 1, *, reset: bool = False) -> Value:

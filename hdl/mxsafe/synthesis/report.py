@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mxsafe.analysis import figures
 from mxsafe.analysis.report import aligned, markdown
 from mxsafe.atomic import write_together
-from mxsafe.verilog.units import CATALOGUE
+from mxsafe.verilog.presets import PRESETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ _COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
 
 def title(result: Result) -> str:
     """Return the title of a result: its configuration, and the element format if it has one."""
-    if not CATALOGUE[result["unit"]].has_format:
+    if not PRESETS[result["unit"]].has_format:
         return str(result["configuration"])
     return f"{result['configuration']}, {result['format']}"
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Fragment, Value
 
 from mxsafe.executors import processes
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.verilog.library import ModuleLibrary
-from mxsafe.verilog.rtlil import convert
+from mxsafe.verilog.narrow import narrow
+from mxsafe.verilog.notes import without_notes
 from mxsafe.verilog.yosys import run_yosys
 
 __all__ = ["Elaborated", "elaborate_all", "to_verilog"]
@@ -180,10 +182,10 @@ def _to_rtlil(unit: Unit[Any], library: ModuleLibrary) -> str:
         fragment.add_domains(domain)
         ports |= {"clk": (domain.clk, None), "rst": (domain.rst, None)}
     ports |= {name: (signal, None) for name, _, signal in unit.port_signals()}
-    text = convert(fragment, name=unit.module_name, ports=ports, linted=True)
+    text = rtlil.convert(fragment, name=unit.module_name, ports=ports, emit_src=False)
     # Amaranth numbers inputs before outputs, and from 0, which Yosys takes for the last.
     places = {name: str(place) for place, name in enumerate(ports, start=1)}
-    return _PORT.sub(lambda wire: wire[1] + places[wire[3]] + wire[2], text)
+    return narrow(_PORT.sub(lambda wire: wire[1] + places[wire[3]] + wire[2], text))
 
 
 def _inside(top: str, parts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
@@ -202,7 +204,8 @@ def to_verilog(rtlil_text: str) -> str:
     """Verilog for one RTLIL module, with the Yosys that comes with Amaranth.
 
     Registers are recognised (``if (rst) ... else if (en) ...``) and dead wires removed; nothing
-    else is optimised, so that the text stays close to the source. Registers and memories get no
+    else is optimised, so that the text stays close to the source. Notes are left out: see
+    `mxsafe.verilog.notes.with_notes`. Registers and memories get no
     power-up value: a design that leans on one shows as X in simulation.
 
     Raises
@@ -210,7 +213,7 @@ def to_verilog(rtlil_text: str) -> str:
     RuntimeError
         If Yosys fails; the message is its own.
     """
-    printed = run_yosys(f"read_rtlil <<rtlil\n{rtlil_text}\nrtlil\n{_PASSES}")
+    printed = run_yosys(f"read_rtlil <<rtlil\n{without_notes(rtlil_text)}\nrtlil\n{_PASSES}")
     lines = [line.rstrip() for line in printed.splitlines()]
     (start,) = (place for place, line in enumerate(lines) if line.startswith("module "))
     text = "\n".join(lines[start:]) + "\n"

@@ -30,6 +30,7 @@ from mxsafe.verilog.manifest import (
 )
 from mxsafe.verilog.names import PARTS, PREFIX, part_name, renamed, require_prefix
 from mxsafe.verilog.nets import with_names
+from mxsafe.verilog.notes import with_notes
 from mxsafe.verilog.readme import README, readme
 from mxsafe.verilog.unread import without_unread
 
@@ -175,7 +176,7 @@ def generate(
     files = {}
     for unit, module in modules.items():
         needed = {part: outputs[part] for part in module.inside}
-        text = with_names(without_unread(texts[unit], needed))
+        text = with_notes(with_names(without_unread(texts[unit], needed)), module.rtlil)
         if isinstance(module.unit, DspMultiplier):
             text = either(module.unit, text)
         head = _header(module.unit, names[unit], module.inside)

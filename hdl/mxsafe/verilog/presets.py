@@ -1,11 +1,11 @@
 """The hardware units that can be generated, by name: from flat options to configurations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
-from mxsafe.formats import FormatSet, MXFormat
+from mxsafe.formats import FormatSet, IntFormat, MXFormat
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration, resized
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
@@ -40,15 +40,30 @@ from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, checked, require_one_of
-from mxsafe.verilog.units import CATALOGUE
 
-__all__ = ["PRESETS", "Preset", "build", "default_block", "rate_of_blocks"]
+__all__ = [
+    "FPGA_UNITS",
+    "PRESETS",
+    "Kind",
+    "Preset",
+    "build",
+    "default_block",
+    "rate_of_blocks",
+    "units_of",
+]
 
+Kind = Literal["arithmetic", "stream", "vector", "layer", "machine"]
+"""Kinds of units, by which the help of commands groups them."""
 
-_STRUCTURE = frozenset({"arithmetic", "shape", "format", "formats", "sum_format", "machine"})
+_FORMATS = frozenset({"format", "formats", "sum_format"})
+_STRUCTURE = _FORMATS | {"arithmetic", "shape", "machine"}
 """Fields of configurations that are made here, not given."""
 _MACHINE_FORMATS = frozenset({"format_a", "format_w"})
 _FP12_LANES = 4
+_SHAPES: Mapping[type[Unit[Any]], type[ArrayShape] | type[UnitShape]] = {
+    SystolicArray: ArrayShape,
+    SubMatrixUnit: UnitShape,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +73,11 @@ class Preset:
     Attributes
     ----------
     unit : type of Unit
+    kind : str
+        ``arithmetic`` for MACs, arrays and what is in them, ``stream`` for what converts between
+        layers, ``vector``, ``layer``, or ``machine`` for a whole one, whose sizes are parameters.
     arithmetic : type of Arithmetic, optional
-        Of an array and what is in it.
+        That in which a unit multiplies or adds, if it is one of these.
     shape : type of ArrayShape or UnitShape, optional
         Size of the same.
     fixed : Mapping
@@ -73,6 +91,7 @@ class Preset:
     """
 
     unit: type[Unit[Any]]
+    kind: Kind
     arithmetic: type[Arithmetic] | None = None
     shape: type[ArrayShape] | type[UnitShape] | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -81,9 +100,59 @@ class Preset:
     machine: MachineConfiguration | None = None
 
     @property
+    def fields(self) -> frozenset[str]:
+        """Names of the fields of the unit's configuration."""
+        return frozenset(each.name for each in fields(self.unit.configuration()))
+
+    @property
+    def inner(self) -> type[Arithmetic] | None:
+        """The arithmetic, of a unit whose configuration has that as a part."""
+        return self.arithmetic if "arithmetic" in self.fields else None
+
+    @property
+    def takes_formats(self) -> bool:
+        """Whether the arithmetic within has formats."""
+        return self.inner is not None and "formats" in {each.name for each in fields(self.inner)}
+
+    @property
+    def has_format(self) -> bool:
+        """Whether the element format is a parameter of the unit."""
+        return bool(_FORMATS & self.fields) or self.takes_formats or self.is_machine
+
+    @property
+    def has_operands(self) -> bool:
+        """Whether the unit multiplies operands of two formats."""
+        return self.has_format and self.arithmetic is not None
+
+    @property
+    def has_size(self) -> bool:
+        """Whether the unit contains an array, whose rows and columns are parameters."""
+        return self.shape is ArrayShape
+
+    @property
+    def has_format_sets(self) -> bool:
+        """Whether operands can have one of several formats at run time, see `FormatSet`."""
+        return self.unit in (SubMatrixUnit, SystolicArray) and self.arithmetic is Exact
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether the unit is a whole machine."""
+        return self.machine is not None
+
+    def suits(self, format: MXFormat) -> bool:
+        """Whether the unit is among those of an MX format.
+
+        Arithmetic ``fp12`` takes no integers, and ``bf16`` none of the MX formats. A unit without a
+        format or an arithmetic serves every format.
+        """
+        if self.arithmetic is Fp12:
+            return not isinstance(format.element, IntFormat)
+        return self.arithmetic is not Bf16
+
+    @property
     def options(self) -> dict[str, tuple[str, str]]:
         """For each option the part of the configuration that it belongs to, and its field there."""
-        parts = {"shape": self.shape, "arithmetic": self.arithmetic, "": self.unit.configuration()}
+        parts = {"shape": self.shape, "arithmetic": self.inner, "": self.unit.configuration()}
         found = {
             option.name: (part, option.name)
             for part, owner in parts.items()
@@ -107,37 +176,49 @@ class Preset:
             part, name = known[option]
             given[part][name] = value
         own = given[""]
-        needed = {f.name for f in fields(self.unit.configuration())}
-        if self.arithmetic is not None:
-            if "formats" in {f.name for f in fields(self.arithmetic)}:
+        if self.inner is not None:
+            if self.takes_formats:
                 given["arithmetic"]["formats"] = formats
-            own["arithmetic"] = self.arithmetic(**given["arithmetic"])
+            own["arithmetic"] = self.inner(**given["arithmetic"])
         if self.shape is not None:
             own["shape"] = self.shape(**given["shape"])
         if self.machine is not None:
             of_operands = {"format_a": formats.a, "format_w": formats.w}
             own["machine"] = resized(self.machine, **of_operands, **given["machine"])
-        if "format" in needed:
+        if "format" in self.fields:
             own["format"] = formats.a
-        if "formats" in needed:
+        if "formats" in self.fields:
             own["formats"] = formats
-        if "sum_format" in needed:
+        if "sum_format" in self.fields:
             own["sum_format"] = formats.fp12_format(_FP12_LANES)
         with about(**{name: option for option, name in self.renamed.items()}):
             return self.unit(**own)
 
 
-def _array(arithmetic: type[Arithmetic]) -> Preset:
-    return Preset(unit=SystolicArray, arithmetic=arithmetic, shape=ArrayShape)
+def _arithmetic(unit: type[Unit[Any]], arithmetic: type[Arithmetic] | None = None) -> Preset:
+    return Preset(unit=unit, kind="arithmetic", arithmetic=arithmetic, shape=_SHAPES.get(unit))
 
 
-def _sub_matrix_unit(arithmetic: type[Arithmetic]) -> Preset:
-    return Preset(unit=SubMatrixUnit, arithmetic=arithmetic, shape=UnitShape)
+def _stream(unit: type[Unit[Any]], **fixed: Any) -> Preset:
+    return Preset(unit=unit, kind="stream", fixed=fixed)
+
+
+def _vector(unit: type[Unit[Any]], **fixed: Any) -> Preset:
+    return Preset(unit=unit, kind="vector", fixed=fixed)
+
+
+def _functions(names: str) -> Preset:
+    return _vector(VectorFunction, lanes=ActivationConfiguration(functions=names))
+
+
+def _normalisation(*, bias: bool = True, **fixed: Any) -> Preset:
+    return replace(_vector(Normalise, **fixed), defaults={"gain": True, "bias": bias})
 
 
 def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
     return Preset(
         unit=Layer,
+        kind="layer",
         arithmetic=arithmetic,
         shape=ArrayShape,
         fixed=fixed,
@@ -145,63 +226,65 @@ def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
     )
 
 
-def _functions(names: str) -> Preset:
-    return Preset(unit=VectorFunction, fixed={"lanes": ActivationConfiguration(functions=names)})
-
-
-def _normalisation(*, bias: bool = True, **fixed: Any) -> Preset:
-    return Preset(unit=Normalise, fixed=fixed, defaults={"gain": True, "bias": bias})
+def _machine(machine: MachineConfiguration) -> Preset:
+    return Preset(unit=Accelerator, kind="machine", arithmetic=Exact, machine=machine)
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
-        "decoder": Preset(unit=Decoder),
-        "fp_adder": Preset(unit=FPAdder),
-        "float32_adder": Preset(unit=Float32Adder),
-        "float32_multiplier": Preset(unit=Float32Multiplier),
-        "safe_mac": Preset(unit=SafeMac),
-        "safe_mac_exact": Preset(unit=SafeMacExact),
-        "accumulator": Preset(unit=Accumulator),
-        "pu": _sub_matrix_unit(Fp12),
-        "pu_exact": _sub_matrix_unit(Exact),
-        "sta": _array(Fp12),
-        "sta_exact": _array(Exact),
-        "pu_window": _sub_matrix_unit(Window),
-        "sta_window": _array(Window),
-        "bf16_mac": Preset(unit=BF16Mac),
-        "pu_bf16": _sub_matrix_unit(Bf16),
-        "sta_bf16": _array(Bf16),
-        "converter": Preset(unit=Converter),
-        "converter_8x8": Preset(unit=Converter, fixed={"block": (8, 8)}),
-        "transposer": Preset(unit=Transposer),
-        "activation": Preset(unit=Activation),
+        "decoder": _arithmetic(Decoder),
+        "fp_adder": _arithmetic(FPAdder, Fp12),
+        "float32_adder": _arithmetic(Float32Adder),
+        "float32_multiplier": _arithmetic(Float32Multiplier),
+        "safe_mac": _arithmetic(SafeMac, Fp12),
+        "safe_mac_exact": _arithmetic(SafeMacExact, Exact),
+        "accumulator": _arithmetic(Accumulator, Fp12),
+        "pu": _arithmetic(SubMatrixUnit, Fp12),
+        "pu_exact": _arithmetic(SubMatrixUnit, Exact),
+        "sta": _arithmetic(SystolicArray, Fp12),
+        "sta_exact": _arithmetic(SystolicArray, Exact),
+        "pu_window": _arithmetic(SubMatrixUnit, Window),
+        "sta_window": _arithmetic(SystolicArray, Window),
+        "bf16_mac": _arithmetic(BF16Mac, Bf16),
+        "pu_bf16": _arithmetic(SubMatrixUnit, Bf16),
+        "sta_bf16": _arithmetic(SystolicArray, Bf16),
+        "converter": _stream(Converter),
+        "converter_8x8": _stream(Converter, block=(8, 8)),
+        "transposer": _stream(Transposer),
+        "activation": _stream(Activation),
         "vector_activation": _functions("relu+gelu+silu+tanh"),
         "vector_function": _functions("+".join(FUNCTIONS)),
-        "vector_arithmetic": Preset(unit=VectorArithmetic),
-        "row_dot": Preset(unit=RowDot),
-        "row_replay": Preset(unit=RowReplay),
-        "softmax": Preset(unit=Softmax),
-        "softmax_beats": Preset(unit=Softmax, fixed={"along": "beats"}),
-        "softmax_backward": Preset(unit=SoftmaxBackward),
-        "softmax_backward_beats": Preset(unit=SoftmaxBackward, fixed={"along": "beats"}),
+        "vector_arithmetic": _vector(VectorArithmetic),
+        "row_dot": _vector(RowDot),
+        "row_replay": _vector(RowReplay),
+        "softmax": _vector(Softmax),
+        "softmax_beats": _vector(Softmax, along="beats"),
+        "softmax_backward": _vector(SoftmaxBackward),
+        "softmax_backward_beats": _vector(SoftmaxBackward, along="beats"),
         "layer_norm": _normalisation(),
         "layer_norm_beats": _normalisation(along="beats"),
         "rms_norm": _normalisation(centre=False, bias=False),
-        "layer_norm_backward": Preset(unit=NormaliseBackward, fixed={"gain": True}),
-        "rms_norm_backward": Preset(unit=NormaliseBackward, fixed={"gain": True, "centre": False}),
-        "operand_packer": Preset(unit=OperandPacker),
+        "layer_norm_backward": _vector(NormaliseBackward, gain=True),
+        "rms_norm_backward": _vector(NormaliseBackward, gain=True, centre=False),
+        "operand_packer": _stream(OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),
         "layer_8x8": _layer(Fp12, result_block=(8, 8)),
-        "accelerator": Preset(unit=Accelerator, machine=MachineConfiguration()),
-        "accelerator_small": Preset(unit=Accelerator, machine=SMALL_MACHINE),
-        "accelerator_fpga": Preset(unit=Accelerator, machine=FPGA_MACHINE),
+        "accelerator": _machine(MachineConfiguration()),
+        "accelerator_small": _machine(SMALL_MACHINE),
+        "accelerator_fpga": _machine(FPGA_MACHINE),
     }
 )
-"""Units by the name they have on the command line: those of `mxsafe.verilog.units.CATALOGUE`."""
+"""Units by the name they have on the command line, in the order in which they are generated."""
 
-if PRESETS.keys() != CATALOGUE.keys():
-    raise AssertionError(f"presets and catalogue differ in {PRESETS.keys() ^ CATALOGUE.keys()}")
+FPGA_UNITS = ("float32_adder", "safe_mac", "safe_mac_exact", "pu_exact")
+"""Units that are written for FPGAs too, where all are: see `mxsafe.rtl.arithmetic.target`."""
+
+
+@checked
+def units_of(format: MXFormat) -> list[str]:
+    """Names of the units that an MX format has, in the order of `PRESETS`."""
+    return [name for name, preset in PRESETS.items() if preset.suits(format)]
 
 
 @checked
@@ -234,7 +317,7 @@ def build(
         If there is no such unit, it has no such parameter or only with another value, or it does
         not work with its value.
     """
-    preset, entry = _preset(name), CATALOGUE[name]
+    preset = _preset(name)
     for parameter, fmt in (("format", format), ("format_w", format_w)):
         if fmt is None and parameter == "format_w":
             continue
@@ -242,11 +325,11 @@ def build(
             raise TypeError(
                 f"{parameter} must be an MXFormat or a FormatSet, not {type(fmt).__name__}"
             )
-        if parameter == "format_w" and not entry.has_operands:
+        if parameter == "format_w" and not preset.has_operands:
             raise ValueError(f"format_w is not a parameter of {name}, but {fmt.name} was given")
-        if isinstance(fmt, FormatSet) and not entry.has_format_sets:
+        if isinstance(fmt, FormatSet) and not preset.has_format_sets:
             raise ValueError(f"{parameter} must be a single one in {name}, not the set {fmt.name}")
-        if entry.has_format:
+        if preset.has_format:
             require_scale(parameter, fmt)
     formats = OperandFormats(format, format if format_w is None else format_w)
     known = preset.options

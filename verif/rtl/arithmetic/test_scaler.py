@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.accumulate import canonical, scaled
-from mxsafe.rtl.arithmetic.scaler import Scaler, scale_stages
+from mxsafe.rtl.arithmetic.scaler import Scaler, ScalerConfiguration, scale_stages
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
@@ -52,7 +52,7 @@ SCALERS = {
     "30, signed, fpga, most stages": Scaler(
         width=30,
         quantum_exponent=-22,
-        pipeline=scale_stages("fpga", 30).most,
+        pipeline=scale_stages(ScalerConfiguration(target="fpga"), 30).most,
         twos_complement=True,
         target="fpga",
     ),

@@ -106,7 +106,7 @@ def test_lint(tmp_path: Path) -> None:
         ({"width": 12}, "tile must divide width 12, not 8"),
         ({"block": 1}, "block must be an integer from 2 to 256, not 1"),
         ({"tile": 257}, "tile must be an integer from 2 to 256, not 257"),
-        ({"paced": True}, "paced must be False for target asic, not True"),
+        ({"paced": True}, "paced must be False with target asic, not True"),
     ],
 )
 def test_unsuitable_configurations(options: dict, message: str) -> None:

@@ -1,6 +1,5 @@
 """Vector arithmetic: every operation in every lane, streams that stall by themselves, resets."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,9 @@ OPERATIONS = "add+multiply+axpy+scale"
 def test_beats_of_all_kinds(
     simulator: str, operations: str, lanes: int, count: int, tmp_path: Path, tally: Tally
 ) -> None:
-    """All operations mixed, with operands held and not, while each stream stalls by itself."""
+    """All operations mixed, while each stream stalls by itself."""
     available(simulator)
-    unit = VectorArithmetic(
-        operations=operations, lanes=lanes, operand="both", holds=True, user_bits=5
-    )
+    unit = VectorArithmetic(operations=operations, lanes=lanes, operand="both")
     module = generated(unit, tmp_path)
     assert lint(module) == ""
     beats = random_vectors(module, 1, count)
@@ -51,7 +48,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "add_stages": 0,
     },
     "most registers": {"operations": "axpy", "multiply_stages": 4, "add_stages": 4},
-    "no operand": {"operations": "scale", "user_bits": 9, "multiply_stages": 0},
+    "no operand": {"operations": "scale", "multiply_stages": 0},
 }
 
 
@@ -77,28 +74,12 @@ def test_published_ones(name: str, tally: Tally) -> None:
 
 def test_a_beat_a_clock(tmp_path: Path) -> None:
     """Each result comes `latency` cycles after its beat, and operands are taken with the beats."""
-    unit = VectorArithmetic(lanes=2, operations="add", holds=True)
-    module = generated(unit, tmp_path)
+    module = generated(VectorArithmetic(lanes=2, operations="add"), tmp_path)
     beats = random_vectors(module, 3, 50)
-    beats = replace(beats, hold=np.full(50, False), operand=beats.x, last_lane=np.full(50, 1))
     streamed = check_vectors(available("icarus"), module, beats)
     assert (np.diff(streamed.taken) == 1).all()
     assert (streamed.left - streamed.taken == module.latency).all()
     assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken)
-
-
-def test_a_bias_stays_for_a_packet(tmp_path: Path) -> None:
-    """One beat of the operand serves a packet, and is taken with its last beat."""
-    unit = VectorArithmetic(lanes=2, operations="add", holds=True)
-    module = generated(unit, tmp_path)
-    beats = random_vectors(module, 4, 40)
-    packets = int(beats.last.sum())
-    beats = replace(
-        beats, hold=~beats.last, operand=beats.x[:packets], last_lane=np.full(packets, 1)
-    )
-    streamed = check_vectors(available("icarus"), module, beats)
-    assert (np.diff(streamed.taken) == 1).all()
-    assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken[beats.last])
 
 
 def test_parts_that_are_not_needed() -> None:
@@ -106,7 +87,7 @@ def test_parts_that_are_not_needed() -> None:
     assert not config.lane.multiply
     assert config.module_name == "vector_add"
     assert config == VectorArithmetic(operations=["add"], multiply_stages=4).config
-    scale = VectorArithmetic(operations="scale", operand="both", holds=True).config
+    scale = VectorArithmetic(operations="scale", operand="both").config
     assert not scale.lane.add
     assert scale == VectorArithmetic(operations="scale").config
     assert VectorArithmetic(operations="axpy+multiply+add").module_name == "vector_arithmetic"
@@ -117,7 +98,6 @@ def test_parts_that_are_not_needed() -> None:
     ("parameters", "message"),
     [
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
-        ({"user_bits": -1}, "user_bits must be a non-negative integer, not -1"),
         ({"ragged": True}, "operand must be beat with ragged, not 'lanes'"),
         ({"operand": "row"}, "operand must be one of lanes, beat, both, not 'row'"),
         ({"multiply_stages": 5}, "multiply_stages must be an integer from 0 to 4, not 5"),

@@ -42,8 +42,7 @@ class VectorBeats:
     operation : ndarray of int64, shape (beats,)
         Number of the operation of each beat.
     factor : ndarray of float32, shape (beats,)
-    single, hold, last : ndarray of bool, shape (beats,)
-    user : ndarray of int64, shape (beats,)
+    single, last : ndarray of bool, shape (beats,)
     operand : ndarray of float32, shape (operand beats, lanes or 1)
         As many as the beats take.
     last_lane : ndarray of int64, shape (operand beats,)
@@ -54,9 +53,7 @@ class VectorBeats:
     operation: NDArray[np.int64]
     factor: Floats
     single: NDArray[np.bool_]
-    hold: NDArray[np.bool_]
     last: NDArray[np.bool_]
-    user: NDArray[np.int64]
     operand: Floats
     last_lane: NDArray[np.int64]
 
@@ -74,25 +71,13 @@ def random_vectors(module: Module, seed: int, beats: int) -> VectorBeats:
     last = rng.random(beats) < 0.2
     last[-1] = True
     single = rng.random(beats) < 0.5 if p["operand"] == "both" else np.full(beats, False)
-    # Held to the end of its packet, or for any time.
-    held = np.where(rng.random(beats) < 0.5, ~last, rng.random(beats) < 0.5)
-    hold = held & ~last & p["holds"]
-    needs = _needs(module, operation)
-    taken = int((needs & ~hold).sum())
-    # A beat that is held to the end has to be there too.
-    held_at_the_end = needs.any() and bool(hold[np.flatnonzero(needs)[-1]])
-    if held_at_the_end:
-        hold = hold.copy()
-        hold[np.flatnonzero(needs)[-1]] = False
-        taken += 1
+    taken = int(_needs(module, operation).sum())
     return VectorBeats(
         x=random_floats(rng, (beats, p["lanes"])),
         operation=operation,
         factor=random_floats(rng, (beats,)),
         single=single,
-        hold=hold,
         last=last,
-        user=rng.integers(0, 1 << p["user_bits"], beats),
         operand=random_floats(rng, (taken, 1 if p["operand"] == "beat" else p["lanes"])),
         last_lane=rng.integers(0, p["lanes"], taken) if p["ragged"] else np.full(taken, p["lanes"]),
     )
@@ -103,7 +88,7 @@ def expected_vectors(module: Module, beats: VectorBeats) -> Floats:
     operations = module.parameters["operations"]
     needs = _needs(module, beats.operation)
     # Beats of the operand that were taken before each beat.
-    index = np.concatenate([[0], np.cumsum(needs & ~beats.hold)[:-1]])
+    index = np.concatenate([[0], np.cumsum(needs)[:-1]])
     y = np.zeros_like(beats.x)
     lane = np.arange(beats.x.shape[1])
     reached = lane <= beats.last_lane[index[needs], None]
@@ -130,9 +115,7 @@ def _job(module: Module, beats: VectorBeats) -> Job:
         values = {
             "operation": beats.operation,
             "single": beats.single,
-            "hold": beats.hold,
             "factor": beats.factor.view(np.uint32),
-            "user": beats.user,
         }
         fields = [values[name] for name, _, _ in ports["s_axis_tuser"].fields]
         job["s_axis_tuser"] = ports["s_axis_tuser"].join(np.stack(fields, axis=1).astype(np.int64))
@@ -158,7 +141,7 @@ def check_vectors(
     resets_after: Sequence[int] = (),
     still: bool = False,
 ) -> Streamed:
-    """Results come out as the model has them, with what goes along."""
+    """Results come out as the model has them, and so does `tlast`."""
     streamed = run_stream(
         simulator,
         module,
@@ -176,7 +159,4 @@ def check_vectors(
     assert_equal(module.name, got, expected, beat=index, operation=beats.operation)
     last = streamed.words["m_axis_tlast"][:, 0]
     assert_equal("m_axis_tlast", last, beats.last.astype(np.uint8), beat=index)
-    if "m_axis_tuser" in module.ports:
-        user = module.ports["m_axis_tuser"].numbers(streamed.words["m_axis_tuser"])
-        assert_equal("m_axis_tuser", user, beats.user, beat=index)
     return streamed

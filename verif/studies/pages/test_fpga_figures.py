@@ -7,7 +7,7 @@ import pytest
 
 from mxsafe.synthesis.cases import FPGA
 from mxsafe.synthesis.floor_plan import PARTS
-from mxsafe.verilog.units import FPGA_UNITS
+from mxsafe.verilog.presets import FPGA_UNITS
 from studies.pages import DOCS
 from studies.pages.fpga_figures import PLANS, draw
 from studies.synthesised import load

@@ -12,7 +12,6 @@ from verif.support.messages import refused
 
 WORDS = "word " * 30
 TABLE = "| " + "cell " * 30 + "|\n|---|"
-LIST = "- item " + "word " * 30 + "\n- item"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,10 +37,23 @@ def test_paragraphs_have_lines_of_up_to_100_characters() -> None:
     assert page.endswith("word\n")
 
 
-def test_tables_headings_pictures_lists_and_code_stay() -> None:
+def test_tables_headings_pictures_and_code_stay() -> None:
     picture, code = f"![{WORDS}](a.svg)", f"```\n{WORDS}\n\n{WORDS}\n```"
-    page = "\n\n".join([f"# {WORDS}", TABLE, LIST, f"1. {WORDS}", picture, code]) + "\n"
+    page = "\n\n".join([f"# {WORDS}", TABLE, picture, code]) + "\n"
     assert rendered(page, {}) == page
+
+
+@pytest.mark.parametrize(("first", "second", "indent"), [("- ", "- ", "  "), ("1. ", "2. ", "   ")])
+def test_lines_of_an_item_stand_beneath_each_other(first: str, second: str, indent: str) -> None:
+    lines = rendered(f"{first}{WORDS}\nword\n{second}word\n   word\n", {}).splitlines()
+    assert lines[0].startswith(f"{first}word")
+    assert lines[1].startswith(f"{indent}word")
+    assert lines[2:] == [f"{second}word word"]
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_number_at_the_beginning_of_a_line_is_no_item() -> None:
+    assert rendered("It takes\n96. Then it ends.\n", {}) == "It takes 96. Then it ends.\n"
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "format": lambda: _MXSF,
         "unit": lambda: Decoder(format=_MXSF),
     },
-    "verilog.presets.Preset": {"unit": lambda: Decoder},
+    "verilog.presets.Preset": {"unit": lambda: Decoder, "kind": lambda: "arithmetic"},
     "verilog.sources": {"modules": list, "files": list},
     "analysis.figures.new_figure": {"width": lambda: 2.0, "height": lambda: 2.0},
     "analysis.figures.render": {"figure": _figure, "suffix": lambda: ".svg"},

@@ -23,7 +23,6 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.vectors.corner_classes.InputFormat": "draws what a set of vectors is made of",
     "mxsafe.verilog.library.ModuleLibrary": "takes parts of a design that is being built",
     "mxsafe.verilog.presets.Preset": "takes options that the command has read",
-    "mxsafe.verilog.units.CatalogueEntry": "takes options that the command has read",
 }
 """Classes whose methods are left out, and why. So are those of all configurations of hardware, and
 methods that are inherited."""

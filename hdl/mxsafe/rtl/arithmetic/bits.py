@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike
 
+from mxsafe.rtl.notes import noted
+
 __all__ = [
     "any_of",
     "chosen",
@@ -39,13 +41,16 @@ def named(module: Module, name: str, shape: Shape | int | None, value: ValueLike
     return signal
 
 
-def truncated(module: Module, name: str, width: int, value: Value) -> Value:
-    """The low bits of a sum; the signal of that name has its carry too.
+def truncated(
+    module: Module, name: str, width: int, value: Value, *, note: str | None = None
+) -> Value:
+    """The low bits of a sum; the signal of that name has its carry too, and a note if given.
 
     Amaranth gives every sum its full width. Where the carry is known to be 0 or is not wanted, a
     name for the low bits alone would leave the carry without one.
     """
-    return named(module, name, None, value)[:width]
+    whole = named(module, name, None, value)
+    return (whole if note is None else noted(whole, note))[:width]
 
 
 def ones_below_leading(module: Module, name: str, value: Value) -> Signal:

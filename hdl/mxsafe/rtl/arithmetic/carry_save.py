@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, Const, Module, Value
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.notes import noted
 
 __all__ = ["carry_save"]
 
@@ -68,6 +69,11 @@ def _level(m: Module, name: str, columns: list[list[Value]], height: int) -> lis
     )
     sums = named(m, f"{name}_sum", len(adders), a ^ b ^ c)
     going = named(m, f"{name}_carry", len(adders), (a & b) | (c & (a | b)))
+    noted(
+        sums,
+        "Carry-save: full adders side by side, one behind each bit too many of a column (Dadda); "
+        "those with a constant 0 at c are half adders.",
+    )
     for number, (place, _) in enumerate(adders):
         left[place].append(sums[number])
         if place + 1 < len(left):

@@ -7,6 +7,7 @@ from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["DSP_BITS", "DspMultiplier", "DspMultiplierConfiguration"]
@@ -71,6 +72,7 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
         right = Signal(self.b.shape(), name="b_entered", reset_less=reset_less)
         within = Signal(self.product.shape(), name="product_within", reset_less=reset_less)
         behind = Signal(self.product.shape(), name="product_behind", reset_less=reset_less)
+        noted(left, "Registers of a DSP block: behind the factors, within and behind the product.")
         with m.If(self.en):
             m.d.sync += [
                 left.eq(self.a),

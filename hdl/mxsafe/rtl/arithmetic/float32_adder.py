@@ -21,7 +21,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import only_for, stages_of
 from mxsafe.rtl.unit import Unit
 
 __all__ = [
@@ -67,9 +68,8 @@ class Float32AdderConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        if self.quick and self.target == "fpga":
-            raise ValueError("quick must be False with target fpga, not True")
-        stages = STAGES["Float32Adder"][self.target]
+        only_for(self, "asic", "quick")
+        stages = stages_of(self)
         self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
@@ -77,7 +77,12 @@ class Float32AdderConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return STAGES["Float32Adder"][self.target].standing(self.latency)
+        return stages_of(self).standing(self.latency)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether registers may stand between all steps, see `Float32Adder`."""
+        return self.target == "fpga"
 
 
 class Float32Adder(Unit[Float32AdderConfiguration]):
@@ -100,6 +105,10 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
 
     Notes
     -----
+    By target: for an FPGA significands are added in one carry chain, which is faster there than
+    parts that do not wait for each other in look-up tables; and a sum is normalised in steps of one
+    distance each, between which registers may stand.
+
     What was tried is in ``docs/experiments.md``.
     """
 
@@ -132,30 +141,36 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
 
         And whether the sum is infinite or has no value.
         """
-        # A cleared operand counts as the smaller one, and is masked where it is known to be.
-        # All bits are compared: exponents alone would leave a difference to invert, larger and no
-        # faster in an array.
         clear = self.clear_a if self.config.clearable else Const(0, 1)
         b_larger, b_further = self._compared(m)
         a, b, clearing, b_larger = pipe.cross_all(
             "compared", a=self.a, b=self.b, clear=clear, b_is_larger=b_larger
         )
         swap = named(m, "swap", 1, clearing | b_larger)
+        noted(
+            swap,
+            "A cleared operand counts as the smaller one, and is masked once it is known to be.",
+        )
         a_sign, a_bits = self._kept(m, a, clearing)
         large: Value = named(m, "large", 32, Mux(swap, b, a))
         small: Value = named(m, "small", 31, Mux(swap, a_bits, b[:31]))
         subtract: Value = named(m, "subtract", 1, a_sign ^ b[31])
-        # Both differences, so that the right one is there as soon as the comparison is.
         left, right = _exponent(m, "a", self.a), _exponent(m, "b", self.b)
-        a_less_b = truncated(m, "a_less_b", EXPONENT_BITS, left - right)
+        a_less_b = truncated(
+            m,
+            "a_less_b",
+            EXPONENT_BITS,
+            left - right,
+            note="Both differences of exponents: the right one is ready when the comparison is.",
+        )
         b_less_a = truncated(m, "b_less_a", EXPONENT_BITS, right - left)
         a_less_b, b_less_a = pipe.cross_all("compared", a_less_b=a_less_b, b_less_a=b_less_a)
         if self.config.quick:
-            # What is cleared may be shifted as far as it likes.
             b_further = pipe.cross("compared", "b_has_larger_exponent", b_further)
         else:
             b_further = swap
         distance: Value = named(m, "distance", EXPONENT_BITS, Mux(b_further, b_less_a, a_less_b))
+        noted(distance, "How far the smaller significand goes to the right.")
         a_infinite = named(m, "a_is_infinite", 1, (self.a[:31] == INFINITY) & ~clear)
         b_infinite = named(m, "b_is_infinite", 1, self.b[:31] == INFINITY)
         a_nan = named(m, "a_is_nan", 1, (self.a[:31] > INFINITY) & ~clear)
@@ -168,8 +183,8 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             b_is_nan=b_nan,
         )
         infinite: Value = named(m, "infinite", 1, a_infinite | b_infinite)
-        # Inf less Inf has no value.
         cancels_infinity = named(m, "cancels_infinity", 1, a_infinite & b_infinite & subtract)
+        noted(cancels_infinity, "Inf less Inf has no value: NaN.")
         invalid: Value = named(m, "invalid", 1, a_nan | b_nan | cancels_infinity)
 
         return pipe.cross_all(
@@ -196,7 +211,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         (aligned,) = sideband.cross("aligned", aligned=aligned)
         significand = _significand(m, "large", sideband["large"])
         total: Value
-        if self.config.target == "fpga":
+        if self.config.in_steps:
             total = _sum_in_a_chain(m, significand, aligned, sideband)
         else:
             parts = 3 if self.config.quick else 2
@@ -215,22 +230,29 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
     def _normalised(self, m: Module, pipe: Pipeline, added: tuple[Value, ...]) -> dict[str, Value]:
         """The sum as it is to be rounded, and as it is where it is exact."""
         total, exponent, negative, subtract, infinite, invalid = added
-        # Where the leading one may be, if the sum has more bits than the significand or at most
-        # one fewer: only then it has to be rounded. Otherwise it has lost its upper bits, and what
-        # is left is exact.
         carry, top, second = total[-1], total[-2], total[-3]
         unlimited = named(m, "is_unlimited", 1, exponent[1:].any())  # more than that of subnormals
         rounds: Value = named(m, "rounds", 1, carry | top | (second & unlimited))
+        noted(
+            rounds,
+            "A sum is rounded only if it lost at most one leading bit; with more of them lost it "
+            "is exact, and is normalised beside.",
+        )
         once, twice = Cat(Const(0, 1), total[:-1]), Cat(Const(0, 2), total[:-2])
         no_carry = named(m, "leading_without_carry", len(total), Mux(top, once, twice))
         leading: Value = named(m, "leading", len(total), Mux(carry, total, no_carry))
-        # The hidden bit adds one to the exponent, or two where the sum has carried.
-        base: Value = truncated(m, "base", EXPONENT_BITS, exponent - 1)
+        base: Value = truncated(
+            m,
+            "base",
+            EXPONENT_BITS,
+            exponent - 1,
+            note="Less one: the hidden bit adds one to the exponent, or two where the sum carried.",
+        )
         raised: Value = Cat(top & ~carry, carry)
         at_largest = named(m, "is_at_largest", 1, exponent == LARGEST_EXPONENT)
         too_large = named(m, "is_too_large", 1, carry & at_largest)
         # The lowest two bits are 0 where this counts: the exponents differ by one at most.
-        if self.config.target == "fpga":
+        if self.config.in_steps:
             sideband = Sideband(
                 pipe,
                 rounds=rounds,
@@ -254,9 +276,9 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             # Ones are not shifted out: what is left shows before the shift, too.
             rest = total[2:-1] if quick else value
         exact: Value = Cat(value[1:-1], field)
-        # x - x is +0, whatever the sign of x.
         left_over = named(m, "has_rest", 1, rounds | rest.any())
         cancels = named(m, "cancels", 1, subtract & ~left_over)
+        noted(cancels, "x - x is +0, whatever the sign of x.")
         values = {
             "rounds": rounds,
             "leading": leading[:-1],  # the hidden bit is in `raised`
@@ -276,6 +298,9 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         mantissa, guard = leading[below:], leading[below - 1]
         sticky = named(m, "sticky", 1, leading[: below - 1].any())
         increment: Value = named(m, "increment", 1, guard & (sticky | mantissa[0]))
+        noted(
+            increment, "Nearest even: up if more than half an ulp is below, or half of an odd one."
+        )
         last = Sideband(pipe, **parts)
         mantissa, increment, base, raised = last.cross(
             "incremented", mantissa=mantissa, increment=increment, base=base, raised=raised
@@ -316,6 +341,7 @@ def _sum_in_a_chain(m: Module, large: Value, aligned: Value, sideband: Sideband)
     width = len(significand) + 1
     carry_in: Value = named(m, "carry_in", 1, subtract & ~below.any())
     addend: Value = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
+    noted(carry_in, "A complement is one short; bits below the significand borrow just that one.")
     borrowed = truncated(m, "borrowed", _EXTRA_BITS, -below)
     extra: Value = named(m, "extra", _EXTRA_BITS, Mux(subtract, borrowed, below))
     carry_in, addend, extra, large = sideband.cross(
@@ -330,14 +356,12 @@ def _sum_or_difference(
 ) -> Value:
     """The significand of the larger number plus or minus the other, which has extra bits below."""
     subtract = sideband["subtract"]
-    # Bits below the significand of the larger one only borrow from it.
     below, significand = aligned[:_EXTRA_BITS], aligned[_EXTRA_BITS:]
     has_below = named(m, "has_below", 1, below.any())
     carry_in = named(m, "carry_in", 1, subtract & ~has_below)
+    noted(carry_in, "A complement is one short; bits below the significand only borrow from it.")
     width = len(significand) + 1
     addend = named(m, "addend", width, Cat(significand, 0) ^ subtract.replicate(width))
-    # In parts: one does not wait for the carry of those below, which comes from comparisons with
-    # the largest number that has no carry.
     starts = [len(significand) * part // parts for part in range(parts)]
     places = [slice(*ends) for ends in zip(starts, [*starts[1:], width], strict=True)]
     names = ("lower", *(["middle"] if parts > 2 else []), "upper")
@@ -347,6 +371,11 @@ def _sum_or_difference(
         low, to_add = large[place], addend[place]
         room = named(m, f"{prefix}room", len(low), ~to_add)
         overflows = named(m, f"{name}_overflows", 1, low > room)
+        noted(
+            overflows,
+            "The sum is made in parts. The carry into a part comes from a comparison with the "
+            "largest number that has no carry, not from the sum of the part below.",
+        )
         fills_up = named(m, f"{name}_fills_up", 1, low == room)
         carries.append(named(m, f"{prefix}carry", 1, overflows | (fills_up & carries[-1])))
     sums: list[Value] = []
@@ -362,7 +391,8 @@ def _exponent(m: Module, name: str, operand: Value) -> Signal:
     """Exponent field, 1 for that of subnormals too."""
     field = operand[MANTISSA_BITS:31]
     zero = named(m, f"{name}_field_is_zero", 1, ~field.any())
-    return named(m, f"{name}_exponent", EXPONENT_BITS, Cat(field[0] | zero, field[1:]))
+    exponent = named(m, f"{name}_exponent", EXPONENT_BITS, Cat(field[0] | zero, field[1:]))
+    return noted(exponent, "Exponent field 0, of subnormals, weighs as much as field 1.")
 
 
 def _significand(m: Module, name: str, operand: Value) -> Value:

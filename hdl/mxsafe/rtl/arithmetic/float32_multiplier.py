@@ -26,7 +26,8 @@ from mxsafe.rtl.arithmetic.radix4 import (
 )
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import stages_of
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["Float32Multiplier", "Float32MultiplierConfiguration"]
@@ -64,7 +65,7 @@ class Float32MultiplierConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        stages = STAGES["Float32Multiplier"][self.target]
+        stages = stages_of(self)
         self._settle(pipeline=stages.default)
         self._set(pipeline=stages.require("pipeline", self.pipeline))
         self._set(reset=bool(self.reset and self.pipeline))
@@ -72,7 +73,7 @@ class Float32MultiplierConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return STAGES["Float32Multiplier"][self.target].standing(self.latency)
+        return stages_of(self).standing(self.latency)
 
 
 class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
@@ -95,6 +96,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
 
     Notes
     -----
+    Digits of two bits make the product of significands, but where a register stands within it: such
+    a register is one of a DSP block, and four `DspMultiplier` make the product then.
+
     What was tried is in ``docs/experiments.md``.
     """
 
@@ -114,15 +118,19 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         )
         a_normal, a_zero, a_infinite, a_nan = _kind(m, "a", self.a)
         b_normal, b_zero, b_infinite, b_nan = _kind(m, "b", self.b)
-        # Inf times 0 has no value.
         no_value = named(m, "has_no_value", 1, (a_infinite & b_zero) | (b_infinite & a_zero))
+        noted(no_value, "Inf times 0 has no value: NaN.")
         zero: Value = named(m, "is_zero", 1, a_zero | b_zero)
         negative: Value = named(m, "negative", 1, self.a[31] ^ self.b[31])
         infinite: Value = named(m, "infinite", 1, a_infinite | b_infinite)
         invalid: Value = named(m, "invalid", 1, a_nan | b_nan | no_value)
-        # Of two subnormal numbers the product is too small to matter: only one has to be looked at.
         candidate = named(
             m, "subnormal_mantissa", MANTISSA_BITS, Mux(b_normal, self.a, self.b)[:MANTISSA_BITS]
+        )
+        noted(
+            candidate,
+            "Of two subnormals the product is below all that counts: one leading one is looked "
+            "for.",
         )
         both_normal = named(m, "both_are_normal", 1, a_normal & b_normal)
         leading: Value = _leading_place(m, candidate, both_normal)
@@ -134,7 +142,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         )
         significand = Cat(self.a[:MANTISSA_BITS], a_normal)
         factor: Value = Cat(self.b[:MANTISSA_BITS], b_normal)
-        if self.config.target == "fpga":
+        if "within" in self.config.boundaries:  # a register that only DSP blocks have
             found = self._in_blocks(m, platform, significand, factor)
             for boundary in self.config.boundaries[:3]:
                 leading, exponents, negative, zero, infinite, invalid = pipe.cross_all(
@@ -207,8 +215,10 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
                 m.d.comb += [unit.en.eq(self.en), unit.a.eq(left), unit.b.eq(right)]
                 parts.append(unit.product[: len(left) + len(right)])
         low, *middle, high = parts
-        # The outer parts do not overlap.
         crossed = named(m, "crossed", len(middle[0]) + 1, middle[0] + middle[1])
+        noted(
+            crossed, "Of four partial products the outer two do not overlap: only these are added."
+        )
         outer = Cat(low, high)
         upper = outer[DSP_BITS:] + crossed
         return Cat(outer[:DSP_BITS], upper[: _PRODUCT_BITS - DSP_BITS])
@@ -242,13 +252,15 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             infinite=infinite,
             invalid=invalid,
         )
-        # The product has one or two bits before the point. The hidden one adds one to the
-        # exponent, or two where there are two.
         carry, top = kept[-1], kept[-2]
         leading = named(m, "leading", _KEPT - 2, Mux(carry, kept[1:-1], kept[:-2]))
+        noted(leading, "The product has one or two bits before the point.")
         mantissa, guard = leading[1:], leading[0]
         below = named(m, "below", 1, sticky | (carry & kept[0]))
         increment = named(m, "increment", 1, guard & (below | mantissa[0]))
+        noted(
+            increment, "Nearest even: up if more than half an ulp is below, or half of an odd one."
+        )
         at_largest = named(m, "is_at_largest", 1, base == LARGEST_EXPONENT - 1)
         beyond = named(m, "is_beyond", 1, base >= LARGEST_EXPONENT)
         too_large = named(m, "is_too_large", 1, beyond | (at_largest & carry))
@@ -308,6 +320,7 @@ def _columns(m: Module, gates: Value, factor: Value, triple: Value) -> tuple[Val
     sums, carries = carry_save(m, "product", placed, _PRODUCT_BITS)
     half = _PRECISION
     low = named(m, "low_half", half + 1, sums[:half] + carries[:half])
+    noted(low, "Carry-save to two halves: the upper one takes the carry of this one a cycle later.")
     return low, truncated(m, "high_half", half, sums[half:] + carries[half:])
 
 
@@ -324,28 +337,26 @@ def _placed(m: Module, place: Value, exponents: Value, zero: Value) -> tuple[Val
     very bottom: `place`. If that would lower the exponent beyond that of subnormals, it is larger
     by as much.
     """
-    # The distance that makes the exponent 1, that of subnormals.
     least = named(
         m, "least_distance", signed(EXPONENT_BITS + 2), _BIAS + 1 + _MOST_LEFT - exponents
     )
     spare = named(m, "spare", signed(EXPONENT_BITS + 2), place - least)
+    noted(least, "The distance that makes the exponent 1, that of subnormals.")
     limited = named(m, "is_limited", 1, spare[-1])
     none = named(m, "has_no_exponent", 1, limited | zero)
+    noted(none, "A subnormal result goes further right, as far as the least distance says.")
     base = named(m, "base", EXPONENT_BITS + 1, Mux(none, 0, spare[: EXPONENT_BITS + 1]))
     bits = _PRODUCT_BITS.bit_length()
-    # From so far away nothing but the sticky bit is left.
     far = named(m, "is_far", 1, limited & least[bits:EXPONENT_BITS].any())
+    noted(far, "From so far away nothing but the sticky bit is left.")
     distance = Mux(limited, least[:bits], place) | far.replicate(bits)
     return base, named(m, "distance", bits, distance)
 
 
 def _shifted(m: Module, product: Value, distance: Value) -> tuple[Value, Value]:
     """The upper bits of the product at their places, and whether a lower one is set."""
-    # Without a shift the lowest bit of the product is as far below the guard bit as it can go to
-    # the left, but for one place.
     value: Value = Cat(Const(0, _MOST_LEFT - (_PRODUCT_BITS - _KEPT)), product)
     sticky: Value = Const(0, 1)
-    # Largest distance first: what is left of the shift needs fewer and fewer bits above the window.
     for stage in reversed(range(len(distance))):
         step = 1 << stage
         moves = distance[stage]
@@ -354,4 +365,9 @@ def _shifted(m: Module, product: Value, distance: Value) -> tuple[Value, Value]:
         dropped = named(m, f"dropped_{step}", 1, moves & value[:step].any())
         sticky = named(m, f"sticky_{step}", 1, sticky | dropped)
         value = named(m, f"shifted_{step}", width, Mux(moves, moved, value[:width]))
+        noted(
+            value,
+            "One shifter to the right for both ways: it starts as far left as a subnormal operand "
+            "can need. Largest distance first: later steps need fewer bits.",
+        )
     return value, sticky

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
+from mxsafe.rtl.notes import noted
 
 __all__ = [
     "CANONICAL_NAN",
@@ -48,8 +49,12 @@ def shift_sticky(
     for stage in range(stages):
         distance = 1 << stage
         if distance < width:
-            # The new lowest bit is sticky: it gathers the bits that go and the one in its place.
             sticky = named(m, f"{name}_{distance}_sticky", 1, shifted[: distance + 1].any())
+            noted(
+                sticky,
+                "Alignment: the new lowest bit is sticky. It gathers the bits that go and the one "
+                "in its place.",
+            )
             far = Cat(sticky, shifted[distance + 1 :], Const(0, distance))
         else:
             sticky = named(m, f"{name}_{distance}_sticky", 1, shifted.any())
@@ -59,8 +64,8 @@ def shift_sticky(
         shifted, amount, any_set = sideband.cross(f"{name}_{distance}", **crossing)
     if len(amount) <= stages:
         return shifted
-    # A distance with one of the upper bits takes everything beyond the sticky bit.
     beyond = named(m, f"{name}_beyond", 1, amount[stages:].any())
+    noted(beyond, "So large a distance leaves nothing but the sticky bit.")
     any_set = named(m, f"{name}_any", 1, any_set)
     only_sticky = Cat(any_set, Const(0, width - 1))
     return named(m, name, width, Mux(beyond, only_sticky, shifted))
@@ -109,15 +114,17 @@ def normalise(
     lowered = named(
         m, f"{name}_lowered", len(exponent) + 1, (exponent - zeros)[: len(exponent) + 1]
     )
-    # Zeros are counted first, and compared with the exponent: to mark first where the exponent
-    # ends, and count up to the mark, is slower.
     if quick:
-        # The first bits of the count are there first: they are compared and shifted by first.
         most = truncated(m, f"{name}_most", len(exponent), exponent - 1)
         distance = lesser(m, f"{name}_distance", zeros, most, Const(0, 1))
         shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Sideband()))
     else:
         subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+        noted(
+            subnormal,
+            "Normalisation stops where the exponent is 1, that of subnormals: then the distance is "
+            "the exponent less one, not the number of leading zeros.",
+        )
         most = truncated(m, f"{name}_most", len(zeros), exponent - 1)
         distance = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
         shifted = named(m, name, width, (value << distance)[:width])
@@ -147,9 +154,14 @@ def lesser(m: Module, name: str, left: Value, right: Value, right_wins: Value) -
     bits: list[Value] = []
     for place in reversed(range(width)):
         here, there = left[place], right[place]
-        # As long as neither is less, a bit of both is one of the lesser.
         both = (here | is_right) & (there | is_left)
-        bits.insert(0, named(m, f"{name}_{place}", 1, both))
+        bit = named(m, f"{name}_{place}", 1, both)
+        noted(
+            bit,
+            "The lesser of two distances, found from the top bit so that shifting can begin: as "
+            "long as neither is less, a bit of both is one of the lesser.",
+        )
+        bits.insert(0, bit)
         if place:
             less, more = ~here & there & ~is_right, here & ~there & ~is_left
             is_left = named(m, f"{name}_is_left_{place}", 1, is_left | less)
@@ -181,6 +193,7 @@ def normalise_in_stages(
         f"{name}_lowered", rest=value, lowered=lowered, most=most, zeros=zeros, any_set=any_set
     )
     subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
+    noted(subnormal, "The exponent reaches 1, that of subnormals, before the leading one the top.")
     distance: Value = named(m, f"{name}_distance", len(zeros), Mux(subnormal, most, zeros))
     vanishes = named(m, f"{name}_vanishes", 1, lowered[-1] | ~any_set)
     field: Value = named(m, f"{name}_field", None, Mux(vanishes, 0, lowered[:-1]))
@@ -213,8 +226,12 @@ def leading_one_and_zeros(
     high, high_count = leading_one_and_zeros(m, f"{name}_high", high_half, sideband, boundary)
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
-    # The upper part has a power of two of bits, so its being empty is the top bit of the count.
     count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
+    noted(
+        count,
+        "Leading zeros: the upper part has a power of two of bits, so its being empty is the top "
+        "bit of the count.",
+    )
     return any_set, count
 
 
@@ -235,10 +252,15 @@ def round_and_pack(
         binade to Inf. So 1 for the hidden bit and a base of one less need no case of their own for
         subnormals.
     """
-    # A carry out of the mantissa is just what the exponent needs then: one more, and a mantissa
-    # of zeros.
     added = Cat(increment, Const(0, MANTISSA_BITS - 1), raised)
-    return truncated(m, "packed", MANTISSA_BITS + EXPONENT_BITS, Cat(significand, base) + added)
+    return truncated(
+        m,
+        "packed",
+        MANTISSA_BITS + EXPONENT_BITS,
+        Cat(significand, base) + added,
+        note="Rounding and exponent in one addition: a carry out of the mantissa leaves zeros and "
+        "raises the exponent, from the largest binade to Inf.",
+    )
 
 
 def pack_special(
@@ -246,6 +268,7 @@ def pack_special(
 ) -> Value:
     """A binary32 of magnitude and sign; or Inf of that sign; or, before all, the one NaN."""
     special = named(m, "is_special", 1, infinite | nan)
+    noted(special, "Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.")
     quiet = MANTISSA_BITS - 1
     return Cat(
         Mux(special, 0, magnitude[:quiet]),

@@ -11,6 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.packing import Packer, Unpacker, float_layout, require_plain
 from mxsafe.rtl.arithmetic.signed_sum import add
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["FPAdder", "FPAdderConfiguration"]
@@ -77,17 +78,20 @@ class FPAdder(Unit[FPAdderConfiguration]):
             pack.zero_sign.eq(unpack_a.sign & unpack_b.sign),
             self.sum.eq(pack.code),
         ]
-        # In fixed point nothing has to be aligned, and nothing is lost before the packer rounds.
         exact, negate = add(
             m,
             "exact",
             (unpack_a.magnitude, unpack_a.sign),
             (unpack_b.magnitude, unpack_b.sign),
         )
-        # Beyond the largest value the sum saturates before it is packed: it has to fit the packer.
+        noted(
+            exact,
+            "In fixed point nothing has to be aligned, and nothing is lost before the packer.",
+        )
         precision = sum_format.precision
         largest = ((1 << precision) - 1) << (len(unpack_a.magnitude) - precision)
         above = named(m, "above", 1, exact > largest)
+        noted(above, "Saturation comes before packing: the sum has to fit the packer.")
         below = named(m, "below", 1, exact < -largest)
         bounded = named(m, "bounded_below", exact.shape(), Mux(below, -largest, exact))
         m.d.comb += [

@@ -7,6 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
@@ -61,6 +62,7 @@ class FullAdders(Unit[FullAddersConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        noted(self.carries, "Weighs twice as much as sums: whoever adds them shifts it.")
         m.d.comb += [
             self.sums.eq(self.a ^ self.b ^ self.c),
             self.carries.eq((self.a & self.b) | (self.c & (self.a | self.b))),

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import FloatFormat
 from mxsafe.rtl.arithmetic.bits import leading_one, named, ones_below_leading, select, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 __all__ = [
@@ -117,8 +118,13 @@ class Unpacker(Unit[UnpackerConfiguration]):
         significand = named(
             m, "significand", len(self.code.mantissa) + 1, Cat(self.code.mantissa, normal)
         )
-        # Exponent fields 0 and 1 weigh the same, so the first normal binade is not shifted either.
-        shift = truncated(m, "shift", len(exponent), exponent - normal)
+        shift = truncated(
+            m,
+            "shift",
+            len(exponent),
+            exponent - normal,
+            note="Exponent fields 0 and 1 weigh the same: the first normal binade is not shifted.",
+        )
         shifted = named(m, "shifted", None, significand << shift)
         m.d.comb += [self.sign.eq(self.code.sign), self.magnitude.eq(shifted)]
         return m
@@ -157,8 +163,8 @@ class Packer(Unit[PackerConfiguration]):
         bits = len(self.value) - 1
         negated = truncated(m, "negated", bits, -self.value)
         magnitude = named(m, "magnitude", bits, Mux(negative, negated, self.value[:bits]))
-        # As in `Rounder`; here the leading one is needed as a number too, for the exponent.
         drops = ones_below_leading(m, "drops", magnitude[precision:])
+        noted(drops, "drops[i]: bit i lies below the kept ones. Their number is the exponent.")
         guard_at = named(m, "guard_at", len(drops), leading_one(drops))
         shift = named(m, "shift", len(self.code.exponent), count_ones(m, "ones", drops))
         guard = named(m, "guard", 1, select(guard_at, magnitude))
@@ -166,15 +172,24 @@ class Packer(Unit[PackerConfiguration]):
         shifted = named(m, "shifted", None, magnitude >> shift)
         kept = shifted[:precision]
         increment = named(m, "increment", 1, guard & (sticky | kept[0]))
-        # The hidden bit adds itself to the exponent, and a carry out of the mantissa does too.
+        noted(
+            increment, "Nearest even: up if more than half an ulp is below, or half of an odd one."
+        )
         width = len(self.code.exponent) + len(self.code.mantissa)
         down = named(m, "rounded_down", None, Cat(Const(0, precision - 1), shift) + kept)
+        noted(
+            down,
+            "The hidden bit adds itself to the exponent, and so does a carry out of the mantissa.",
+        )
         packed = truncated(m, "packed", width, down + increment)
         nonzero = named(m, "is_nonzero", 1, magnitude.any())
+        noted(
+            nonzero,
+            "A sum of zeros has no sign of its own: zero_sign tells whether all of them were -0.",
+        )
         sign = named(m, "sign", 1, negative ^ self.negate)
         m.d.comb += [
             Cat(self.code.mantissa, self.code.exponent).eq(packed),
-            # A sum of zeros has no sign of its own: the caller knows whether all were -0.
             self.code.sign.eq(Mux(nonzero, sign, self.zero_sign)),
         ]
         return m
@@ -182,7 +197,6 @@ class Packer(Unit[PackerConfiguration]):
 
 def count_ones(m: Module, name: str, thermometer: Signal) -> Value:
     """Number of ones in a thermometer code, by halving it instead of adding bits up."""
-    # The bit in the middle says whether the lower half is full; if so, the rest is in the upper.
     count: list[Value] = []
     rest: Value = thermometer
     size = 1 << (len(thermometer).bit_length() - 1)  # ones that the next bit of the count weighs
@@ -191,5 +205,10 @@ def count_ones(m: Module, name: str, thermometer: Signal) -> Value:
         count.insert(0, full)
         if size > 1:
             rest = named(m, f"{name}_{size}", size - 1, Mux(full, rest[size:], rest[: size - 1]))
+            noted(
+                rest,
+                "Ones of a thermometer code by halving: the bit in the middle is one of the count. "
+                "Where it is set the lower half is full, and the rest is in the upper half.",
+            )
         size //= 2
     return Cat(*count)

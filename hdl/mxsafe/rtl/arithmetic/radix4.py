@@ -14,6 +14,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
+from mxsafe.rtl.notes import noted
 
 __all__ = [
     "digit_gates",
@@ -77,15 +78,19 @@ def partial_products(
         What `upper_triple` makes of it.
     """
     digits, others = divmod(len(gates), 3)
-    # A triple is odd where its factor is: their lowest bits are the same wire.
     times = (factor, factor << 1, Cat(factor[0], triple))
     # Of the highest digit there are fewer gates where it has one bit, or is never 1.
     top = {0: (), 1: times[:1], 2: times[1:]}[others]
     rows: list[Value] = []
     for digit, multiples in enumerate([times] * digits + [top] * bool(others)):
-        # Gates are one-hot, so a choice is an OR and no multiplexer.
         choices = zip(gates[3 * digit : 3 * digit + 3], multiples, strict=True)
-        rows.append(gated_or(m, f"{name}_row_{digit}", choices))
+        row = gated_or(m, f"{name}_row_{digit}", choices)
+        noted(
+            row,
+            "Radix 4: a digit chooses 0, 1, 2 or 3 times the factor. Its gates are one-hot, so "
+            "that is an OR and no multiplexer.",
+        )
+        rows.append(row)
     return rows
 
 
@@ -145,10 +150,14 @@ def multiply_in_chains(
     is_signed = factor.shape().signed
     product: Value = rows[0]
     for number in range(1, len(rows)):
-        # What lies below a row is done: then tools do not add three rows at once, without a chain.
         done, upper = product[: 2 * number], product[2 * number :]
         added = (upper.as_signed() if is_signed else upper) + rows[number]
         product = named(m, f"{name}_to_row_{number}", None, Cat(done, added))
+        noted(
+            product,
+            "The table in front of a carry chain chooses by the digit and adds. Bits below a row "
+            "are done: tools that merge two additions would lose the chain.",
+        )
         product = product.as_signed() if is_signed else product
         if number == 1:
             later = {f"row_{place}": rows[place] for place in range(2, len(rows))}

@@ -8,6 +8,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import limited, require_positive_integer
 
@@ -58,6 +59,9 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         register = Signal(self.config.bits, name="register", reset_less=True)
+        noted(
+            register, "One of several equal registers, each near what it drives: keep them apart."
+        )
         with m.If(self.en):
             m.d.sync += register.eq(self.value)
         m.d.comb += self.copy.eq(register)

@@ -16,6 +16,7 @@ from mxsafe.rtl.arithmetic.bits import (
     truncated,
 )
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["Rounder", "RounderConfiguration"]
@@ -87,15 +88,25 @@ class Rounder(Unit[RounderConfiguration]):
         m = Module()
         width = len(self.value)
         bits = self.value.as_unsigned()
-        # The lowest bits fit however small the number is: they are looked at by nobody.
         high = bits[self.config.precision : -1]
         folded = named(m, "folded", len(high), Mux(bits[-1], ~high, high))
-        # drops[i]: bit i lies below the kept ones. Its run of ones less one is half an ulp less
-        # one: together with the lowest kept bit it rounds to nearest even, with no sticky bit.
+        noted(
+            folded,
+            "Leading one: of a negative number it is looked for in the complement, which is one "
+            "short only for -2^k, and that is exact at either position. The lowest bits always "
+            "fit.",
+        )
         drops = ones_below_leading(m, "drops", folded)
+        noted(drops, "drops[i]: bit i lies below the kept ones.")
         tie_to_even = named(m, "tie_to_even", 1, select(leading_one(drops), bits[1:]))
+        noted(tie_to_even, "The lowest kept bit: 1 where a tie goes up to even.")
         with_half = named(m, "with_half", None, bits + drops[1:])
+        noted(
+            with_half,
+            "drops[1:] is half an ulp less one: with the lowest kept bit added it rounds to "
+            "nearest even, with no sticky bit.",
+        )
         moved = truncated(m, "moved", width, with_half + tie_to_even)
-        # Bits below the kept ones go last: what the addition leaves there does not matter.
+        noted(self.rounded, "Bits below the kept ones hold what the addition left: cleared last.")
         m.d.comb += self.rounded.eq(cleared(moved, drops).as_signed())
         return m

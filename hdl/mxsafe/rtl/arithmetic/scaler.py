@@ -22,7 +22,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES, Stages
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import Stages, Timed, stages_of
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer, within
 
@@ -40,10 +41,10 @@ SUM_BITS = E8M0.width + 1
 """Bits of the sum of two E8M0 bytes."""
 
 
-def scale_stages(target: Target, width: int) -> Stages:
+def scale_stages(config: Timed, width: int) -> Stages:
     """Registers of a scaler of numbers of so many bits, which has distances below that."""
     steps = {f"shifted_{1 << n}" for n in range(max(width, MANTISSA_BITS + 3).bit_length())}
-    known = STAGES["Scaler"][target]
+    known = stages_of(config, of="Scaler")
     return replace(
         known,
         places=tuple(
@@ -61,7 +62,8 @@ def block_exponent(m: Module, scale_a: Value, scale_w: Value) -> Value:
 
 def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
     """Whether one of two E8M0 bytes is NaN."""
-    return named(m, "is_nan", 1, (scale_a == E8M0.nan_code) | (scale_w == E8M0.nan_code))
+    nan = named(m, "is_nan", 1, (scale_a == E8M0.nan_code) | (scale_w == E8M0.nan_code))
+    return noted(nan, "An E8M0 scale of 255 is NaN, and so is its block.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,7 @@ class ScalerConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         width = require_integer("width", self.width, 2, WIDEST_SUM)
-        stages = scale_stages(self.target, width)
+        stages = scale_stages(self, width)
         self._settle(pipeline=stages.default)
         self._set(
             width=width,
@@ -112,7 +114,7 @@ class ScalerConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where the registers stand."""
-        return scale_stages(self.target, self.width).standing(self.latency)
+        return scale_stages(self, self.width).standing(self.latency)
 
 
 class Scaler(Unit[ScalerConfiguration]):
@@ -190,29 +192,31 @@ class Scaler(Unit[ScalerConfiguration]):
         )
         stages = self._width.bit_length()
         offset = len(magnitude) - 1 + self.config.quantum_exponent - 2 * E8M0.bias + _FLOAT32_BIAS
-        # Biased exponents less one: that of the top bit, and that of the leading one.
         top = named(m, "top", signed(E8M0.width + 3), block_exponent + (offset - 1))
+        noted(top, "Biased exponent, less one, that the top bit of the number would have.")
         below: Value = named(m, "is_below", 1, top < 0)
+        noted(
+            below, "Even the top bit is below the normal numbers: the number goes right, not left."
+        )
         leading: Value = magnitude
         if twos_complement:
-            # Of a negative number less one, the leading one is where a bit differs from the next.
-            # Changes from bit to bit are counted: a negative number needs no negation.
             leading = Cat(0, magnitude) ^ Cat(magnitude, negative)
         sideband = Sideband(pipe, magnitude=magnitude, negative=negative, nan=nan)
-        any_set, zeros = leading_one_and_zeros(
-            m,
-            "zeros",
-            named(m, "edges", len(leading), leading),
-            sideband,
-            "grouped",
-        )
+        edges = named(m, "edges", len(leading), leading)
+        if twos_complement:
+            noted(
+                edges,
+                "Normalisation without a negation: the leading one of a negative number less one "
+                "is where a bit differs from the next.",
+            )
+        any_set, zeros = leading_one_and_zeros(m, "zeros", edges, sideband, "grouped")
         top, below = sideband.cross("grouped", top=top, is_below=below)
         zeros, top, below, any_set = sideband.cross(
             "leading", zeros=zeros, top=top, is_below=below, any_set=any_set
         )
-        # A number goes only so far to the left as its exponent allows.
         few = named(m, "has_small_top", 1, ~top[stages:].any())
         near = named(m, "is_near", 1, few & (zeros > top[:stages]))
+        noted(near, "A number goes only so far to the left as its exponent allows.")
         subnormal: Value = named(m, "is_subnormal", 1, below | near)
         lowered = truncated(m, "exponent", E8M0.width + 3, top - zeros)
         lowered, subnormal, zeros, top, below, any_set = sideband.cross(
@@ -228,9 +232,12 @@ class Scaler(Unit[ScalerConfiguration]):
         too_large = named(m, "is_too_large", 1, exponent >= LARGEST_EXPONENT)
         normal: Value = named(m, "is_normal", 1, ~subnormal & any_set)
         infinite: Value = named(m, "is_infinite", 1, normal & too_large)
-        # The distance of a right shift is the inverted exponent: no subtraction in front of the
-        # shifter.
         far: Value = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
+        noted(
+            far,
+            "The distance of a right shift is the inverted exponent, one short: no subtraction in "
+            "front of the shifter.",
+        )
         far, infinite, normal, subnormal, exponent, zeros, below = sideband.cross(
             "lowered",
             far=far,
@@ -243,15 +250,14 @@ class Scaler(Unit[ScalerConfiguration]):
         )
         magnitude, negative, nan = sideband.all
         distance: Value
-        if self.config.target == "asic" and self.latency == 1:
-            # All of this is before the only register: the first bits of the distance are the first
-            # to be known, and to be shifted by.
+        if self.config.boundaries == ("shifted_1",):
             counted = Cat(zeros, Const(0, stages))[:stages]
             distance = lesser(m, "nearest", counted, far, below)
         else:
             distance = Mux(subnormal, far[:stages], zeros)[:stages]
         distance = named(m, "distance", stages, distance)
         beyond: Value = named(m, "is_beyond", 1, below & far[stages:].any())
+        noted(beyond, "So far to the right that nothing is kept, and nothing rounds up.")
         base: Value = named(m, "base", EXPONENT_BITS, Mux(normal, exponent[:EXPONENT_BITS], 0))
         values = {
             "magnitude": magnitude,
@@ -269,12 +275,15 @@ class Scaler(Unit[ScalerConfiguration]):
         """The bits that are kept, whether others were lost, and what goes along."""
         twos_complement, width = self.config.twos_complement, self._width
         magnitude, below, beyond, base, distance, negative, infinite, nan = counted.values()
-        # What goes right goes one further than `distance` says.
-        # Going left is going right with the bits reversed, so one shifter serves both ways.
         padded = Cat(Const(0, width - len(magnitude)), magnitude)
         sign = negative if twos_complement else Const(0, 1)
         turned: Value = named(
             m, "turned_from", width, Mux(below, Cat(padded[1:], sign), padded[::-1])
+        )
+        noted(
+            turned,
+            "One shifter for both ways: what goes left passes it bits reversed. What goes right "
+            "does so by one place here already, for its distance is one short.",
         )
         turned, lost, below, beyond, base, distance, negative, infinite, nan = pipe.cross_all(
             "turned",
@@ -293,11 +302,10 @@ class Scaler(Unit[ScalerConfiguration]):
         sideband = Sideband(
             pipe, beyond=beyond, base=base, negative=negative, infinite=infinite, nan=nan
         )
-        # Largest distance first: smaller than smallest first.
         for stage in reversed(range(width.bit_length())):
             step = 1 << stage
-            # What leaves on the right counts for the sticky bit; on the left it is all zeros.
             right = named(m, f"goes_right_{step}", 1, below & distance[stage])
+            noted(right, "Sticky: what leaves on the right counts; on the left it is all zeros.")
             some = named(m, f"has_low_{step}", 1, turned[:step].any())
             lost = named(m, f"lost_{step}", 1, lost | (right & some))
             moved = Cat(turned[step:], fill.replicate(step))
@@ -337,14 +345,22 @@ class Scaler(Unit[ScalerConfiguration]):
         odd = mantissa[0]
         up: Value = guard & (odd | inexact)
         if self.config.twos_complement:
-            # The one that is missing reaches the guard if there are only ones below it.
             positive = named(m, "increment_of_positive", 1, up)
             up = Mux(negative, guard | (odd & ~inexact), positive)
+        increment: Value = named(m, "increment", 1, up)
+        if self.config.twos_complement:
+            noted(
+                increment,
+                "Nearest even. A negative number is inverted, one short: that one reaches the "
+                "guard bit if there are only ones below it.",
+            )
+        else:
+            noted(increment, "Nearest even: up above half an ulp, or at half of an odd one.")
         sideband = Sideband(pipe, negative=negative, infinite=infinite, nan=nan)
         mantissa, increment, base, hidden = sideband.cross(
             "incremented",
             mantissa=mantissa,
-            increment=named(m, "increment", 1, up),
+            increment=increment,
             base=base,
             hidden=hidden,
         )

@@ -13,6 +13,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.full_adders import FullAdders
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import place
 
 __all__ = [
@@ -48,7 +49,11 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     if isinstance(left_negate, Const) and isinstance(right_negate, Const):
         return named(m, f"{name}_sum", shape, left_value + right_value), left_negate
     differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
-    # A complement is one short of the negated number: the carry input of the addition makes up.
+    noted(
+        differ,
+        "Signs stay beside the sums: where they differ one addend is complemented, whose missing "
+        "one is the carry into the addition. The other sign is that of the result.",
+    )
     addend = _negated(m, f"{name}_addend", right_value, differ)
     total = named(m, f"{name}_sum", shape, (left_value + addend + differ)[:width].as_signed())
     return total, left_negate
@@ -84,8 +89,10 @@ def add_in_two_parts(
     addend = _negated(m, f"{name}_addend", right_value, differ)
     lower = left_value[:cut] + addend[:cut] + differ
     without = _upper(left_value, cut) + _upper(addend, cut)
+    first = named(m, f"{name}_lower", cut + 1, lower)
+    noted(first, "In two parts: the upper bits take the carry of these behind the next register.")
     return (
-        named(m, f"{name}_lower", cut + 1, lower),
+        first,
         named(m, f"{name}_upper", Shape(upper, signed=True), without),
         left_negate,
     )
@@ -116,7 +123,9 @@ def add_pairs_with_carry(m: Module, terms: Sequence[Term]) -> list[Term]:
         (value, carry), (other, flag) = terms[left], terms[left + 1]
         name, width = f"level{len(terms)}_{left // 2}_sum", _sum_width(value, other)
         total = value + other if isinstance(carry, Const) else value + other + carry
-        sums.append((named(m, name, Shape(width, signed=True), total[:width].as_signed()), flag))
+        added = named(m, name, Shape(width, signed=True), total[:width].as_signed())
+        noted(added, "One of two carries goes into this addition, the other one into a later one.")
+        sums.append((added, flag))
     return sums
 
 
@@ -140,7 +149,13 @@ def add_in_a_chain(m: Module, name: str, left: Value, right: Value, carry: Value
     do not merge with the next one: for three they would make rows of full adders of look-up tables.
     """
     total = Cat(Const(1, 1), left).as_signed() + Cat(carry, right).as_signed()
-    return named(m, f"{name}_sum", Shape(len(total) - 1, signed=True), total[1:].as_signed())
+    result = named(m, f"{name}_sum", Shape(len(total) - 1, signed=True), total[1:].as_signed())
+    noted(
+        result,
+        "The carry comes out of a bit below both numbers: tools then see an addition of two, with "
+        "one carry chain, and do not merge it with the next.",
+    )
+    return result
 
 
 def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
@@ -150,13 +165,13 @@ def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:
     shape = Shape(width, signed=True)
     if isinstance(left_negate, Const) and isinstance(right_negate, Const):
         return named(m, f"{name}_sum", shape, left_value + right_value)
-    # Both signs are due now: two complements, and up to two carries.
     addends = [
         _negated(m, f"{name}_left", left_value, left_negate),
         _negated(m, f"{name}_right", right_value, right_negate),
     ]
     total = addends[0] + addends[1] + (left_negate + right_negate)
-    return named(m, f"{name}_sum", shape, total[:width].as_signed())
+    result = named(m, f"{name}_sum", shape, total[:width].as_signed())
+    return noted(result, "Both signs are due now: two complements, and up to two carries.")
 
 
 def add_without_carries(
@@ -188,10 +203,16 @@ def add_without_carries(
     """
     sign = len(terms[0][0]) + (len(terms) - 1).bit_length()
     ones = [negate for _, negate in terms]
-    numbers: list[Value] = [
+    signed = [
         named(m, f"signed_{i}", len(value) + 1, Cat(value ^ negate.replicate(len(value)), ~negate))
         for i, (value, negate) in enumerate(terms)
     ]
+    noted(
+        signed[0],
+        "Complements with inverted signs, each 2^n above its number: together what the sign of the "
+        "sum is worth. So the sum is negative unless one of the last two numbers has that bit.",
+    )
+    numbers: list[Value] = [*signed]
     while len(numbers) > 2:
         rows = [numbers[start : start + 3] for start in range(0, len(numbers), 3)]
         numbers = []

@@ -1,8 +1,8 @@
 """Target of a unit: standard cells, or the carry chains and DSP blocks of an FPGA.
 
-A *target* is one word in the configurations of arithmetic units. It chooses where registers may
-stand and how many there are, adders of one carry chain instead of several that do not wait for each
-other, and multipliers with registers inside. Bits are the same; only the latency differs.
+A *target* is one word in the configurations of units. It chooses where registers may stand and how
+many there are, which `mxsafe.rtl.timing` says as data, and in five units how they are built, which
+their notes say: "By target". Bits are the same; only the latency differs.
 """
 
 from collections.abc import Sequence

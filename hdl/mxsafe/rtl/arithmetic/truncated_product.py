@@ -5,6 +5,7 @@ from collections.abc import Callable
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.notes import noted
 
 __all__ = ["truncated_product"]
 
@@ -58,13 +59,17 @@ def truncated_product(
         multiple = Mux(once, a, 0) | Mux(twice, a << 1, 0)
         magnitude = named(m, f"{row}_magnitude", width, multiple)
         complement = magnitude ^ negative.replicate(width)
-        # A negative row has ones above it without end. They add up to a constant, if an inverted
-        # sign stands for them.
         cut_bits = max(cut - place, 0)
         kept = Cat(complement, ~negative)[cut_bits:]
         left = max(place - cut, 0)
         constant -= 1 << width + place - cut
-        terms.append(named(m, row, len(kept), kept) << left)
+        placed = named(m, row, len(kept), kept)
+        noted(
+            placed,
+            "Booth row, low columns left out. A negative one has ones above it without end: they "
+            "are part of the constant, for which its inverted sign stands.",
+        )
+        terms.append(placed << left)
         if place >= cut:  # what makes a complement of two of it; below, it is lost
             terms.append(negative << left)
     terms.append(Const(constant % (1 << product_bits), product_bits))

@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout, require_plain
 from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -87,7 +88,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
         m = Module()
         sum_format = self.config.sum_format
         unpack = Unpacker(sum_format=sum_format)
-        # A partial sum becomes a binary32 with its block scales, which may take it anywhere.
         scale = Scaler(
             width=fixed_point_bits(sum_format),
             quantum_exponent=sum_format.quantum_exponent,
@@ -109,8 +109,11 @@ class Accumulator(Unit[AccumulatorConfiguration]):
             adder.clear_a.eq(product_first),
             adder.b.eq(product),
         ]
-        # The register between scaler and adder: `acc` itself is the only one within the loop, so a
-        # partial sum can come every cycle.
+        noted(
+            product,
+            "Between scaler and adder: acc is the only register within the loop, so a partial sum "
+            "can come every cycle.",
+        )
         with m.If(self.en):
             m.d.sync += [
                 product.eq(scale.product),
@@ -161,7 +164,9 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # The first partial sum is added to +0: so a first -0 becomes +0, as in any other place.
+        noted(
+            self.acc, "The first partial sum is added to +0: a first -0 becomes +0, as any other."
+        )
         adder = Float32Adder(clearable=True)
         place(m, platform, "adder", adder)
         m.d.comb += [

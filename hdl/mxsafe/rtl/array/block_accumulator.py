@@ -19,11 +19,12 @@ from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES, at
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import Timed, at, stages_of
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
 
-__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration"]
+__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "most_add_stages"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +79,11 @@ class BlockAccumulatorConfiguration(Configuration):
     groups: Alike = 1
 
     def __post_init__(self) -> None:
-        fpga = self.target == "fpga"
-        most = self.macs - at(self, "turn around")
-        if not fpga:
-            most = max(most, 1)
-        if not 1 <= self.add_stages <= most:
-            raise ValueError(f"add_stages must be from 1 to {most}, not {self.add_stages}")
+        require_integer("add_stages", self.add_stages, 1, most_add_stages(self, self.macs))
         require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
         require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM)
         with about(pipeline="scale_stages"):
             _ = self.scaler
-        require_integer("add_stages", self.add_stages, 1, STAGES["Float32Adder"][self.target].most)
 
     @property
     def scaler(self) -> ScalerConfiguration:
@@ -103,7 +98,7 @@ class BlockAccumulatorConfiguration(Configuration):
     @property
     def carries(self) -> str:
         """Name of the port beside `dots`."""
-        return "negate" if self.target == "asic" and not self.carry_save else "plus"
+        return "plus" if _in_memory(self) or self.carry_save else "negate"
 
     @property
     def step_latency(self) -> int:
@@ -119,6 +114,19 @@ class BlockAccumulatorConfiguration(Configuration):
     def properties(self) -> Mapping[str, int]:
         """When flags have to come."""
         return {"step_latency": self.step_latency}
+
+
+def most_add_stages(config: Timed, macs: int) -> int:
+    """Most registers of an adder that so many MACs share; 0 or less where they are too few."""
+    most = macs - at(config, "turn around", of="BlockAccumulator")
+    # A single MAC finds its sum in the register of the adder, but not in a memory.
+    most = most if _in_memory(config) else max(most, 1)
+    return min(most, stages_of(config, of="Float32Adder").most)
+
+
+def _in_memory(config: Timed) -> bool:
+    """Whether accumulators are a memory, see `BlockAccumulator`."""
+    return config.target == "fpga"
 
 
 class _Flags(NamedTuple):
@@ -185,9 +193,10 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     Notes
     -----
-    For an FPGA the accumulators are not a ring but a memory of look-up tables, of which a step
-    reads its MAC's and which the adder writes: the choice among the accumulators of a ring was the
-    longest path, and 512 registers more. `steps` comes a cycle before the sum is at the adder.
+    By target: for an FPGA the accumulators are not a ring but a memory of look-up tables, of which
+    a step reads its MAC's and which the adder writes: the choice among the accumulators of a ring
+    was the longest path, and 512 registers more. `steps` comes a cycle before the sum is at the
+    adder. Flags have registers near each MAC, and a sum is chosen in two cycles.
 
     A step that begins while others are still inside the adder finds the ring less far turned, so
     it takes its accumulator from as many places further on.
@@ -203,7 +212,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             config.carries: In(data.ArrayLayout(config.halves, config.macs)),
             "valid": In(1),
             "starts": In(config.groups),
-            **({"copies": In(1)} if config.target == "fpga" else {}),
+            **({"copies": In(1)} if _in_memory(config) else {}),
             "turn": In(config.macs),
             "block_exponent": In(config.exponent_bits),
             "nan": In(1),
@@ -214,7 +223,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        fpga = self.config.target == "fpga"
         flags = self._flags(m, platform)
         sums = add_blocks(
             m,
@@ -227,23 +235,20 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         )
         head = self._head(m, flags, sums)
         scaled = self._scale(m, platform, head)
-        if fpga:
-            self._accumulate_in_memory(m, platform, scaled)
-        else:
-            self._accumulate(m, platform, scaled)
+        accumulate = self._accumulate_in_memory if _in_memory(self.config) else self._accumulate
+        accumulate(m, platform, scaled)
         return m
 
     def _flags(self, m: Module, platform: object) -> list[_Flags]:
         """Flags of the sum of each MAC."""
         macs = self.config.macs
-        if self.config.target == "asic":
+        if not _in_memory(self.config):
             adds = named(m, "adds", 1, self.en & self.valid)
             groups = self.config.groups
             starts = [self.starts[groups * i // macs] for i in range(macs)]
             return [_Flags(adds, of_mac, self.turn[0]) for of_mac in starts]
         flags = []
         for i in range(macs):
-            # They reach every bit of two registers of each MAC, which lie all over the unit.
             near = RegisterCopy(bits=3)
             place(m, platform, f"flags_{i}", near, reset=False)
             m.d.comb += [
@@ -252,22 +257,21 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             ]
             valid, starts, first_turn = near.copy
             adds = named(m, f"adds_{i}", 1, self.en & valid)
+            noted(adds, "From registers of its own: flags reach every bit of the sums of a MAC.")
             flags.append(_Flags(adds, starts, first_turn))
         return flags
 
     def _head(self, m: Module, flags: Sequence[_Flags], sums: list[Signal]) -> Value:
         """The sum whose turn it is."""
-        fpga = self.config.target == "fpga"
-        if fpga:
-            copies = [
-                named(m, f"copies_{mac}", 1, self.en & flags[mac].copies)
-                for mac in range(1, len(sums))
-            ]
-        else:
-            copies = [named(m, "copies", 1, self.en & self.turn[0])] * (len(sums) - 1)
+        if not _in_memory(self.config):
+            copies: list[Value] = [named(m, "copies", 1, self.en & self.turn[0])] * (len(sums) - 1)
+            turns = sums_in_turn(m, copies=copies, turn=self.turn, sums=sums)
+            head = gated_or(m, "head", turns)
+            return noted(head, "The sum whose turn it is: turns are one-hot.").as_signed()
+        copies = [
+            named(m, f"copies_{mac}", 1, self.en & flags[mac].copies) for mac in range(1, len(sums))
+        ]
         turns = sums_in_turn(m, copies=copies, turn=self.turn, sums=sums)
-        if not fpga:
-            return gated_or(m, "head", turns).as_signed()
         # A sum is chosen in two cycles: among those of some MACs, which lie together, and then.
         together = [
             delayed(m, self.en, f"head_{start}", gated_or(m, f"head_of_{start}", some), 1)
@@ -275,6 +279,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             for some in (turns[start : start + _TOGETHER],)
         ]
         head = named(m, "head", self.config.sum_bits, any_of(together))
+        noted(head, "Chosen in two cycles: among sums of MACs that lie together, then among those.")
         return delayed(m, self.en, "chosen", head, 1).as_signed()
 
     def _scale(self, m: Module, platform: object, head: Value) -> Signal:
@@ -323,13 +328,23 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         if inside:
             m.d.comb += add.en.eq(self.en)
         moves = named(m, "moves", 1, self.en & before)
-        # The ring turns only for steps: between them the accumulators stay, and take no power.
+        noted(
+            moves,
+            "The ring of accumulators turns for steps alone: between them they stay, and take no "
+            "power. Its last register is the last one in the adder.",
+        )
         with m.If(moves):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
 
-        # The ring has yet to turn for steps inside the adder: a MAC's accumulator is that far on.
         flags: Value = sum(passing[1:], passing[0]) if passing else Const(0)
-        count = truncated(m, "passing", inside.bit_length(), flags)
+        count = truncated(
+            m,
+            "passing",
+            inside.bit_length(),
+            flags,
+            note="Steps inside the adder, for which the ring has yet to turn: the accumulator of a "
+            "MAC is so many places further on.",
+        )
         own: Value = around[0]
         for further in range(1, inside + 1):
             own = named(m, f"own_{further}", 32, Mux(count == further, around[further], own))
@@ -351,7 +366,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         read = memory.read_port(domain="comb")
         write = memory.write_port()
 
-        # A block steps through all its MACs: counting the steps is enough for both addresses.
         own = Signal(32, reset_less=True)
         first = Signal(name="adds_first", reset_less=True)
         with m.If(self.en):
@@ -361,9 +375,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         written = delayed(m, self.en, "passing", self.steps, behind, reset=True)
         writes = named(m, "writes", 1, self.en & written)
         self._count(m, "write", writes, write.addr)
-        # Sums of a row of MACs come without a gap: they move on in every cycle, and are all there
-        # when the last one is.
         shown = [Signal(32, name=f"shown_{i}", reset_less=True) for i in range(config.shown - 1)]
+        noted(
+            self.acc.as_value(),
+            "Sums of a row of MACs come without a gap: they move on in every cycle, and are all "
+            "there when the last one is.",
+        )
         around = [*shown, add.sum]
         with m.If(self.en):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
@@ -384,6 +401,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         address = Signal(len(accumulator), name=f"{name}_address")
         following = truncated(m, f"next_{name}_address", len(accumulator), address + 1)
         last = named(m, f"{name}_is_last", 1, address == self.config.macs - 1)
+        noted(
+            address, "Every block steps through all MACs in order, so a counter is address enough."
+        )
         with m.If(counts):
             m.d.sync += address.eq(Mux(last, 0, following))
         m.d.comb += accumulator.eq(address)

@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, require_integer, within
 
@@ -120,22 +121,22 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         with m.If(block_ends):
             m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]
 
-        # Of the step that `index` was at an enabled cycle ago.
         begins = Signal()
         completes = Signal(reset_less=True)
         steps = range(config.shown - 1, config.macs, config.shown)
         shows = Cat(self.index == step for step in steps)
         completing = named(m, "is_completing", len(shows), shows)
+        noted(completes, "Whether the step of an enabled cycle ago was the last of a row of MACs.")
         with m.If(en):
             m.d.sync += [
                 begins.eq(stepping),
                 completes.eq(completing.any()),
             ]
-        # Flags wait for what they belong to: dot products, the scaler, the adder.
+        noted(begins, "Flags wait for what they belong to: dot products, the scaler, the adder.")
         steps_after = config.dot_latency + config.step_latency
         results_after = config.dot_latency + config.result_latency
         final = named(m, "is_final", 1, begins & block_final & completes)
-        # The turns are a one in a shift register, for an index would have to be decoded.
+        noted(self.turn, "A one in a shift register: an index of the MAC would have to be decoded.")
         early = config.early
         copies = delayed(m, en, "ends_after", ends, config.dot_latency + 1 - early, reset=True)
         turn = [delayed(m, en, "turn_0", copies, early, reset=True)]
@@ -160,9 +161,12 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         latency = self.config.dot_latency - self.config.early
         if self.config.groups == 1:
             return [delayed(m, self.en, "starts_after", starts, latency)]
-        # Synthesis makes one register of two that are equal: half of them are inverted, and where
-        # there are four, so is half of those before them.
         goes_on = named(m, "goes_on", 1, ~starts)
+        noted(
+            goes_on,
+            "Registers that share the loads of a flag: every other one is inverted, for synthesis "
+            "makes one register of two that are equal.",
+        )
         if self.config.groups == 2:
             there = delayed(m, self.en, "starts_after", starts, latency)
             return [there, ~delayed(m, self.en, "goes_on_after", goes_on, latency)]

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.array.token import Token
+from mxsafe.rtl.notes import noted
 
 __all__ = ["count_steps", "mark_starts"]
 
@@ -32,6 +33,7 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
     stepping = named(m, "is_stepping", 1, ends | index.any())
     next_index = truncated(m, "next_index", len(index), index + 1)
     at_last = named(m, "is_at_last", 1, index == macs - 1)
+    noted(stepping, "The end itself is step 0; the others follow, one an enabled cycle.")
     counts = named(m, "counts", 1, en & stepping)
     with m.If(counts):
         m.d.sync += index.eq(Mux(at_last, 0, next_index))
@@ -62,6 +64,7 @@ def mark_starts(m: Module, *, en: Value, token: Token, ends: Value) -> tuple[Val
     """
     block_starts = Signal(init=1)
     tile_starts = Signal(init=1)
+    noted(block_starts, "Set by the reset: a block and a tile start then, whatever the flags say.")
     starts = named(m, "starts_now", 1, block_starts | token.first)
     is_first = named(m, "is_first", 1, tile_starts | token.first)
     beat_taken = named(m, "beat_taken", 1, en & token.valid)

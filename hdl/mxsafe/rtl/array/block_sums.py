@@ -6,6 +6,7 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.notes import noted
 
 __all__ = ["add_blocks", "sums_in_turn"]
 
@@ -42,14 +43,18 @@ def add_blocks(
     sums, shape = [], signed(sum_bits)
     for i, (halves, beside) in enumerate(zip(dots, carries, strict=True)):
         register = Signal(shape, name=f"sum_{i}", reset_less=True)
-        total: Value = named(m, f"kept_{i}", shape, Mux(starts[i], 0, register))
-        # If a dot product comes in halves, they are added here for the first time: three numbers
-        # take one row of full adders more than two, and no second carry chain.
+        kept = named(m, f"kept_{i}", shape, Mux(starts[i], 0, register))
+        noted(
+            kept,
+            "The halves of a dot product are added here, with the sum so far: three numbers take a "
+            "row of full adders more than two, and no second carry chain.",
+        )
+        total: Value = kept
         for j, (half, negate) in enumerate(zip(halves, beside, strict=True)):
-            # The complement and a carry into the addition make a half negative.
             addend = half
             if negated:
                 addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
+                noted(addend, "Subtracted by its complement and a carry into the addition.")
             without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
             total = named(m, f"total_{i}_{j}", None, without_carry + negate)
         with m.If(adds[i]):
@@ -81,6 +86,12 @@ def sums_in_turn(
         Signal(sum_.shape(), name=f"waiting_{i}", reset_less=True)
         for i, sum_ in enumerate(sums[1:], start=1)
     ]
+    if waiting:
+        noted(
+            waiting[0],
+            "Sums wait for their turn at the scaler in copies: the registers go on with the next "
+            "block. The first turn comes when they are copied, so the first needs none.",
+        )
     for moves, copy, sum_ in zip(copies, waiting, sums[1:], strict=True):
         with m.If(moves):
             m.d.sync += copy.eq(sum_)

@@ -20,15 +20,18 @@ from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
     BlockAccumulatorConfiguration,
+    most_add_stages,
 )
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.mac.multiplier import (
-    DSP_PLACES,
     PairedMultiplier,
     PairedMultiplierConfiguration,
+    block_registers,
+    comes_signed,
     dsp_product,
+    product_places,
 )
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_dot import (
@@ -39,7 +42,7 @@ from mxsafe.rtl.mac.operand_dot import (
     require_dsp,
     summed_together,
 )
-from mxsafe.rtl.timing import STAGES, at
+from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer
 
@@ -107,15 +110,14 @@ class Exact(IntegerArithmetic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fpga = self.target == "fpga"
-        self._settle(dsp=fpga, paired=fpga and PairedMultiplierConfiguration.fits(self.formats))
-        require_dsp(self.dsp, self.target)
-        if self.paired and not fpga:
-            raise ValueError("paired must be False with target asic, not True")
+        block = bool(block_registers(self))
+        self._settle(dsp=block, paired=block and PairedMultiplierConfiguration.fits(self.formats))
+        require_dsp(self, self.dsp)
+        only_for(self, "fpga", "paired")
         if self.paired:
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         if self.carry_save:
-            require_carry_save(self.formats, self.target)
+            require_carry_save(self, self.formats)
 
     def _settle_for(self, shape: UnitShape) -> None:
         if shape.macs % self.accumulators:
@@ -123,35 +125,33 @@ class Exact(IntegerArithmetic):
                 f"accumulators must divide the {shape.rows} * {shape.columns} = {shape.macs} MACs, "
                 f"not {self.accumulators}"
             )
-        fpga = self.target == "fpga"
         together = self._together(shape.lanes)
         places = dot_places(
             shape.lanes,
-            self.target,
+            product_places(self),
             dsp=bool(self.dsp),
             together=together,
             carry_save=self.carry_save,
         )
-        self._settle(pipeline=len(places) if fpga else 1)
-        least = len(DSP_PLACES) if fpga else 1
+        self._settle(pipeline=min(at(self, "default", of="OperandDot"), len(places)))
+        least = max(block_registers(self), 1)
         self._set(pipeline=check_pipeline(self.pipeline, places, least))
         macs = self.block_cycles(shape)
-        turns = at(self, "turn around", of="BlockAccumulator")
-        most_in_adder = macs - turns
-        if fpga and most_in_adder < 1:
-            apart = 1 + turns
+        most_add = most_add_stages(self, macs)
+        if most_add < 1:
+            apart = 1 + at(self, "turn around", of="BlockAccumulator")
             counts = range(1, shape.macs // apart + 1)
             most = max((count for count in counts if shape.macs % count == 0), default=0)
             raise ValueError(
-                f"accumulators must be at most {most} of {shape.macs} MACs with target fpga, where "
-                f"sums into one must come at least {apart} cycles apart, not {self.accumulators}"
+                f"accumulators must be at most {most} of {shape.macs} MACs with target "
+                f"{self.target}, where sums into one must come at least {apart} cycles apart, "
+                f"not {self.accumulators}"
             )
-        scaling = scale_stages(self.target, self._sum_bits(shape) - 1)
+        scaling = scale_stages(self, self._sum_bits(shape) - 1)
         self._settle(
             scale_stages=scaling.default or (2 if macs > 2 else 1),
-            add_stages=min(at(self, "add_stages"), max(most_in_adder, 1)),
+            add_stages=min(at(self, "add_stages"), most_add),
         )
-        most_add = min(STAGES["Float32Adder"][self.target].most, max(most_in_adder, 1))
         self._set(
             scale_stages=_stages("scale_stages", self.scale_stages, 0, scaling.most, macs),
             add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
@@ -161,7 +161,7 @@ class Exact(IntegerArithmetic):
     @property
     def runs_free(self) -> bool:
         """On an FPGA: a clock enable of so many registers would be the longest path."""
-        return self.target == "fpga"
+        return bool(at(self, "near"))
 
     @property
     def rows_together(self) -> int:
@@ -187,7 +187,7 @@ class Exact(IntegerArithmetic):
         """Products in each sum that a MAC hands to its accumulator; None for half of them."""
         if self.carry_save:
             return lanes
-        return None if self.target == "fpga" else summed_together(self.formats, lanes)
+        return None if comes_signed(self) else summed_together(self.formats, lanes)
 
     def _late(self, lanes: int) -> int:
         """Upper bits of a MAC's sums that take their carry a cycle later.
@@ -195,7 +195,7 @@ class Exact(IntegerArithmetic):
         With one accumulator of a single format the sums of blocks are as slow as a MAC.
         """
         is_slowest = self.accumulators > 1 or any(map(self.format_set, SIDES))
-        few = self.target == "asic" and self.pipeline == 1 and not self.carry_save
+        few = self.pipeline == 1 and not self.carry_save
         return late_bits(self.formats, lanes) if few and is_slowest else 0
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
@@ -262,7 +262,7 @@ class Exact(IntegerArithmetic):
     def _dot_latency(self) -> int:
         """Enabled cycles from a beat that enters to dot products: local registers come first."""
         assert self.pipeline is not None
-        return self.pipeline + int(self.runs_free)
+        return self.pipeline + at(self, "near")
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
         dot, macs = self.mac(shape.lanes), self.block_cycles(shape)
@@ -285,7 +285,7 @@ class Exact(IntegerArithmetic):
         if self.accumulators > 1:
             return 2
         assert self.pipeline is not None
-        wanted = 4 if self.target == "asic" and self.pipeline > 1 else 1
+        wanted = at(self, "starts") if self.pipeline > 1 else 1
         return wanted if shape.macs >= wanted else 1
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> BlockSequencerConfiguration:
@@ -297,7 +297,7 @@ class Exact(IntegerArithmetic):
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
             groups=self._groups(shape),
-            early=int(self.runs_free),
+            early=at(self, "near"),
         )
 
     def accumulate(

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import E8M0
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, require_integer
 
@@ -87,12 +88,17 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
             )
             above.append(difference[-1])
             far = named(m, f"is_far_{i}", 1, difference[bits:-1].any())
+            noted(far, "Saturation: beyond the largest distance nothing of a block is left anyway.")
             m.d.comb += self.distances[i].eq(difference[:bits] | far.replicate(bits))
         ends = named(m, "block_ends", 1, self.valid & self.ends)
         now = named(m, "is_above", count, Cat(*above) & ends.replicate(count))
-        # The first beat of a tile forgets what came before it, but not its own block.
         earlier = Signal(count, name="above_before")
         here = named(m, "above_so_far", count, now | Mux(self.first, 0, earlier))
+        noted(
+            here,
+            "A scale above its anchor breaks the promise of the window: the anchor becomes NaN. "
+            "The first beat of a tile forgets what came before it, not its own block.",
+        )
         taken = named(m, "beat_taken", 1, self.en & self.valid)
         with m.If(taken):
             m.d.sync += earlier.eq(here)

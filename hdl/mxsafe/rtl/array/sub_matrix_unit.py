@@ -16,6 +16,7 @@ from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
@@ -224,9 +225,11 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         anchors: dict[Side, list[Value]] = {}
         ends = named(m, "ends", 1, self.token.valid & (self.token.block_last | self.token.last))
         for name in self._beat_shapes():
-            # Scales that count at the end of a block are taken there, and stay for all its steps.
             stays = name.startswith("scale") and self.config.arithmetic.scales_stay
-            enable = named(m, f"{name}_enters", 1, self.en & ends) if stays else self.en
+            enable = self.en
+            if stays:
+                enable = named(m, f"{name}_enters", 1, self.en & ends)
+                noted(enable, "Scales are taken at the end of a block, and stay for all its steps.")
             if name.startswith("anchor"):
                 ends_tile = self.token.valid & self.token.last
                 enable = named(m, f"{name}_enters", 1, self.en & ends_tile)
@@ -253,8 +256,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             name = f"row_{row}"
             leaves.append(delayed(m, self.en, name, leaves[-1], interval, reset=True))
             first = row * shape.columns
-            # The accumulators go on with the next tile; only its results must stay.
             held = Signal(32 * shape.columns, name=f"{name}_held", reset_less=True)
+            noted(held, "Accumulators go on with the next tile while the rows of this one leave.")
             with m.If(copies):
                 m.d.sync += held.eq(Cat(*completion.results[first : first + shape.columns]))
             rows.append(held)

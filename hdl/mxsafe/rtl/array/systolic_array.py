@@ -20,6 +20,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.special_codes import SpecialCodes
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.stream.beats import operand_beat
@@ -233,8 +234,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         m = Module()
         errors = self.m_axis_c.tuser
         if self.config.queue is None:
-            # A result that is not taken stops the whole array: nothing in it can overflow.
             en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
+            noted(en, "A result that is not taken stops the whole array: nothing can overflow.")
         else:
             en = named(m, "en", 1, Const(1))
             errors = data.View(errors.shape(), Signal(errors.shape().size, name="errors"))
@@ -286,7 +287,10 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             if kind == "tile" and cycles <= block_cycles:
                 break  # a tile ends a block
             wait = Signal(range(max(cycles, 2)), name=f"{kind}_wait")
-            # Counts down from the last end, while the array runs; no end passes before it is 0.
+            noted(
+                wait,
+                "Counts down from the last end while the array runs; no end passes before it is 0.",
+            )
             if registered:
                 waits = Signal(name=f"{kind}_waits")
             else:
@@ -308,7 +312,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         works = en & in_time
         ready = named(m, "is_ready", 1, works & ~ResetSignal() if self.config.gated else works)
         open_ = named(m, "is_open", 1, ready & stream_a.tvalid)
-        # Whether a beat comes too early shows once s_axis_a holds it: both streams wait for it.
+        noted(
+            open_,
+            "A beat of A and one of W are taken together, so tready of each waits for tvalid of "
+            "the other. Whether they come too early shows once s_axis_a holds its beat.",
+        )
         m.d.comb += [
             take.eq(open_ & stream_w.tvalid),
             stream_a.tready.eq(take),
@@ -349,8 +357,12 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         reserved = named(m, "tile_reserved", 1, take & ends_tile)
         row_leaves = named(m, "row_leaves", 1, self.m_axis_c.tvalid & self.m_axis_c.tready)
         freed = named(m, "tile_freed", 1, row_leaves & self.m_axis_c.tlast)
-        # No place is reserved where there is none.
         is_full = Signal(name="is_full_of_tiles")
+        noted(
+            free,
+            "Credits: a place in the queue of results is reserved when the end of a tile is taken, "
+            "and is free again when its last row leaves. The array itself never stops.",
+        )
         m.d.sync += [
             free.eq(free - reserved + freed),
             is_full.eq((free == reserved) & ~freed),
@@ -361,10 +373,10 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         self, m: Module, take: Signal, prefix: str, first: Value, ends: Value, longest: int
     ) -> Value:
         """Count the beats of a block or tile; return whether sums cannot hold this one."""
-        # One beat more than the longest is enough to know: there the count stays.
         beats = Signal(range(longest + 1), name=f"{prefix or 'block_'}beats")
         before = named(m, f"{prefix}beats_before", len(beats), Mux(first, 0, beats))
         full = named(m, f"{prefix}is_full", 1, before == longest)
+        noted(full, "Sums hold no more beats: the count stays here, and the error is flagged.")
         with m.If(take):
             m.d.sync += beats.eq(Mux(ends, 0, before + ~full))
         return named(m, f"{prefix}is_overlong", 1, take & full)
@@ -560,16 +572,24 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         shape = self.config.shape
         columns = []
         for j in range(shape.pu_columns):
-            # At most one of the column's units is done, so an OR is all it takes.
             shown = ((line[j].done, line[j].results.as_value()) for line in units)
             row = gated_or(m, f"row_{j}", shown)
+            noted(
+                row,
+                "At most one unit of a column is done: a line shows its rows a cycle after the "
+                "line above, at least as many cycles apart as there are lines. So an OR is "
+                "enough.",
+            )
             columns.append(delayed(m, en, f"c_{j}_skew", row, shape.pu_columns - j))
-        # The last column is done last; the others are delayed until it is.
         done = named(m, "is_done", 1, Cat(line[-1].done for line in units).any())
+        noted(done, "The last column is done last; the others are delayed until it is.")
         if self.config.arithmetic.runs_free:
-            # The reset has reached the array, and not yet what the units say.
             late = self._late_reset(m, platform, "reset_results")
             done = named(m, "is_done_since_reset", 1, done & ~late)
+            noted(
+                done,
+                "The reset reaches the units a cycle later: until then they say what was before.",
+            )
         return delayed(m, en, "c_valid", done, 1, reset=True), Cat(*columns)
 
     def _queue_rows(
@@ -586,6 +606,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         shows = Signal(name="shows_row")
         moves = named(m, "output_moves", 1, ~shows | self.m_axis_c.tready)
         reads = named(m, "reads", 1, waiting.any() & moves)
+        noted(shows, "The memory shows a row a cycle after it is read, and until the next one is.")
+        noted(
+            self.m_axis_c.tuser.as_value(),
+            "Taken with each row: the array goes on, and what is beside a row on offer must stay.",
+        )
         m.d.comb += [
             memory.write_en.eq(valid),
             memory.write_address.eq(into),
@@ -599,7 +624,6 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         with m.If(moves):
             m.d.sync += shows.eq(reads)
         with m.If(reads):
-            # The array goes on: what stands beside a row on offer must not change.
             m.d.sync += [out_of.eq(out_of + 1), self.m_axis_c.tuser.eq(errors)]
         return moves, shows, memory.read_data
 

@@ -82,7 +82,7 @@ class Window(IntegerArithmetic):
     def _settle_for(self, shape: UnitShape) -> None:
         self._settle(pipeline=1)
         together = summed_together(self.formats, shape.lanes)
-        places = dot_places(shape.lanes, "asic", dsp=False, together=together)
+        places = dot_places(shape.lanes, together=together)
         self._set(pipeline=check_pipeline(self.pipeline, places))
         if self.inner < shape.lanes:
             raise ValueError(f"inner must be at least the {shape.lanes} lanes, not {self.inner}")

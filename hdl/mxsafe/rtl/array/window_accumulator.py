@@ -15,6 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
 
@@ -161,9 +162,9 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             aligned = self._aligned(m, i, sum_)
             register = Signal(shape, name=f"window_{i}", reset_less=True)
             kept = named(m, f"kept_window_{i}", shape, Mux(self.first, 0, register))
-            # The bit below the window rounds: it is the carry into the addition.
             without_carry = named(m, f"before_rounding_{i}", None, kept + aligned[1:].as_signed())
             total = named(m, f"next_window_{i}", None, without_carry + aligned[0])
+            noted(total, "The bit below the window rounds: it is the carry into the addition.")
             with m.If(moves):
                 m.d.sync += register.eq(total)
             windows.append(register)
@@ -176,16 +177,20 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             moved: Value = Cat(Const(0, -below), sum_)
         else:  # of a sum that is all below its sign is left
             moved = sum_[min(below, len(sum_) - 1) :]
-        # A sum of few bits has to have a sign beside the bit that rounds.
-        width = max(len(moved), 2)
+        width = max(len(moved), 2)  # a sum of few bits has a sign beside the bit that rounds
         moved = named(m, f"aligned_{i}", signed(width), moved.as_signed())
-        # Largest distances first: what is left of a number far below is its sign.
         for low, gates in self._steps(m, i):
             choices = []
             for number, gate in enumerate(gates):
                 step = min(number << low, width)
                 choices.append((gate, Cat(moved[step:], moved[-1].replicate(step))))
-            moved = gated_or(m, f"aligned_{i}_{low}", choices)
+            shifted = gated_or(m, f"aligned_{i}_{low}", choices)
+            noted(
+                shifted,
+                "Alignment: the sum of a block goes right by the distance of its scales from the "
+                "largest ones of its row and column. Far below, its sign is left.",
+            )
+            moved = shifted
         return moved
 
     def _steps(self, m: Module, i: int) -> list[tuple[int, list[Value]]]:
@@ -201,6 +206,11 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             for number in range(1 << high - low):
                 name = f"distance_{i}_{low}_is_{number}"
                 here = named(m, name, 1, equals(distance[low:high], number))
+                noted(
+                    here,
+                    "Two bits of a distance at once: a choice of four with gates from registers "
+                    "is as quick as a multiplexer of two.",
+                )
                 gates.append(delayed(m, self.en, name, here, 1))
             steps.append((low, gates))
         return steps

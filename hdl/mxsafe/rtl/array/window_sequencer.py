@@ -12,6 +12,7 @@ from mxsafe.rtl.array.block_sequencer import Latency
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
@@ -95,15 +96,18 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
         count_steps(m, en=en, ends=ends, index=self.index, macs=config.macs)
         starts, is_first = mark_starts(m, en=en, token=token, ends=ends_block)
 
-        # The turns are a one in a shift register, for an index would have to be decoded.
+        noted(self.turn, "A one in a shift register: an index of the MAC would have to be decoded.")
         turn = [delayed(m, en, "ends_after", ends, config.turn_latency, reset=True)]
         for i in range(1, config.macs):
             turn.append(delayed(m, en, f"turn_{i}", turn[-1], 1, reset=True))
         last_shown = range(config.shown - 1, config.macs, config.shown)
         completes = named(m, "completes", 1, Cat(turn[i] for i in last_shown).any())
         dots = config.dot_latency
-        # Two registers share the loads; one is inverted, for synthesis would merge equal ones.
         goes_on = named(m, "goes_on", 1, ~starts)
+        noted(
+            goes_on,
+            "Two registers share the loads; one is inverted, or synthesis would merge them.",
+        )
         goes_on_after = delayed(m, en, "goes_on_after", goes_on, dots)
         m.d.comb += [
             self.valid.eq(delayed(m, en, "valid_after", token.valid, dots, reset=True)),

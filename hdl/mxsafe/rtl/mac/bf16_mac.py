@@ -14,6 +14,7 @@ from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
 
@@ -52,7 +53,6 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
         place(m, platform, "scale", scale)
 
         significands, exponents, infinite, nan, zero = [], [], [], [], []
-        # Exponent fields go to the scaler as if they were block scales: the bias is the same.
         for name, code in (("a", self.a), ("w", self.w)):
             mantissa = code[: _FIELDS.mantissa_bits]
             field = named(m, f"{name}_field", _FIELDS.exponent_bits, code[len(mantissa) : -1])
@@ -70,9 +70,14 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
             1,
             nan[0] | nan[1] | (infinite[0] & zero[1]) | (infinite[1] & zero[0]),
         )
+        noted(invalid, "Inf times 0 has no value: NaN.")
+        noted(
+            scale.magnitude,
+            "Significands are multiplied as they are: the scaler normalises the product. Exponent "
+            "fields go there as if they were block scales, whose bias is the same.",
+        )
         any_infinite = named(m, "infinite", 1, (infinite[0] | infinite[1]) & ~invalid)
         m.d.comb += [
-            # Neither significand is normalised first: the scaler does that for the product.
             scale.magnitude.eq(significands[0] * significands[1]),
             scale.block_exponent.eq(exponents[0] + exponents[1]),
             scale.negative.eq(negative),

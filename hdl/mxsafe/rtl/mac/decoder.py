@@ -11,6 +11,7 @@ from mxsafe.formats import IntFormat, MXFormat, element_format, has_special_code
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.special_codes import is_special
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["Decoder", "DecoderConfiguration"]
@@ -114,10 +115,18 @@ class Decoder(Unit[DecoderConfiguration]):
         normal = named(m, "is_normal", 1, field.any())
         m.d.comb += self.sign.eq(self.code[-1])
 
-        # Fields of both modes are re-biased by adding a constant.
-        normal_exponent = truncated(m, "normal_exponent", width, field + (bias - fields.bias))
-        # Exponent field 0 has the subnormals; or, in a format of two modes, the second mode, whose
-        # fields lie within the mantissa and whose field 0 has the subnormals.
+        noted(
+            normal,
+            "Exponent field 0 has the subnormals; or, with two modes (MXSF), the second mode, "
+            "whose fields lie within the mantissa and whose field 0 has the subnormals.",
+        )
+        normal_exponent = truncated(
+            m,
+            "normal_exponent",
+            width,
+            field + (bias - fields.bias),
+            note="Fields of either mode are re-biased by adding a constant.",
+        )
         if sub is None:
             low_exponent, low_significand = self._normalised(
                 m, "subnormal", mantissa, bias + fields.min_exponent
@@ -132,7 +141,6 @@ class Decoder(Unit[DecoderConfiguration]):
                 m, "subnormal", sub_mantissa, bias + sub.min_exponent
             )
             sub_exponent = truncated(m, "sub_exponent", width, sub_field + (bias - sub.bias))
-            # The shorter mantissa stands at the top of the significand.
             padding = Const(0, fields.mantissa_bits - sub.mantissa_bits)
             low_exponent = named(
                 m, "low_exponent", width, Mux(sub_normal, sub_exponent, tiny_exponent)
@@ -143,10 +151,11 @@ class Decoder(Unit[DecoderConfiguration]):
                 fields.mantissa_bits + 1,
                 Mux(sub_normal, Cat(padding, sub_mantissa, 1), Cat(padding, tiny_significand)),
             )
-        # Three cases of subnormals are found faster than their zeros are counted.
+            noted(low_significand, "The shorter mantissa stands at the top of the significand.")
         exponent = Mux(normal, normal_exponent, low_exponent)
         significand = Mux(normal, Cat(mantissa, 1), low_significand)
         if has_special_codes(format):
+            noted(self.nan, "What stands for NaN or Inf comes out as a zero beside this flag.")
             m.d.comb += self.nan.eq(is_special(element, self.code))
             exponent, significand = Mux(self.nan, 0, exponent), Mux(self.nan, 0, significand)
         m.d.comb += [self.exponent.eq(exponent), self.significand.eq(significand)]
@@ -168,7 +177,8 @@ class Decoder(Unit[DecoderConfiguration]):
             result_significand = Mux(
                 hit, Cat(Const(0, shift), mantissa[: leading + 1]), result_significand
             )
-        return (
-            named(m, f"{name}_exponent", self.config.exponent_bits, result_exponent),
-            named(m, f"{name}_significand", bits + 1, result_significand),
+        normalised = named(m, f"{name}_exponent", self.config.exponent_bits, result_exponent)
+        noted(
+            normalised, "The few subnormals are normalised by cases, faster than by counting zeros."
         )
+        return normalised, named(m, f"{name}_significand", bits + 1, result_significand)

@@ -28,6 +28,8 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import Timed, at
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = [
@@ -40,13 +42,31 @@ __all__ = [
     "Product",
     "RoundingMultiplier",
     "RoundingMultiplierConfiguration",
+    "block_registers",
+    "comes_signed",
     "dsp_product",
+    "product_places",
 ]
 
 
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
 _DSP = DspMultiplierConfiguration()
+
+
+def comes_signed(config: Timed) -> bool:
+    """Whether a product is a signed number and a carry, not a magnitude and a sign beside it."""
+    return config.target == "fpga"
+
+
+def product_places(config: Timed) -> tuple[str, ...]:
+    """Where registers may stand within a product, in the direction of the data."""
+    return (*DSP_PLACES, "shifted") if comes_signed(config) else ()
+
+
+def block_registers(config: Timed) -> int:
+    """Registers of a DSP block, which stand wherever one multiplies."""
+    return at(config, "block", of="OperandMultiplier")
 
 
 @dataclass(frozen=True)
@@ -103,8 +123,8 @@ def _shift_of_product(
 ) -> tuple[Value, int]:
     """How far the product of significands goes to the left, and by how much that is too far."""
     if dsp:
-        # Both shifts count from 1.
-        return named(m, "shift", product.shift_bits, a.shift + w.shift), 2
+        shift = named(m, "shift", product.shift_bits, a.shift + w.shift)
+        return noted(shift, "Two too large: the shift of either operand counts from 1."), 2
     bits = product.max_shift.bit_length()
     # Integers have no distance, and one of the two is no integer.
     distances = [operand.distance for operand in (a, w) if _has_distance(operand)]
@@ -159,7 +179,7 @@ class OperandMultiplierConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers stand."""
-        if self.target == "asic":
+        if not self.signed:
             return ()
         shifted = ("shifted",) if self.halved else ()
         multiplied = DSP_PLACES if self.dsp else self.registers
@@ -170,13 +190,18 @@ class OperandMultiplierConfiguration(Configuration):
         """On an FPGA operands are shifted, not their product, if the block has bits for that."""
         operands = (Operand.of(self.formats.of(side)) for side in SIDES)
         fit = all(each.magnitude_bits < DSP_BITS for each in operands)  # and their sign
-        in_block = self.target == "fpga" and self.dsp and not self.paired
+        in_block = self.signed and self.dsp and not self.paired
         return in_block and not self.complemented and fit
+
+    @property
+    def signed(self) -> bool:
+        """Whether the product is a signed number, see `comes_signed`."""
+        return comes_signed(self)
 
     @property
     def plain(self) -> bool:
         """Whether operands are not prepared for multiplication by digits."""
-        return self.dsp or self.target == "fpga"
+        return self.dsp or self.signed
 
     @property
     def latency(self) -> int:
@@ -197,13 +222,6 @@ class OperandMultiplierConfiguration(Configuration):
 class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """Product of two prepared operands as sign and fixed-point magnitude.
 
-    Combinational, unless it is for an FPGA. There a block multiplies in three cycles. It takes 18
-    bits, and elements of most formats are numbers of fewer (MXSF: 13 with the sign). Such operands
-    are shifted in front of the block, where their shifts are less than that of the product. With
-    wider formats, and where two products come from one block, the product is shifted: a level of
-    look-up tables for each bit of the shift, half of them behind the block, half behind a register
-    more.
-
     Attributes
     ----------
     en : In(1)
@@ -218,6 +236,16 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         A multiple of the product of both smallest subnormals (MXSF: 24 bits, quantum ``2^-22``).
     term : Out(signed), plus : Out(1)
         For an FPGA instead of these: the product is ``term + plus``.
+
+    Notes
+    -----
+    By target: combinational, with a sign that stays beside, unless it is for an FPGA. There numbers
+    are signed, so that sums need no gates in front of their carry chains, and a block multiplies in
+    three cycles. It takes 18 bits, and elements of most formats are numbers of fewer (MXSF: 13 with
+    the sign). Such operands are shifted in front of the block, where their shifts are less than
+    that of the product. With wider formats, and where two products come from one block, the product
+    is shifted: a level of look-up tables for each bit of the shift, half of them behind the block,
+    half behind a register more.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -228,9 +256,9 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             **{side: In(operand_layout(config.formats, side, dsp=config.plain)) for side in SIDES},
             **({"significands": In(config.product.significand_bits)} if config.paired else {}),
             **(
-                {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
-                if config.target == "asic"
-                else {"term": Out(signed(config.product.magnitude_bits + 1)), "plus": Out(1)}
+                {"term": Out(signed(config.product.magnitude_bits + 1)), "plus": Out(1)}
+                if config.signed
+                else {"sign": Out(1), "magnitude": Out(config.product.magnitude_bits)}
             ),
         }
 
@@ -240,7 +268,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         if config.shifts_first:
             self._multiply_in_place(m, platform)
             return m
-        if config.target == "fpga":
+        if config.signed:
             self._multiply_in_stages(m, platform)
             return m
         significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)
@@ -281,7 +309,11 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
                 choices.append(
                     (gate, Cat(Const(0, step << low), near[: max(bits) - (step << low)]))
                 )
-        return gated_or(m, "shifted", choices)
+        return noted(
+            gated_or(m, "shifted", choices),
+            "Both upper bits of the shift at once, as a choice of four. Small significands come "
+            "with small shifts, so a choice has no more bits than are possible.",
+        )
 
     def _pipe(self, m: Module) -> tuple[Value, Pipeline]:
         """The clock enable, and the registers."""
@@ -293,7 +325,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         """Registers of a block, and the shift in two halves."""
         config = self.config
         enable, pipe = self._pipe(m)
-        # The product is shifted by the sum less 2: that is known before the block has multiplied.
         # Where nothing multiplies meanwhile, two bits that are always 0 cost less.
         always_zero = 0 if config.dsp else 2
         bits = (config.product.max_shift + always_zero).bit_length()
@@ -310,7 +341,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             for boundary in DSP_PLACES:
                 sideband.cross(boundary)
         else:
-            # A negative factor, unless it stays beside: then nothing is negated behind the product.
             multiply = FactorsInStages(config.formats, dsp=config.dsp, reset=config.reset)
             factors = multiply.factors(m, self.a, self.w, None if beside else negative)
             significands = multiply.product(m, platform, "significands", enable, factors, sideband)
@@ -318,13 +348,18 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         sideband = Sideband(pipe, is_negative=sideband["is_negative"])
         half = bits // 2
         near = named(m, "shifted_by_low_bits", None, significands << distance[:half])
+        noted(near, "The shift in two halves, with room for a register between them.")
         near, high = sideband.cross("shifted", shifted=near, high=distance[half:])
         width = len(self.term)
         shifted = (near << Cat(Const(0, half), high))[always_zero:]
         far = named(m, "shifted", width, shifted[:width])
-        # A complement is one short of the negated number, which the next addition makes up: the
-        # gates for it are in the look-up tables of the shift.
         negative = sideband["is_negative"]
+        if beside:
+            noted(
+                self.term,
+                "One short where it is negative: a complement, whose one comes as plus and is the "
+                "carry into the next addition.",
+            )
         m.d.comb += [
             self.term.eq(far ^ negative.replicate(width)),
             self.plus.eq(negative),
@@ -338,8 +373,8 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         narrow, wide = sorted(SIDES, key=lambda side: len(numbers[side]))
         half = len(numbers[narrow]) // 2
         negative: Value = named(m, "is_negative", 1, self.a.sign ^ self.w.sign)
-        # Known a cycle before the number is negated, so that its upper half does not wait for it.
         borrows: Value = named(m, "borrows", 1, numbers[narrow][:half].any() & negative)
+        noted(borrows, "Known a cycle before the number is negated: its upper half need not wait.")
         number, other, borrows, negative = pipe.cross_all(
             "shifted",
             number=numbers[narrow],
@@ -357,7 +392,11 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
         """Magnitude of an operand, a multiple of its format's smallest subnormal."""
         operand = getattr(self, side)
         far = named(m, f"shifted_{side}", None, operand.significand << operand.shift)
-        # The smallest shift is 1.
+        noted(
+            far,
+            "Element in fixed point, in front of the DSP block: nothing is left to shift behind "
+            "it. Bit 0 is always 0, for the smallest shift is 1.",
+        )
         return far[1 : 1 + Operand.of(self.config.formats.of(side)).magnitude_bits]
 
 
@@ -439,6 +478,11 @@ def _negated(m: Module, name: str, value: Value, negate: Value) -> Value:
     """
     above = Cat(value[:place].any() for place in range(1, len(value) + 1))
     flips = named(m, f"{name}_flips", len(above), above & negate.replicate(len(above)))
+    noted(
+        flips,
+        "Negation without a carry chain: a number and its opposite differ in all bits above the "
+        "lowest one.",
+    )
     return named(m, name, None, Cat(value[0], Cat(value[1:], 0) ^ flips)).as_signed()
 
 
@@ -544,6 +588,11 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
         apart = self.config.product.significand_bits
         both = Cat(self.a[0], Const(0, apart - len(self.a[0])), self.a[1])
         factors = (named(m, "both", None, both), self.w)
+        noted(
+            self.products.as_value(),
+            "Two products from one DSP block: the significands of two rows stand as far apart as a "
+            "product has bits. They are unsigned, so nothing is borrowed between the products.",
+        )
         products = dsp_product(m, platform, "both", self.en, factors, reset=False)
         m.d.comb += self.products.as_value().eq(products)
         return m
@@ -667,13 +716,18 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         left, right = (self._decoder(m, platform, side) for side in SIDES)
         product = _significand_product(m, config.formats, left, right, dsp=config.dsp)
         shift, too_far = _shift_of_product(m, config.product, left, right, dsp=config.dsp)
-        # Rounded first, while it is narrow, and shifted then: see `RoundingMultiplier`.
         kept = self._rounded(m, product, shift, too_far)
         surplus = config.excess + too_far  # bits of the shifted product below the result's quantum
         if (spare := surplus - config.product.significand_bits) > 0:
-            # With less of a shift than that nothing is kept.
             bits = (config.product.max_shift + too_far - spare).bit_length()
-            shift, surplus = truncated(m, "distance", bits, shift - spare), surplus - spare
+            shift = truncated(
+                m,
+                "distance",
+                bits,
+                shift - spare,
+                note="With less of a shift than what is subtracted here nothing is kept.",
+            )
+            surplus -= spare
         shifted = named(m, "shifted", None, kept << shift)
         m.d.comb += [
             self.sign.eq(left.sign ^ right.sign),
@@ -702,7 +756,6 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         precision, most, width = config.sum_format.precision, config.most_drops, config.rounded_bits
         if not most:
             return product
-        # drops[j]: at least j + 1 low bits go, for the precision or for the smallest subnormal.
         long = Cat(product[j + precision :].any() for j in range(most))
         # Below the smallest shift there is nothing to compare with.
         levels = (config.excess - j + least for j in range(most))
@@ -710,12 +763,21 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         too_long = named(m, "drops_for_precision", most, long)
         too_low = named(m, "drops_for_subnormals", most, low)
         drops = named(m, "drops", most, too_long | too_low)
-        # drops[1:] is half of the new quantum less one: together with the lowest kept bit it
-        # rounds to nearest even, with no sticky bit.
+        noted(
+            drops,
+            "drops[j]: at least j + 1 low bits go, for the precision or for the smallest "
+            "subnormal. The product is rounded while it is narrow, and shifted then.",
+        )
         tie_to_even = named(
             m, "tie_to_even", 1, select(leading_one(drops), product[1:].as_unsigned())
         )
+        noted(tie_to_even, "The lowest kept bit: 1 where a tie goes up to even.")
         with_half = named(m, "with_half", None, product + drops[1:])
+        noted(
+            with_half,
+            "drops[1:] is half of the new quantum less one: with the lowest kept bit added it "
+            "rounds to nearest even, with no sticky bit.",
+        )
         rounded = truncated(m, "rounded", width, with_half + tie_to_even)
-        # The low bits that are dropped hold what is left of the addition.
-        return named(m, "kept", width, cleared(rounded, drops))
+        kept = named(m, "kept", width, cleared(rounded, drops))
+        return noted(kept, "Bits that are dropped hold what the addition left.")

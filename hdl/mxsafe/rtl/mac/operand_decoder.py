@@ -21,6 +21,7 @@ from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_one_of
 
@@ -136,14 +137,18 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         if isinstance(format, FormatSet):
             shift, significand = self._decode_set(m, format)
         elif isinstance(format.element, IntFormat):
-            # The largest magnitude, of the most negative code, takes all bits.
+            noted(self.sign, "The magnitude of the most negative code takes all bits.")
             m.d.comb += self.sign.eq(self.code[-1])
             shift, significand = Const(1), Mux(self.sign, -self.code, self.code)[: len(self.code)]
         else:
             shift, significand = self._decode_float(m, format.element)
         self._put_shift(m, shift)
-        # Both factors are prepared here, once for all multipliers that they reach.
         if factor == "digits":
+            noted(
+                self.gates,
+                "Radix 4: for each digit of the significand, whether it is 1, 2, 3; prepared here "
+                "once for all multipliers of a row or column.",
+            )
             bits = self.config.operand.significand_bits
             never = Operand.top_digit_is_never_one(format)
             decoded = named(m, "decoded", bits, significand)
@@ -151,6 +156,11 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         else:
             m.d.comb += self.significand.eq(significand)
         if factor == "triple":
+            noted(
+                self.triple,
+                "Three times the significand but for the lowest bit, which is the same; prepared "
+                "here once for all multipliers of a row or column.",
+            )
             m.d.comb += self.triple.eq(upper_triple(self.significand))
         return m
 
@@ -173,8 +183,14 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         m.d.comb += self.sign.eq(self.code[-1])
         offset = self.config.operand.offset(fields)
         shift, significand = _decoded(m, "", field, mantissa, offset, element.sub)
-        # A significand of 0 keeps what such a code stands for out of the sums.
+        if self.config.factor != "digits":
+            noted(
+                self.significand,
+                "Not normalised: each mantissa stays where the code has it, and the shift tells "
+                "where that is. So a multiplexer of two is all there is.",
+            )
         if self.config.nan:
+            noted(self.nan, "NaN or Inf: a significand of 0 keeps it out of the sums.")
             m.d.comb += self.nan.eq(is_special(element, self.code))
             significand = Mux(self.nan, 0, significand)
         return shift, significand
@@ -195,7 +211,6 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         m.d.comb += self.sign.eq(gated_or(m, "sign_of", signs))
         shifts, significands = [], []
         for number, ((_, offset, sub), members) in enumerate(kinds.items()):
-            # Where the fields of each lie; mantissas are moved to the left as far as that goes.
             fields, mantissas = [], []
             for gate, layout, left in members:
                 mantissa = self.code[: layout.mantissa_bits]
@@ -203,6 +218,11 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
                 mantissas.append((gate, Cat(Const(0, left), mantissa)))
             field = gated_or(m, f"exponent_field_{number}", fields)
             mantissa = gated_or(m, f"mantissa_{number}", mantissas)
+            noted(
+                field,
+                "Formats with equally many exponent bits differ in where the fields lie, and only "
+                "in that: shorter mantissas are moved to the left.",
+            )
             shift, significand = _decoded(m, f"_{number}", field, mantissa, offset, sub)
             here = named(m, f"is_kind_{number}", 1, Cat(gate for gate, _, _ in members).any())
             shifts.append((here, shift))
@@ -220,15 +240,26 @@ def _decoded(
 ) -> tuple[Value, Value]:
     """Shift and significand from the fields of a floating-point code."""
     normal = named(m, f"is_normal{suffix}", 1, field.any())
-    # What exponent field 0 stands for: subnormals, or a second mode within the mantissa.
+    if sub is not None:
+        noted(
+            normal,
+            "The seam of the two modes (MXSF): exponent field 0 is not that of subnormals. It "
+            "opens the second mode, whose exponent lies in the upper bits of the mantissa.",
+        )
+    else:
+        noted(normal, "Exponent field 0 has the subnormals, without a hidden bit.")
     low_mantissa = mantissa if sub is None else mantissa[: sub.mantissa_bits]
     low_field: Value = Const(0, 1) if sub is None else mantissa[sub.mantissa_bits :]
     low_normal = named(m, f"low_is_normal{suffix}", 1, low_field.any())
-    # Exponent field 0 weighs as much as field 1.
+    if sub is not None:
+        noted(
+            low_normal,
+            "Exponent field 0 of the second mode has its subnormals, and weighs as much as field "
+            "1.",
+        )
     low_shift: Value = Cat(low_field[0] | ~low_normal, low_field[1:])
     if sub is None:
         low_shift = Const(1 + offset)
-    # Each mantissa stays where the code has it, so a multiplexer of two is all there is.
     significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
     return Mux(normal, _with_offset(field, offset), low_shift), significand
 
@@ -317,10 +348,10 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
         format = config.format
         members: Value | None = None
         if isinstance(format, FormatSet):
-            # The mode is decoded once for all codes; what is no mode stands for the first.
             others = [self.mode == mode for mode in range(1, len(format.members))]
             one_hot = Cat(~Cat(others).any(), *others)
             members = named(m, "member", len(format.members), one_hot)
+            noted(members, "One-hot, once for all codes; what is no mode stands for the first.")
         for index in range(config.count):
             decoder = OperandDecoder(config.decoder)
             place(m, platform, f"decode_{index}", decoder)

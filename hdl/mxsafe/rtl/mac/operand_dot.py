@@ -25,9 +25,14 @@ from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     OperandMultiplier,
     OperandMultiplierConfiguration,
+    block_registers,
+    comes_signed,
     dsp_product,
+    product_places,
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import Timed, at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
@@ -44,6 +49,9 @@ __all__ = [
 _NARROW_PRODUCT = 24
 """Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
 products has a register, which is half as many bits as two sums of two."""
+
+_WITHIN = ("significands", "operands", "shifted", "multiplied")
+"""Places within a product without a DSP block, in the order in which registers are put there."""
 
 _LATE = 3
 """Upper bits of a sum of four products that would be too late for 2 ns with the carry."""
@@ -106,39 +114,39 @@ class OperandDotConfiguration(Configuration):
     carry_save: bool = False
 
     def __post_init__(self) -> None:
-        fpga = self.target == "fpga"
         default = self.lanes if self.carry_save else max(self.lanes // 2, 1)
-        self._settle(dsp=fpga, together=default)
+        block = block_registers(self)
+        self._settle(dsp=bool(block), together=default)
         if self.carry_save:
             self._check_carry_save()
         together = require_power_of_two("together", self.together)
         self._set(together=together)
         if together > self.lanes:
             raise ValueError(f"together must be at most {self.lanes} lanes, not {together}")
-        if fpga and together != max(self.lanes // 2, 1):
+        if self.signed and together != default:
             raise ValueError(
-                f"together must be half of {self.lanes} lanes with target fpga, not {together}"
+                f"together must be half of {self.lanes} lanes with target {self.target}, "
+                f"not {together}"
             )
-        self._settle(pipeline=len(self._places) if fpga else 1)
+        self._settle(pipeline=min(at(self, "default"), len(self._places)))
         with about(products="lanes"):
             self.formats.sum_bits(self.lanes)
-        least = len(DSP_PLACES) if fpga and self.dsp else 0
+        least = block if self.dsp else 0
         self._set(pipeline=require_integer("pipeline", self.pipeline, least, len(self._places)))
         self._set(reset=bool(self.reset and self.pipeline))
-        is_plain = fpga or self.formats.has_integers or together == 1
+        is_plain = self.signed or self.formats.has_integers or together == 1
         if self.late and (is_plain or self.carry_save):
             raise ValueError(
                 "late must be 0 with target fpga, integers, carry_save or one product in a sum, "
                 f"not {self.late}"
             )
+        only_for(self, "fpga", "paired")
         if self.paired:
-            if self.target != "fpga":
-                raise ValueError(f"paired must be False with target {self.target}, not True")
-            require_dsp(self.dsp, self.target)
+            require_dsp(self, self.dsp)
 
     def _check_carry_save(self) -> None:
         """Refuse what is not added without carries."""
-        require_carry_save(self.formats, self.target)
+        require_carry_save(self, self.formats)
         if self.lanes < 2:
             raise ValueError("lanes must be at least 2 with carry_save, not 1")
         if self.together != self.lanes:
@@ -151,7 +159,7 @@ class OperandDotConfiguration(Configuration):
         assert self.together is not None
         return dot_places(
             self.lanes,
-            self.target,
+            product_places(self),
             dsp=bool(self.dsp),
             together=self.together,
             carry_save=self.carry_save,
@@ -165,24 +173,30 @@ class OperandDotConfiguration(Configuration):
     def multiplier(self, lane: int = 0) -> OperandMultiplierConfiguration:
         """The multiplier of a lane, unless both operands are integers."""
         dsp = bool(self.dsp)
-        if self.target == "asic":
-            return OperandMultiplierConfiguration(formats=self.formats, dsp=dsp)
-        return OperandMultiplierConfiguration(
-            formats=self.formats,
+        return self.part(
+            OperandMultiplierConfiguration,
             dsp=dsp,
-            target=self.target,
             registers=() if dsp else tuple(p for p in DSP_PLACES if p in self.registered),
             halved="shifted" in self.registered,
-            paired=self.paired,
             # As many ones may be missing as additions take for their carries: one a lane but one.
-            complemented=not dsp and lane > 0,
-            reset=self.reset,
+            complemented=self.signed and not dsp and lane > 0,
+            reset=self.signed and self.reset,
         )
+
+    @property
+    def signed(self) -> bool:
+        """Whether products come as signed numbers, see `comes_signed`: nothing is negated then."""
+        return comes_signed(self)
+
+    @property
+    def plain(self) -> bool:
+        """Whether operands are not prepared for multiplication by digits."""
+        return bool(self.dsp) or self.signed
 
     @property
     def carries(self) -> str:
         """Name of the port beside `halves`."""
-        return "negate" if self.target == "asic" and not self.carry_save else "plus"
+        return "plus" if self.signed or self.carry_save else "negate"
 
     @property
     def half_count(self) -> int:
@@ -212,9 +226,9 @@ class OperandDotConfiguration(Configuration):
 
 def dot_places(
     lanes: int,
-    target: Target,
+    within: Sequence[str] = (),
     *,
-    dsp: bool,
+    dsp: bool = False,
     together: int | None = None,
     carry_save: bool = False,
 ) -> tuple[str, ...]:
@@ -223,7 +237,8 @@ def dot_places(
     Parameters
     ----------
     lanes : int
-    target : {"asic", "fpga"}
+    within : sequence of str
+        Places within a product, see `product_places`.
     dsp : bool
         See `OperandDotConfiguration`.
     together : int, optional
@@ -236,13 +251,10 @@ def dot_places(
     together = together or max(lanes // 2, 1)
     last = ("total",) if together < lanes else ("halves",) * (together > 2)
     behind = (*("sums",) * (together > 1), "products", *last)
-    if target == "asic":
-        return behind
     before = [place for place in behind if place != "total"]
-    if not dsp:
-        within = ("significands", "operands", "shifted", "multiplied")
-        return (*before, *within, *behind[len(before) :])
-    return (*DSP_PLACES, *before, "shifted", *behind[len(before) :])
+    block = [place for place in within if dsp and place in DSP_PLACES]
+    others = sorted(set(within).difference(block), key=_WITHIN.index)
+    return (*block, *before, *others, *behind[len(before) :])
 
 
 def summed_together(formats: OperandFormats, lanes: int) -> int:
@@ -256,7 +268,7 @@ def late_bits(formats: OperandFormats, lanes: int) -> int:
     return _LATE if of_four and not formats.has_integers else 0
 
 
-def require_carry_save(formats: OperandFormats, target: Target) -> None:
+def require_carry_save(config: Timed, formats: OperandFormats) -> None:
     """That products can be added without carries: signs beside magnitudes, standard cells.
 
     Raises
@@ -264,13 +276,12 @@ def require_carry_save(formats: OperandFormats, target: Target) -> None:
     ValueError
         If they cannot.
     """
-    if target != "asic":
-        raise ValueError(f"carry_save must be False with target {target}, not True")
+    only_for(config, "asic", "carry_save")
     if formats.has_integers:
         raise ValueError("carry_save must be False where both operands are integers, not True")
 
 
-def require_dsp(dsp: object, target: Target) -> None:
+def require_dsp(config: Timed, dsp: object) -> None:
     """That a unit for an FPGA multiplies in DSP blocks, where it cannot without.
 
     Raises
@@ -278,8 +289,8 @@ def require_dsp(dsp: object, target: Target) -> None:
     ValueError
         If it does not.
     """
-    if target == "fpga" and not dsp:
-        raise ValueError(f"dsp must be True with target fpga, not {dsp!r}")
+    if block_registers(config) and not dsp:
+        raise ValueError(f"dsp must be True with target {config.target}, not {dsp!r}")
 
 
 class OperandDot(Unit[OperandDotConfiguration]):
@@ -310,8 +321,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Operands and halves of the dot product."""
         config = self.config
-        plain = bool(config.dsp) or config.target == "fpga"
-        operands = {side: operand_layout(config.formats, side, dsp=plain) for side in SIDES}
+        operands = {side: operand_layout(config.formats, side, dsp=config.plain) for side in SIDES}
         bits = config.multiplier().product.significand_bits if config.paired else 0
         significands = {"significands": In(data.ArrayLayout(bits, config.lanes))}
         return {
@@ -335,15 +345,14 @@ class OperandDot(Unit[OperandDotConfiguration]):
         if config.carry_save:
             self._put_without_carries(m, platform, pipe, pipe.cross_terms("products", terms))
             return m
-        add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
-        if config.target == "asic":
-            add_level = add_pairs
+        add_level = add_pairs
+        if config.signed:
+            add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
         assert config.together is not None
         # By the number of products in a sum: where registers may stand behind it.
         places = {config.lanes: "total", config.lanes // 2: "halves"}
         places = {**places, config.together: "sums", 1: "products"}
         terms = pipe.cross_terms("products", terms)
-        # Signs stay pending: adding two terms takes one row of XOR gates, and so does the last sum.
         while len(terms) > config.half_count:
             count = 2 * config.lanes // len(terms)
             place = places.get(count, "")
@@ -351,6 +360,12 @@ class OperandDot(Unit[OperandDotConfiguration]):
                 terms = self._add_with_late_carry(m, pipe, terms)
                 continue
             terms = pipe.cross_terms(place, add_level(m, terms))
+        if config.carries == "negate":
+            noted(
+                self.negate,
+                "Signs stay beside the sums to the end: whoever adds the halves up subtracts those "
+                "that are negative.",
+            )
         for index, (value, negate) in enumerate(terms):
             carries = getattr(self, config.carries)
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
@@ -367,7 +382,13 @@ class OperandDot(Unit[OperandDotConfiguration]):
                 "sums",
                 **{f"lower_{index}": lower, f"upper_{index}": upper, f"negate_{index}": negate},
             )
-            above = truncated(m, f"above_{index}", self.config.late, upper + lower[-1])
+            above = truncated(
+                m,
+                f"above_{index}",
+                self.config.late,
+                upper + lower[-1],
+                note="Upper bits of a sum take the carry of the lower ones behind the register.",
+            )
             sums.append((Cat(lower[:-1], above).as_signed(), negate))
         return sums
 
@@ -384,13 +405,12 @@ class OperandDot(Unit[OperandDotConfiguration]):
 
     def _product(self, m: Module, platform: object, pipe: Pipeline, lane: int) -> Term:
         config, a, w = self.config, self.a[lane], self.w[lane]
-        # Integers have their sign within; other products carry it beside them.
         if config.formats.has_integers:
             product: Value = a.number * w.number
-            if config.target == "fpga" and config.dsp:
+            if config.signed and config.dsp:
                 factors = (a.number, w.number)
                 product = dsp_product(m, platform, str(lane), self.en, factors, reset=config.reset)
-            elif config.target == "fpga":
+            elif config.signed:
                 product = self._product_in_tables(pipe, lane)
             return named(m, f"product_{lane}", product.shape(), product), Const(0, 1)
         multiply = OperandMultiplier(config.multiplier(lane))
@@ -403,7 +423,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
             multiply.a.as_value().eq(a.as_value()),
             multiply.w.as_value().eq(w.as_value()),
         ]
-        if config.target == "fpga":
+        if config.signed:
             complemented = config.paired or multiply.config.complemented
             return multiply.term, multiply.plus if complemented else Const(0, 1)
         return multiply.magnitude, multiply.sign

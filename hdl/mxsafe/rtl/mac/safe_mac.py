@@ -20,10 +20,12 @@ from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     RoundingMultiplier,
     RoundingMultiplierConfiguration,
+    block_registers,
 )
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
@@ -83,10 +85,10 @@ class SafeMacConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.formats.float_elements  # which refuses integers
-        fpga = self.target == "fpga"
-        self._settle(dsp=fpga)
+        block = block_registers(self)
+        self._settle(dsp=bool(block))
         self._settle(pipeline=min(at(self, "default"), len(self.places)))
-        least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
+        least = 1 + (block if self.dsp else 0)
         self._set(
             pipeline=check_pipeline(self.pipeline, self.places, least),
             finite=self.finite and self.formats.has_special_codes,
@@ -99,9 +101,14 @@ class SafeMacConfiguration(Configuration):
         return mac_base("safe_mac", self.formats)
 
     @property
+    def in_steps(self) -> bool:
+        """Whether it is made of `MacSteps`, see `SafeMac`."""
+        return self.target == "fpga"
+
+    @property
     def places(self) -> tuple[str, ...]:
         """Where registers may stand."""
-        if self.target == "asic":
+        if not self.in_steps:
             return mac_boundaries(self.lanes)
         own = tuple(place.name for place in mac_places(self.lanes, dsp=bool(self.dsp)))
         return (*DSP_PLACES, *own) if self.dsp else own
@@ -109,7 +116,7 @@ class SafeMacConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers of so many stand; for standard cells those are the last of them."""
-        if self.target == "asic":
+        if not self.in_steps:
             return self.places
         within = DSP_PLACES if self.dsp else ()
         others = mac_places(self.lanes, dsp=bool(self.dsp))
@@ -158,6 +165,10 @@ class SafeMac(Unit[SafeMacConfiguration]):
 
     Sums stay 23-bit integers from the decoders to the output (see `Rounder`); only the last sum,
     which leaves packed, is normalised. What was tried is in ``docs/experiments.md``.
+
+    By target: for an FPGA it is made of `MacSteps`, short ones that registers may stand between, of
+    signed numbers where DSP blocks multiply. In standard cells a cycle is long enough for a product
+    and its rounding, which are one `RoundingMultiplier` without registers.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -174,7 +185,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        if config.target == "fpga":
+        if config.in_steps:
             self._add_in_steps(m, platform)
             return m
         flagged = config.multiplier.flagged
@@ -189,14 +200,12 @@ class SafeMac(Unit[SafeMacConfiguration]):
             terms.append((multiply.magnitude, multiply.sign))
             if flagged:
                 flags.append(multiply.nan)
-        # Flags of codes for NaN and Inf go beside the numbers, register by register.
         nan = Cat(flags).any() if flags else Const(0, 1)
         nan = pipe.cross("products", "nan", nan)
         terms = pipe.cross_terms("products", terms)
-        # A sum of zeros is -0 only if every product is negative, and then every product is -0.
         zero_sign: Value = named(m, "zero_sign", 1, Cat(sign for _, sign in terms).all())
+        noted(zero_sign, "A sum of zeros is -0 only if every product is negative: all are -0 then.")
 
-        # Every sum but the last is rounded in place: it stays a multiple of the smallest subnormal.
         while len(terms) > 2:
             terms = self._add_pairs(m, platform, terms)
         if "sums" in config.boundaries:
@@ -205,9 +214,13 @@ class SafeMac(Unit[SafeMacConfiguration]):
             nan = pipe.cross("sums", "nan", nan)
         value, negate = add(m, "total", *terms) if len(terms) == 2 else terms[0]
 
-        # Packing rounds the last sum too: it looks for the leading one anyway.
         pack = Packer(sum_format=config.sum_format)
         place(m, platform, "pack", pack)
+        noted(
+            pack.value,
+            "Sums before this one were rounded in place, as multiples of the smallest subnormal; "
+            "the packer rounds this one, for it looks for the leading one anyway.",
+        )
         m.d.comb += [
             pack.value.eq(value),
             pack.negate.eq(negate),
@@ -225,9 +238,12 @@ class SafeMac(Unit[SafeMacConfiguration]):
         steps = MacSteps(m, platform, pipe, config.multiplier, self.en)
         lanes = [self._decode(m, platform, lane) for lane in range(config.lanes)]
         flags = [unit.nan for pair in lanes for unit in pair if unit.config.nan]
+        zero_sign = named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all())
         beside = Sideband(
             pipe,
-            zero_sign=named(m, "zero_sign", 1, Cat(a.sign ^ w.sign for a, w in lanes).all()),
+            zero_sign=noted(
+                zero_sign, "The sign of a sum of zeros: -0 only if every product is negative."
+            ),
             nan=named(m, "any_nan", 1, Cat(flags).any()) if flags else Const(0, 1),
         )
         terms = [steps.product(lane, a, w) for lane, (a, w) in enumerate(lanes)]
@@ -259,7 +275,6 @@ class SafeMac(Unit[SafeMacConfiguration]):
         level = f"level{len(terms)}"
         for left in range(0, len(terms), 2):
             name = f"{level}_{left // 2}"
-            # The rounder needs no sign: two's complement rounds to nearest even just as well.
             exact, negate = add(m, name, terms[left], terms[left + 1])
             rounder = Rounder(width=len(exact), sum_format=self.config.sum_format)
             place(m, platform, f"round_{name}", rounder)

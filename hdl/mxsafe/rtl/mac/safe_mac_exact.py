@@ -13,17 +13,16 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.multiplier import DSP_PLACES
+from mxsafe.rtl.mac.multiplier import block_registers, product_places
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
+from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
 __all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
-
-_DEFAULT_STAGES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +61,9 @@ class SafeMacExactConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        fpga = self.target == "fpga"
-        boundaries = self.boundaries
-        default = len(boundaries) if fpga else min(_DEFAULT_STAGES, len(boundaries))
-        self._settle(pipeline=default, dsp=fpga)
-        least = len(DSP_PLACES) + 1 if fpga and self.dsp else 1
+        boundaries, block = self.boundaries, block_registers(self)
+        self._settle(pipeline=min(at(self, "default"), len(boundaries)), dsp=bool(block))
+        least = 1 + (block if self.dsp else 0)
         self._set(pipeline=check_pipeline(self.pipeline, boundaries, least))
         with about(products="lanes"):
             self.formats.sum_bits(self.lanes)
@@ -79,8 +76,7 @@ class SafeMacExactConfiguration(Configuration):
     @property
     def boundaries(self) -> tuple[str, ...]:
         """Where registers may stand, those of the output last."""
-        behind = mac_boundaries(self.lanes)
-        return behind if self.target == "asic" else (*DSP_PLACES, "shifted", *behind)
+        return (*product_places(self), *mac_boundaries(self.lanes))
 
     @property
     def dot(self) -> OperandDotConfiguration:
@@ -155,12 +151,12 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
 
     def _total(self, m: Module, multiply: OperandDot) -> Value:
         """The last addition, which in an array is made with that to the sum before."""
-        config = self.config
-        if config.target == "fpga" and not config.dsp and len(multiply.halves) == 2:
+        config, signed_products = self.config, multiply.config.signed
+        if signed_products and not config.dsp and len(multiply.halves) == 2:
             left, right = multiply.halves
             carry = multiply.plus[1] if config.lanes > 2 else multiply.plus.any()
             return add_in_a_chain(m, "total", left, right, carry)
-        if config.target == "fpga" or config.formats.has_integers:
+        if signed_products or config.formats.has_integers:
             terms: list[Term] = [(value, Const(0, 1)) for value in multiply.halves]  # never negated
         else:
             terms = list(zip(multiply.halves, multiply.negate, strict=True))
@@ -176,15 +172,12 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
         flags = []
         for side in SIDES:
             codes, operands = getattr(self, side), getattr(multiply, side)
-            # Two integers are operands as they are.
             if config.formats.has_integers:
                 m.d.comb += operands.as_value().eq(codes.as_value())
                 continue
             decode = LaneDecoder(
                 format=config.formats.of(side),
-                factor=factor_of(
-                    config.formats, side, dsp=bool(config.dsp) or config.target == "fpga"
-                ),
+                factor=factor_of(config.formats, side, dsp=multiply.config.plain),
                 count=config.lanes,
                 nan=True,
             )

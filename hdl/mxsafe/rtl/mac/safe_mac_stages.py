@@ -25,6 +25,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain
 from mxsafe.rtl.arithmetic.target import Place
 from mxsafe.rtl.mac.multiplier import DSP_PLACES, FactorsInStages, RoundingMultiplierConfiguration
+from mxsafe.rtl.notes import noted
 
 __all__ = ["MacSteps", "mac_places"]
 
@@ -105,9 +106,14 @@ class MacSteps:
 
         distance, surplus = sideband[f"shift_{lane}"], config.excess + 2
         if (spare := surplus - config.product.significand_bits) > 0:
-            # With less of a shift than that nothing is kept.
             bits = (config.product.max_shift + 2 - spare).bit_length()
-            distance = truncated(m, f"distance_{lane}", bits, distance - spare)
+            distance = truncated(
+                m,
+                f"distance_{lane}",
+                bits,
+                distance - spare,
+                note="With less of a shift than what is subtracted here nothing is kept.",
+            )
             surplus -= spare
         half = len(distance) // 2
         near: Value = named(m, f"shifted_by_low_bits_{lane}", None, kept << distance[:half])
@@ -132,13 +138,14 @@ class MacSteps:
         bits = config.product.significand_bits
         folded = named(m, f"folded_{lane}", bits, number[:bits] ^ number[-1].replicate(bits))
         shift = sideband[f"shift_{lane}"]
-        # As in `RoundingMultiplier`: bits go for the precision, or for the smallest subnormal.
+        noted(folded, "Leading one of a negative product: it is looked for in the complement.")
         long = Cat(folded[place + precision :].any() for place in range(most))
         levels = (config.excess - place + 2 for place in range(most))
         low = Cat(shift < level if level > 2 else Const(0, 1) for level in levels)
         too_long = named(m, f"drops_for_precision_{lane}", most, long)
         too_low = named(m, f"drops_for_subnormals_{lane}", most, low)
         drops: Value = named(m, f"drops_{lane}", most, too_long | too_low)
+        noted(drops, "drops[j]: at least j + 1 low bits go, for the precision or for subnormals.")
         number, drops = sideband.cross("dropped", **{name: number, f"drops_{lane}": drops})
         return self._rounded(name, number, drops, sideband, ("tied", "rounded"))
 
@@ -157,13 +164,15 @@ class MacSteps:
         """
         tied, behind = boundaries
         tie: Value = named(self.m, f"{name}_tie", 1, select(leading_one(drops), number[1:]))
+        noted(tie, "The lowest kept bit: with half an ulp less one it rounds to nearest even.")
         values = {name: number, f"{name}_drops": drops, f"{name}_tie": tie}
         number, drops, tie = sideband.cross(tied, **values)
         half = Cat(drops[1:], Const(0, 1)).as_signed()
         total = add_in_a_chain(self.m, f"{name}_with_half", number, half, tie)
         values = {f"{name}_rounded": total, f"{name}_drops": drops}
         total, drops = sideband.cross(behind, **values)
-        return named(self.m, f"{name}_kept", total.shape(), cleared(total, drops).as_signed())
+        kept = named(self.m, f"{name}_kept", total.shape(), cleared(total, drops).as_signed())
+        return noted(kept, "Rounded in place: dropped bits hold what the addition left.")
 
     def add_and_round(self, terms: list[Term]) -> list[Term]:
         """One level of the adder tree: neighbours added, and rounded in place."""
@@ -194,9 +203,9 @@ class MacSteps:
 
     def _drops(self, name: str, value: Value) -> Value:
         """Which bits lie below those that are kept, of a negative number in its complement."""
-        # The lowest bits fit however small the number is: they are looked at by nobody.
         high = value[self.config.sum_format.precision : -1]
         folded = named(self.m, f"{name}_folded", len(high), high ^ value[-1].replicate(len(high)))
+        noted(folded, "The leading one decides which bits go; the lowest bits always fit.")
         return ones_below_leading(self.m, f"{name}_drops", folded)
 
     def packed(self, terms: list[Term], beside: Sideband) -> tuple[Value, Value]:
@@ -222,8 +231,10 @@ class MacSteps:
         sticky = named(m, "sticky", 1, (total & drops[1:]).any())
         large = named(m, "is_large", 1, drops[0])
         folded = total[:-1] ^ negative.replicate(len(total) - 1)
-        # Below the complement there are ones without end: the first may be the guard bit.
         wide = named(m, "folded", None, Cat(negative, folded))
+        noted(
+            wide, "Below a complement there are ones without end: the first may be the guard bit."
+        )
         beside.add(negative=negative, sticky=sticky, is_large=large)
         wide, ones = beside.cross("counted", folded=wide, exponent=ones)
         half = len(ones) // 2
@@ -234,14 +245,26 @@ class MacSteps:
         (low,) = beside.cross("shifted", shifted=low[: precision + 1])
         guard, kept = low[0], low[1:]
         odd, sticky, negative = kept[0], beside["sticky"], beside["negative"]
-        # Rounding the number itself: of a negative one the complement has all bits inverted.
         of_negative = named(m, "increment_of_negative", 1, guard | (odd & ~sticky))
+        noted(
+            of_negative,
+            "Nearest even of a negative number from its complement, which is one short: that one "
+            "reaches the guard bit if there are only ones below it.",
+        )
         up = named(m, "increment", 1, Mux(negative, of_negative, guard & (odd | sticky)))
         nonzero = named(m, "is_nonzero", 1, negative | beside["is_large"] | kept.any())
+        noted(nonzero, "A sum of zeros has the sign that was found beside the sums.")
         sign = Mux(nonzero, negative ^ beside["negate"], beside["zero_sign"])
         sign = named(m, "sign", 1, sign)
         kept, up, sign = beside.cross("incremented", kept=kept, increment=up, sign=sign)
-        # The hidden bit adds itself to the exponent, and a carry out of the mantissa does too.
         left = Cat(kept[:-1], beside["exponent"])
         right = Cat(up, Const(0, precision - 2), kept[-1])
-        return truncated(m, "packed", len(left), left + right), sign
+        packed = truncated(
+            m,
+            "packed",
+            len(left),
+            left + right,
+            note="The hidden bit adds itself to the exponent, and so does a carry out of the "
+            "mantissa.",
+        )
+        return packed, sign

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
@@ -93,12 +94,16 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
         now = [Cat(is_special(element, code) for code in self.codes[i]).any() for i in range(count)]
         here = named(m, "is_special", count, Cat(now))
         if self.config.held:
-            # The first beat of a tile forgets what came before it, but not its own codes.
             earlier = Signal(count, name="special_before")
             here = named(m, "special_so_far", count, here | Mux(self.first, 0, earlier))
+            noted(here, "The first beat of a tile forgets what came before it, not its own codes.")
             with m.If(self.en & self.valid):
                 m.d.sync += earlier.eq(here)
-        # NaN has all bits of a scale set, so an OR makes one of any scale.
+        noted(
+            self.guarded.as_value(),
+            "A scale of NaN is all ones, so an OR makes one of any scale: NaN and Inf of elements "
+            "go on as NaN scales of their block.",
+        )
         m.d.comb += [
             self.guarded[i].eq(self.scales[i] | here[i].replicate(len(self.scales[i])))
             for i in range(count)

@@ -10,6 +10,7 @@ from mxsafe.machine.description import COUNTERS
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import Axi4
 from mxsafe.rtl.machine.control.registers import Registers, RegistersConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["Accelerator", "AcceleratorConfiguration"]
@@ -82,12 +83,16 @@ class Accelerator(Unit[AcceleratorConfiguration]):
         place(m, platform, "registers", registers)
         connect(m, flipped(self.s_axi), registers.s_axi)
         connect(m, flipped(self.m_axi), core.m_axi)
-        # A soft reset is a reset of all but the registers.
         if stages := self.config.registers.reset_stages:
             resets = [
                 Signal(name=f"core_reset_{stage}", reset_less=True, init=1)
                 for stage in range(stages)
             ]
+            noted(
+                resets[0],
+                "A soft reset is one of all but the registers. It takes cycles to arrive, in which "
+                "nothing is asked of memory any more.",
+            )
             # Each has as many copies as reach all that the next one drives.
             m.d.sync += Cat(resets).eq(Cat(ResetSignal() | registers.clear, *resets[:-1]))
             place(m, platform, "core", core, reset=resets[-1], late=True)

@@ -27,6 +27,7 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine, VectorEngineConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
@@ -148,22 +149,20 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     def vector_buffer(self) -> VectorBufferConfiguration:
         """Where rows are."""
         m = self.machine
-        return VectorBufferConfiguration(
+        return self.part(
+            VectorBufferConfiguration,
             columns=m.vector_lanes,
             banks=m.vector_banks,
             bank_depth=m.bank_beats,
-            target=m.target,
         )
 
     def operand_buffer(self, name: str) -> OperandBufferConfiguration:
         """Where operands are, or results (``out``), which leave in words."""
-        beats = getattr(self.machine, f"{name}_beats")
         is_out = name == "out"
         return self.part(
             OperandBufferConfiguration,
             word_bits=8 * self.machine.word_bytes,
-            beats=beats,
-            entries=beats // 2,
+            beats=getattr(self.machine, f"{name}_beats"),
             writers=1 if is_out else 2,
             reads_words=is_out,
         )
@@ -272,8 +271,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
                 ]
                 descriptor, valid, ready = unit.sink.payload, unit.sink.valid, unit.source.ready
             elif name == "vector" and at(self.config, "vector descriptor"):
-                # Its counters begin at once when a descriptor comes, which stays until it is done.
                 valid = Signal(name="vector_is_due")
+                noted(valid, "A cycle late: counters of the engine begin when a descriptor comes.")
                 m.d.sync += valid.eq(queue.valid & ~ready)
             m.d.comb += [
                 engine.valid.eq(valid),
@@ -383,12 +382,15 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         ]
         idle = parts["reader"].idle & parts["writer"].idle
         if at(self.config, "quiet"):
-            # What is idle while it is to stop stays so.
+            noted(self.quiet, "What is idle while it is to stop stays so: a register may say it.")
             m.d.sync += self.quiet.eq(idle & self._stops)
         else:
             m.d.comb += self.quiet.eq(idle)
-        # Counters are long. A descriptor is done some cycles after the last of its events.
         events = Signal(len(_EVENTS), name="events")
+        noted(
+            events,
+            "From registers, for counters are long: a descriptor is done cycles after these.",
+        )
         m.d.sync += events.eq(
             Cat(
                 parts["gemm"].array_busy,

@@ -20,6 +20,7 @@ from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfigur
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
@@ -294,8 +295,11 @@ class Layer(Unit[LayerConfiguration]):
         user = self.s_axis_a.tuser
         tiles = [Signal(layout.size, name=f"tile_{age}", reset_less=True) for age in range(room)]
         under_way = Signal(range(room + 1), name="tiles_under_way")
-        # The last beats of a tile come long before its rows: what is said there is kept in a queue,
-        # newest first, as many as the array can have in flight.
+        noted(
+            tiles[0],
+            "The last beats of a tile come long before its rows: what is said there is kept, "
+            "newest first, for as many tiles as the array can have in flight.",
+        )
         enters = named(m, "tile_enters", 1, self.s_axis_a.tready & self.s_axis_a.tlast)
         row_leaves = named(m, "row_leaves", 1, array.m_axis_c.tvalid & array.m_axis_c.tready)
         leaves = named(m, "tile_leaves", 1, row_leaves & array.m_axis_c.tlast)
@@ -318,17 +322,18 @@ class Layer(Unit[LayerConfiguration]):
 
     def _feed(self, m: Module, array: SystolicArray, into: Any, tile: data.View) -> None:
         """Results that are features into the chain, with the ends of strips."""
-        # Results come in whole tiles; of a strip's last tile only the rows that are features count.
         row = Signal(tile.last_row.shape(), name="row")
         drops = Signal(name="drops_rows")
         last_row = named(m, "is_last_row", 1, (row == tile.last_row) | array.m_axis_c.tlast)
         ends = named(m, "strip_ends", 1, tile.strip_last & last_row)
         next_row = truncated(m, "next_row", len(row), row + 1)
         row_taken = named(m, "row_taken", 1, array.m_axis_c.tvalid & array.m_axis_c.tready)
+        noted(
+            drops, "What follows the last feature of a strip in its tile is padding: it is dropped."
+        )
         with m.If(row_taken):
             m.d.sync += [
                 row.eq(Mux(array.m_axis_c.tlast, 0, next_row)),
-                # What follows a strip's last feature in its tile is padding.
                 drops.eq((drops | ends) & ~array.m_axis_c.tlast),
             ]
         m.d.comb += [

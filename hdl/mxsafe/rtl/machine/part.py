@@ -52,6 +52,11 @@ class PartConfiguration(Configuration):
         return hash((type(self), *self.decisive.values()))
 
     @property
+    def _for_target(self) -> list[str]:
+        """Last part of a name: the target, unless it is that of the default machine."""
+        return [value for name, value in self._unusual().items() if name == "target"]
+
+    @property
     def _shared(self) -> Mapping[str, Any]:
         """Fields of the machine, and the bytes of its words."""
         return {**vars(self.machine), "word_bytes": self.machine.word_bytes}

@@ -4,10 +4,26 @@ from amaranth.hdl import ShapeLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["ERROR_BITS", "BufferRead", "BufferWrite", "EnginePort", "MemoryRead"]
+from mxsafe.machine.description import DESCRIPTORS
+
+__all__ = [
+    "ERROR_BITS",
+    "RUN_BITS",
+    "WIDTHS",
+    "BufferRead",
+    "BufferWrite",
+    "EnginePort",
+    "MemoryRead",
+]
 
 ERROR_BITS = 4
 """Bits of an error code; 0 is no error."""
+WIDTHS = {
+    kind: {field.name: field.width for field in each.own} for kind, each in DESCRIPTORS.items()
+}
+"""Bits of the fields of each kind of descriptor."""
+RUN_BITS = WIDTHS["load"]["count_0"]
+"""Bits of the number of words that stand one after the other in memory."""
 
 
 class EnginePort(wiring.Signature):

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, within
 
@@ -101,8 +102,11 @@ class BeatChain(Unit[BeatChainConfiguration]):
             held = data.View(layout, Signal(layout.size, name=f"beat_{stage}", reset_less=True))
             held_valid = Signal(name=f"valid_{stage}")
             held_ends = Signal(name=f"ends_{stage}")
-            # Most of the converter's registers are these: they hold data and need no reset. What
-            # says whether there are data has one.
+            noted(
+                held_valid,
+                "A stage takes what the one before it holds. Data need no reset: these flags, "
+                "which say whether there are any, have one.",
+            )
             with m.If(self.moves[stage]):
                 m.d.sync += [
                     held.as_value().eq(beat.as_value()),
@@ -110,7 +114,6 @@ class BeatChain(Unit[BeatChainConfiguration]):
                     held_ends.eq(ends),
                 ]
             m.d.comb += [self.valid[stage].eq(held_valid), self.ends[stage].eq(held_ends)]
-            # What this stage holds stands before the next.
             beat, valid, ends = held, held_valid, held_ends
             choices.append((self.shown[stage], held.largest))
         m.d.comb += [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
@@ -14,15 +14,16 @@ from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
-from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
+from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
@@ -79,8 +80,7 @@ class BlockConverterConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_scale("format", self.format)
-        if self.paced and self.target != "fpga":
-            raise ValueError(f"paced must be False for target {self.target}, not True")
+        only_for(self, "fpga", "paced")
         Alignment.of(self.format)
         if not self.shapes or any(name not in SHAPES for name in self.shapes):
             raise ValueError(
@@ -154,30 +154,6 @@ class BlockConverterConfiguration(Configuration):
         )
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A beat as it enters the memory.
-
-    Attributes
-    ----------
-    valid, ready : Value
-        It is there; it is taken.
-    lanes : Value
-        What waits of it.
-    fields, groups : Value
-        Exponent fields of all lanes, and the largest ones of groups of lanes of tiles.
-    last : Value
-        It ends its packet.
-    """
-
-    valid: Value
-    ready: Any
-    lanes: Value
-    fields: Value
-    groups: Value
-    last: Value
-
-
 class BlockConverter(Unit[BlockConverterConfiguration]):
     """Beats of binary32 numbers to element codes and shared scales, a beat a cycle.
 
@@ -228,12 +204,13 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         if len(self.config.shapes) > 1:
             tiles = self.tiles
         entry = self._enter(m, platform)
+        beat = entry.payload
         taken = named(m, "beat_taken", 1, entry.valid & entry.ready)
-        block_last = self._count_beats(m, entry, tiles, taken)
-        largest = self._largest(m, platform, entry, tiles, taken, block_last)
+        block_last = self._count_beats(m, beat.last, tiles, taken)
+        largest = self._largest(m, platform, beat, tiles, taken, block_last)
         m.d.comb += [
-            replay.s_axis.tdata.eq(entry.lanes),
-            replay.s_axis.tuser.eq(Cat(*largest, entry.last)),
+            replay.s_axis.tdata.eq(beat.lanes),
+            replay.s_axis.tuser.eq(Cat(*largest, beat.last)),
             replay.s_axis.tlast.eq(block_last),
             replay.s_axis.tvalid.eq(entry.valid),
             entry.ready.eq(replay.s_axis.tready),
@@ -249,8 +226,12 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         self._encode(m, platform, source)
         return m
 
-    def _enter(self, m: Module, platform: object) -> "_Entry":
-        """Beats as they wait, with what their largest exponents are found from."""
+    def _enter(self, m: Module, platform: object) -> Any:
+        """Beats as they wait, with what their largest exponents are found from.
+
+        ``lanes``: what waits. ``fields``, ``groups``: exponent fields of all lanes, and the largest
+        ones of groups of lanes of tiles. ``last``: a beat ends its packet.
+        """
         config = self.config
         bits = config.exponent_bits
         lanes: list[Value] = []
@@ -266,27 +247,21 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             for start in range(0, config.width, config.grouped):
                 group = fields[start : start + config.grouped]
                 groups.append(self._largest_of(m, platform, f"largest_of_group_{start}", group))
-        parts: tuple[Value, ...] = (
-            Cat(*lanes),
-            Cat(*fields),
-            Cat(*groups),
-            self.s_axis.tlast,
-        )
-        if not at(config, "entry"):
-            return _Entry(self.s_axis.tvalid, self.s_axis.tready, *parts)
-        unit = RegisterSlice(bits=len(Cat(*parts)), halved=config.paced)
-        place(m, platform, "slice_entry", unit)
-        held: list[Value] = []
-        rest: Value = unit.sink.payload
-        for part in parts:
-            held.append(rest[: len(part)])
-            rest = rest[len(part) :]
+        parts = {
+            "lanes": Cat(*lanes),
+            "fields": Cat(*fields),
+            "groups": Cat(*groups),
+            "last": self.s_axis.tlast,
+        }
+        layout = data.StructLayout({name: len(part) for name, part in parts.items()})
+        registers = at(config, "entry")
+        entry = stream.Signature(layout).create(path=("entry",))
         m.d.comb += [
-            unit.source.payload.eq(Cat(*parts)),
-            unit.source.valid.eq(self.s_axis.tvalid),
-            self.s_axis.tready.eq(unit.source.ready & ~ResetSignal()),
+            entry.payload.as_value().eq(Cat(*parts.values())),
+            entry.valid.eq(self.s_axis.tvalid),
+            self.s_axis.tready.eq(entry.ready & ~ResetSignal() if registers else entry.ready),
         ]
-        return _Entry(unit.sink.valid, unit.sink.ready, *held)
+        return sliced(m, platform, "slice_entry", entry, halved=config.paced, registers=registers)
 
     def _largest_of(self, m: Module, platform: object, name: str, fields: Sequence[Value]) -> Value:
         """The largest of several exponent fields."""
@@ -298,15 +273,16 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         m.d.comb += unit.fields.as_value().eq(Cat(*fields))
         return unit.largest
 
-    def _count_beats(self, m: Module, entry: "_Entry", tiles: Value, taken: Value) -> Signal:
+    def _count_beats(self, m: Module, last: Value, tiles: Value, taken: Value) -> Signal:
         """Whether the beat that is offered ends a block."""
         config = self.config
         count = Signal(range(config.longest), name="beat_of_block")
         # A unit without tiles may have blocks that are shorter than those would be.
-        last = {"blocks": config.block - 1, "tiles": config.tile - 1}
-        ends = {name: count == last[name] for name in config.shapes}
+        beats = {"blocks": config.block, "tiles": config.tile}
+        ends = {name: count == beats[name] - 1 for name in config.shapes}
         ended = Mux(tiles, ends.get("tiles", 0), ends.get("blocks", 0))
-        block_last = named(m, "block_last", 1, entry.last | ended)
+        block_last = named(m, "block_last", 1, last | ended)
+        noted(block_last, "The end of a row ends a block early: beats are counted anew after it.")
         following = truncated(m, "next_beat", len(count), count + 1)
         after = named(m, "beat_after", len(count), Mux(block_last, 0, following))
         with m.If(taken):
@@ -317,7 +293,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         self,
         m: Module,
         platform: object,
-        entry: "_Entry",
+        beat: data.View,
         tiles: Value,
         taken: Value,
         block_last: Value,
@@ -325,15 +301,15 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         """For each lane the largest exponent field of its block up to this beat."""
         config = self.config
         bits, emax, span = config.exponent_bits, config.alignment.emax, config.tile
-        fields = [entry.fields.word_select(lane, bits) for lane in range(config.width)]
-        # At least the one of scale byte 0.
+        fields = [beat.fields.word_select(lane, bits) for lane in range(config.width)]
         before = [Signal(bits, init=emax, name=f"largest_before_{i}") for i in range(config.width)]
+        noted(before[0], "The largest exponent of a block is at least the one of scale byte 0.")
         of_tiles: list[Value] = []
         if "tiles" in config.shapes:
             groups = span // config.grouped
             for tile in range(config.width // span):
                 members = [
-                    entry.groups.word_select(tile * groups + at, bits) for at in range(groups)
+                    beat.groups.word_select(tile * groups + at, bits) for at in range(groups)
                 ]
                 members.append(before[tile * span])
                 found = self._largest_of(m, platform, f"largest_of_tile_{tile}", members)
@@ -365,6 +341,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             Signal(name=name) for name in ("is_valid", "is_last", "is_block_last")
         )
         moves = named(m, "moves", 1, ~valid | self.m_axis.tready)
+        noted(moves, "Elastic register: it takes a beat where it is empty or its beat leaves.")
         m.d.comb += [
             source.tready.eq(moves if at(config, "waiting") else moves & ~ResetSignal()),
             self.m_axis.tvalid.eq(valid),
@@ -379,10 +356,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             ]
         for lane in range(config.width):
             height, special, byte = self._raised(m, lane, waiting[lane], summary.largest[lane])
-            # From so far up all is zero: NaN and Inf, whose scale says what they are.
             bits = Shape.cast(range(1 - alignment.lowest)).width
             steps = (-alignment.lowest, 1 - alignment.bottom)
-            # For an FPGA it is known before the registers: what is behind them is the longer half.
             chosen = ("special", special)
             if at(config, "lowered"):
                 chosen = ("lowered", Mux(special, *steps)[:bits])
@@ -401,6 +376,11 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             if not at(config, "lowered"):
                 lowering = Mux(lowering, *steps)
             lowering = named(m, f"lowering_{lane}", bits, lowering)
+            noted(
+                lowering,
+                "What turns a height into a binade. A block with NaN or Inf is lowered so far "
+                "that all its codes are zero: its scale says what it is.",
+            )
             encode = ElementEncoder(format=config.format)
             place(m, platform, f"encode_{lane}", encode)
             binade = named(m, f"binade_{lane}", None, held["height"] - lowering)
@@ -417,16 +397,21 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
     ) -> tuple[Value, Value, Value]:
         """Steps above nothing, whether the block is NaN or Inf, and its scale if it is not."""
         alignment = self.config.alignment
-        # What lifts the largest exponent to the most steps, and all others by as much.
         lift = named(m, f"lift_{lane}", signed(len(largest) + 1), alignment.steps - largest)
-        # One adder for three terms: the lowest bits make the carry, 1 for subnormals.
+        noted(
+            lift, "Lifts the largest exponent of the block to the most steps, all others as much."
+        )
         subnormal = value.exponent[-1]
         addends = (
             Cat(Const(1, 1), value.exponent).as_signed(),
             Cat(subnormal, lift).as_signed(),
         )
         raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
-        # Whatever is lower than the steps go rounds to zero, wherever it stands.
+        noted(
+            raised,
+            "One adder for three terms: the lowest bits of its operands make the carry, 1 for "
+            "subnormals. What ends up below 0 rounds to zero, wherever it is.",
+        )
         bits = alignment.steps.bit_length()
         height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
         special = named(m, f"is_special_{lane}", 1, largest.all())

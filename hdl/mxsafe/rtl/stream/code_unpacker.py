@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit
@@ -115,6 +116,11 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
         lasts = ((gate, Const(many - 1, len(part))) for (_, many), gate in packed.items())
         last = gated_or(m, "last_part", lasts)
         ends = named(m, "is_last_part", 1, part == last)
+        noted(
+            ends,
+            "A beat of packed codes stays for as many beats as it holds: it is taken with its last "
+            "part, which alone ends a block or a packet.",
+        )
         taken = named(m, "part_taken", 1, into.tvalid & into.tready)
         following = truncated(m, "next_part", len(part), part + 1)
         with m.If(taken):

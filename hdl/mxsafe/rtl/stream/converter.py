@@ -12,6 +12,7 @@ from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import any_of, leading_one, named, ones_below_leading, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
@@ -215,12 +216,12 @@ class Converter(Unit[ConverterConfiguration]):
 
     def _count_beats(self, m: Module, taken: Signal) -> Signal:
         """Whether the beat that is offered ends a block."""
-        # `tlast` ends a block early, so beats are counted down anew after it.
         beats = self.config.blocks.beats
         if beats == 1:
             return named(m, "block_last", 1, 1)
         left = Signal(range(beats), init=beats - 1, name="beats_left")
         block_last = named(m, "block_last", 1, self.s_axis.tlast | ~left.any())
+        noted(block_last, "tlast ends a block early: beats are counted down anew after it.")
         less = truncated(m, "beats_left_less_1", len(left), left - 1)
         with m.If(taken):
             m.d.sync += left.eq(Mux(block_last, beats - 1, less))
@@ -237,22 +238,25 @@ class Converter(Unit[ConverterConfiguration]):
             fields = [self._exponent_field(lane) for lane in members]
             largest = self._running_largest(m, platform, group, fields, taken, block_last)
             references.append(largest)
-            # What lifts the largest exponent to the most steps, and all others by as much.
             lift = named(
                 m, f"lift_{group}", signed(len(largest) + 1), self.config.alignment.steps - largest
             )
+            noted(lift, "Lifts the largest exponent so far to the most steps, all others as much.")
             for lane in members:
                 normalise = FloatNormaliser(format=self.config.format, source=self.config.source)
                 place(m, platform, f"normalise_{lane}", normalise)
                 m.d.comb += normalise.word.eq(self.s_axis.tdata[lane])
-                # One adder for three terms: the lowest bits of its operands make the carry, which
-                # is the one that `subnormal` adds to the exponent.
                 addends = (
                     Cat(Const(1, 1), normalise.exponent).as_signed(),
                     Cat(normalise.subnormal, lift).as_signed(),
                 )
                 raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
-                # Whatever is lower than the steps go rounds to zero, wherever it stands.
+                noted(
+                    raised,
+                    "One adder for three terms: the lowest bits of its operands make the carry, "
+                    "the one that a subnormal adds to its exponent. What ends up below 0 rounds "
+                    "to zero.",
+                )
                 bits = self.config.alignment.steps.bit_length()
                 height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
                 waiting += [normalise.fraction, height, normalise.sign]
@@ -275,9 +279,11 @@ class Converter(Unit[ConverterConfiguration]):
         maximum = LargestExponent(count=len(fields) + 1, bits=bits)
         place(m, platform, f"maximum_{group}", maximum)
         before: Value = Const(emax, bits)
-        # The largest so far is one more of the numbers: no comparison of its own.
         if self.config.blocks.beats > 1:
             before = Signal(bits, init=emax, name=f"largest_before_{group}")
+            noted(
+                before, "The largest so far is one more of the numbers: no comparison of its own."
+            )
             with m.If(taken):
                 m.d.sync += before.eq(Mux(block_last, emax, maximum.largest))
         m.d.comb += maximum.fields.as_value().eq(Cat(*fields, before))
@@ -319,14 +325,22 @@ class Converter(Unit[ConverterConfiguration]):
         valid = named(m, "valid", stages, Cat(chain.valid for chain in pieces))
         ends = named(m, "ends", stages, Cat(chain.ends for chain in pieces))
         leaves = named(m, "leaves", 1, self.m_axis.tvalid & self.m_axis.tready)
-        # A stage at or after this one is empty.
         gap = ones_below_leading(m, "gap", named(m, "is_empty", stages, ~valid))
+        noted(gap, "A stage at or after this one is empty: beats move on and close the gap.")
         moves = named(m, "moves", stages, gap | leaves.replicate(stages))
         ready = named(m, "is_ready", 1, moves[0] & ~ResetSignal())
-        # The first block to leave ends where the end nearest to the head is: its largest exponents
-        # are those that count.
         ended = ones_below_leading(m, "ended", ends)
         first_end = named(m, "first_end", stages, leading_one(ended))
+        noted(
+            first_end,
+            "The block at the head ends where the end nearest to the head is: the largest "
+            "exponents there are those of the whole block.",
+        )
+        noted(
+            self.m_axis.tvalid,
+            "A beat leaves only once the end of its block is there, and the largest exponent "
+            "known.",
+        )
         for first, chain in zip(range(0, stages, MOST_STAGES), pieces, strict=True):
             own = slice(first, first + chain.config.stages)
             m.d.comb += [chain.moves.eq(moves[own]), chain.shown.eq(first_end[own])]
@@ -335,7 +349,6 @@ class Converter(Unit[ConverterConfiguration]):
             pieces[0].beat_valid.eq(taken),
             self.s_axis.tready.eq(ready),
             taken.eq(ready & self.s_axis.tvalid),
-            # A beat leaves only once the end of its block is there, and the largest exponent known.
             self.m_axis.tvalid.eq(head.valid[-1] & ends.any()),
             self.m_axis.tlast.eq(head.waiting.last),
             self.m_axis.tuser.block_last.eq(head.ends[-1]),
@@ -347,23 +360,31 @@ class Converter(Unit[ConverterConfiguration]):
         head = pieces[-1].waiting
         lanes = data.View(self._waiting(), head.lanes)
         layout = data.ArrayLayout(config.exponent_bits, config.blocks.groups)
-        # At most one piece shows its exponents.
         shown = named(m, "block_largest", layout.size, any_of(c.shown_largest for c in pieces))
         for group, block_largest in enumerate(data.View(layout, shown)):
             special = named(m, f"is_special_{group}", 1, block_largest.all())
-            # By how much the block grew after the beat, and what turns a height into a binade.
             growth: Value = Const(0, 1)
             # A block of one beat cannot grow after it.
             if config.blocks.beats > 1:
                 bits = config.exponent_bits
                 then = data.View(layout, head.largest)[group]
-                growth = truncated(m, f"growth_{group}", bits, block_largest - then)
+                growth = truncated(
+                    m,
+                    f"growth_{group}",
+                    bits,
+                    block_largest - then,
+                    note="By how much the largest exponent of the block grew after this beat.",
+                )
             far = named(m, f"is_far_{group}", 1, special | (growth >= alignment.steps))
             steps = named(m, f"steps_{group}", None, growth + (1 - alignment.bottom))
             bits = Shape.cast(range(1 - alignment.lowest)).width
-            # From so far up all is zero; so are NaN and Inf, whose scale says what they are.
             lowering = named(
                 m, f"lowering_{group}", bits, Mux(far, -alignment.lowest, steps[:bits])
+            )
+            noted(
+                lowering,
+                "What turns a height into a binade. From so far up all codes are zero; so are "
+                "those of a block with NaN or Inf, whose scale says what it is.",
             )
             finite = named(m, f"is_finite_{group}", 1, ~special)
             nan_code, scale = config.format.nan_scale, self.m_axis.tdata.scales[group]

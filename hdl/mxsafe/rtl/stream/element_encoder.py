@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import IntFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 
@@ -81,7 +82,6 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
         element, alignment = self.config.format.element, self.config.alignment
         low_bits = alignment.low_bits
         width = element.width - 1
-        # The code below the value, then guard and sticky.
         extended: Value = self._subnormal(m)
         if alignment.top > 0:
             # The binade is the exponent field already.
@@ -94,12 +94,22 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
             upper = named(m, "is_in_upper_mode", 1, self.binade >= alignment.normals_from)
             extended = Mux(upper, Cat(self.fraction, field), extended)
         extended = named(m, "extended", width + 2, extended)
-        # Codes grow with values, so the next code up is one more: over the seam of the modes too.
+        noted(
+            extended,
+            "The code below the value, then guard and sticky. Codes grow with values, so the next "
+            "one up is one more, over the seam of two modes too.",
+        )
         sticky, guard, below = extended[0], extended[1], extended[2:]
-        # A code above the largest is NaN, Inf or no code at all; so is one that rounds up from it.
         at_top = named(m, "at_top", 1, below >= element.max_magnitude)
-        # At the top rounding up would leave the format: it saturates instead.
+        noted(
+            at_top,
+            "Saturation: a code above the largest would be NaN, Inf or none at all, and so would "
+            "one that rounds up from it.",
+        )
         rounds_up = named(m, "rounds_up", 1, guard & (sticky | below[0]))
+        noted(
+            rounds_up, "Nearest even: up if more than half an ulp is below, or half of an odd one."
+        )
         increment = named(m, "increment", 1, rounds_up & ~at_top)
         rounded = truncated(m, "rounded", width, below + increment)
         if element.max_magnitude + 1 < 1 << width:
@@ -124,10 +134,8 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
     def _subnormal(self, m: Module) -> Value:
         """The extended code of a value below the normal numbers."""
         alignment = self.config.alignment
-        # The hidden bit is a bit of the code here, and there is one bit less of the fraction.
         whole = Cat(self._shortened(m, "subnormal", alignment.low_bits - 1), Const(1, 1))
         choices = []
-        # Few binades are subnormal: each has its own shift, and the one that it is gets through.
         for binade in range(0, alignment.bottom - 1, -1):
             dropped = 1 - binade
             sticky = named(m, f"sticky_at_{-binade}", 1, whole[:dropped].any())
@@ -135,4 +143,8 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
             # No bit differs: smaller than `==`, which widens both sides.
             at = named(m, f"subnormal_at_{-binade}", 1, ~(self.binade ^ binade).any())
             choices.append((at, shifted))
-        return gated_or(m, "subnormal", choices)
+        return noted(
+            gated_or(m, "subnormal", choices),
+            "Few binades are subnormal: each has its own shift, with the hidden bit as a bit of "
+            "the code, and the one that it is gets through.",
+        )

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import SCALAR_FORMATS, FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_one_of
@@ -122,10 +123,17 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
         place, normalised = self._normalised(m, mantissa)
         # A short mantissa (bfloat16) gets zeros for the bits below.
         padded = Cat(Const(0, max(kept + 2 - bits, 0)), mantissa)
-        # Bits that no element holds, of which only counts whether there is a one.
+        noted(
+            self.fraction,
+            "The lowest bit is sticky: it stands for all bits of the source that no element holds.",
+        )
         surplus = len(padded) - kept - 1
         normal = Cat(padded[:surplus].any(), padded[surplus:])
-        # One less than minus the place, which `subnormal` makes up for: an inverter each.
+        noted(
+            self.exponent,
+            "Of a subnormal the inverted place of its leading one: one too low, which is_subnormal "
+            "makes up for in the next addition.",
+        )
         low_exponent = ~Cat(place, Const(0, len(self.exponent) - len(place)))
         m.d.comb += [
             self.sign.eq(self.word[-1]),
@@ -155,14 +163,18 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
             moved = named(m, f"moved_{shift}", 1, ~window[-shift:].any())
             near = Cat(Const(0, shift), window[:-shift])
             chosen = named(m, f"shifted_{shift}", len(window), Mux(moved, near, window))
-            # Bits that no later step can bring up into the fraction only count for the sticky bit.
             surplus = len(window) - (kept + 2 + rest)
             some = named(m, f"cut_{shift}", 1, chosen[:surplus].any())
             lower = named(m, f"lower_{shift}", 1, lower | some)
+            noted(
+                some,
+                "Bits that no later step of this normalisation can bring up into the fraction "
+                "count for the sticky bit alone.",
+            )
             window = named(m, f"window_{shift}", len(window) - surplus, chosen[surplus:])
             places.insert(0, moved)
         if len(mantissa) < (1 << len(shifts)) - 1:
-            # Zero looks like a leading one just below the mantissa: move it out of reach.
             zero = named(m, "is_zero", 1, ~mantissa.any())
+            noted(zero, "Zero looks like a leading one just below the mantissa: it is moved away.")
             places = [bit | zero for bit in places]
         return Cat(*places), Cat(lower, window[:-1])

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
@@ -44,7 +45,7 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     """The largest of several unsigned numbers. Combinational.
 
     Nothing is subtracted: bit by bit from the top, those numbers drop out that lack a bit that
-    others have. On an FPGA, where a carry chain is faster than that, pairs are compared.
+    others have.
 
     Attributes
     ----------
@@ -52,6 +53,10 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
         Exponents without a sign.
     largest : Out(bits)
         The largest of them.
+
+    Notes
+    -----
+    By target: on an FPGA, where a carry chain is faster than that, pairs are compared.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -67,10 +72,14 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
         bits, count = self.config.bits, self.config.count
         left: Value = Const((1 << count) - 1, count)  # the numbers that may still be the largest
         for bit in reversed(range(bits)):
-            # If any of those left has the bit, so has the largest, and those without it drop out.
             at_bit = Cat(field[bit] for field in self.fields)
             have = named(m, f"have_{bit}", count, at_bit & left)
             some = named(m, f"some_{bit}", 1, have.any())
+            noted(
+                have,
+                "The largest of several numbers, bit by bit from the top: if any of those left "
+                "has the bit so has the largest, and those without it drop out.",
+            )
             m.d.comb += self.largest[bit].eq(some)
             if bit:
                 left = named(m, f"left_{bit}", count, Mux(some, have, left))

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import MXFormat
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
@@ -150,15 +151,18 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
         ends_block = named(m, "ends_block", 1, self.s_axis.tuser.block_last | self.s_axis.tlast)
         step, padding = Signal(name="step"), Signal(name="is_padding")
         lane = Signal(range(self.config.lanes), name="lane")
-        # The last lane goes straight through: it is there in the cycle in which the beat leaves.
         full = named(m, "is_full", 1, lane.all())
+        noted(full, "The last lane goes straight through in the cycle in which the beat leaves.")
         open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
         with m.If(step):
             # A power of two of lanes: the count wraps by itself.
             m.d.sync += [lane.eq(lane + 1), padding.eq(~full & ends_block)]
-        # The last beat of a block is taken last: it waits while code 0 fills the lanes that are
-        # missing, and its scales are those of the operand beat.
         ready = named(m, "is_ready", 1, Mux(full, self.m_axis.tready, ~ends_block))
+        noted(
+            ready,
+            "The last beat of a block is taken last: it waits while code 0 fills the lanes that "
+            "are missing, and its scales are those of the operand beat.",
+        )
         m.d.comb += [
             step.eq(self.s_axis.tvalid & open_),
             self.s_axis.tready.eq(ready & ~ResetSignal()),

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at
@@ -152,8 +153,8 @@ class RowReplay(Unit[RowReplayConfiguration]):
         in_row = Signal(range(config.depth), name="beats_in_row")
         has_room = named(m, "has_room", 1, (held != config.depth) & (complete != config.rows))
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
-        # A row that fills the memory would wait for itself for ever.
         fills = named(m, "row_fills_memory", 1, in_row == config.depth - 1)
+        noted(fills, "A row longer than the memory would wait for itself for ever: it ends here.")
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
         m.d.comb += [
@@ -162,11 +163,11 @@ class RowReplay(Unit[RowReplayConfiguration]):
             memory.write_address.eq(address),
             memory.write_data.eq(self.s_axis.tdata),
         ]
+        noted(held, "Places taken: a beat frees its own when it is read in the last pass.")
         m.d.sync += [held.eq(held + taken - freed), complete.eq(complete + row_taken - done)]
         next_in_row = truncated(m, "next_in_row", len(in_row), in_row + 1)
         with m.If(taken):
             m.d.sync += [address.eq(address + 1), in_row.eq(Mux(ends, 0, next_in_row))]
-        # Rows wait newest first.
         entries = [
             Signal(config.entry.size, name=f"row_{age}", reset_less=True)
             for age in range(config.rows)
@@ -181,6 +182,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
             m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
         ages = Cat(known == age + 1 for age in range(config.rows))
         is_oldest = named(m, "is_oldest", config.rows, ages)
+        noted(is_oldest, "Rows wait newest first, so only one that enters moves them.")
         oldest = gated_or(m, "oldest_row", zip(is_oldest, entries, strict=True))
         waiting = named(m, "rows_wait", 1, known.any())
         return waiting, data.View(config.entry, oldest)
@@ -221,6 +223,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         in_last_pass = named(m, "is_in_last_pass", 1, number == config.passes - 1)
         following = truncated(m, "following", len(address), address + 1)
         starts_again = named(m, "starts_again", 1, at_last & ~in_last_pass)
+        noted(starts_again, "The next pass over the same row: reading goes back to its start.")
         next_number = truncated(m, "next_pass", len(number), number + 1)
         m.d.comb += [
             freed.eq(reads & in_last_pass),

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
@@ -102,9 +103,12 @@ class Transposer(Unit[TransposerConfiguration]):
         downwards = Signal(name="is_downwards")
         done = Signal(range(max(size, 2)), name="steps_done")
         open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
-        # A short tile is filled up with rows of zeros: then, and while the last tile drains, rows
-        # come from here and not from the stream.
         takes = named(m, "takes_rows", 1, ~draining & ~padding)
+        noted(
+            takes,
+            "A short tile is filled up with rows of zeros: then, and while the last tile drains, "
+            "rows come from here and not from the stream.",
+        )
         ready = named(m, "is_ready", 1, open_ & takes & ~ResetSignal())
         has_row = named(m, "has_row", 1, ~takes | self.s_axis.tvalid)
         round_last = named(m, "round_last", 1, done == size - 1)
@@ -119,7 +123,7 @@ class Transposer(Unit[TransposerConfiguration]):
         with m.If(step):
             m.d.sync += [done.eq(Mux(round_last, 0, next_done)), padding.eq(ends & ~round_last)]
         round_ends = named(m, "round_ends", 1, step & round_last)
-        # The tile that has come in leaves at right angles to the way it came.
+        noted(downwards, "The tile that has come in leaves at right angles to the way it came.")
         with m.If(round_ends):
             m.d.sync += [full.eq(~draining), draining.eq(ends), downwards.eq(~downwards)]
         return downwards
@@ -140,11 +144,17 @@ class Transposer(Unit[TransposerConfiguration]):
         for i, row in enumerate(rows):
             above = rows[i - 1].as_value() if i else Cat(*entering)
             left = Cat(entering[i], row.as_value()[:-bits]) if size > 1 else entering[i]
-            # Both directions share the registers: a cell has one multiplexer, of its neighbours.
             following = named(m, f"row_{i}_next", layout.size, Mux(downwards, above, left))
+            noted(
+                following,
+                "Both directions share the registers: a cell takes one of two neighbours.",
+            )
             with m.If(step):
                 m.d.sync += row.as_value().eq(following)
-        # What leaves stands at the bottom of the columns, or at the right end of the rows.
+        noted(
+            self.m_axis.tdata.as_value(),
+            "What leaves is at the bottom of the columns, or at the right end of the rows.",
+        )
         columns = [
             Mux(downwards, rows[-1][size - 1 - i], rows[size - 1 - i][size - 1])
             for i in range(size)

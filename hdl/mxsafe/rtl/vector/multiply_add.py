@@ -11,7 +11,7 @@ from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import STAGES, at
+from mxsafe.rtl.timing import at, stages_of
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["MultiplyAdd", "MultiplyAddConfiguration"]
@@ -54,7 +54,7 @@ class MultiplyAddConfiguration(Configuration):
         default = {name: at(self, name) for name in _UNITS}
         self._settle(**default)
         for name, unit in _UNITS.items():
-            self._set(**{name: STAGES[unit][self.target].require(name, getattr(self, name))})
+            self._set(**{name: stages_of(self, of=unit).require(name, getattr(self, name))})
         # What is not there has the default number, so that equal hardware has one name.
         if not self.multiply:
             self._set(multiply_stages=default["multiply_stages"])

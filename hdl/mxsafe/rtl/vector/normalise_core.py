@@ -115,7 +115,7 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def adder(self) -> MultiplyAddConfiguration:
         """Configuration of the adder of biases, behind registers of results and biases."""
-        return MultiplyAddConfiguration(multiply=False, target=self.target)
+        return self.part(MultiplyAddConfiguration, multiply=False)
 
     @property
     def sum_latency(self) -> int:

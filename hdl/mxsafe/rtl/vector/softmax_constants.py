@@ -205,7 +205,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         raised = named(m, "raised", EXPONENT_BITS + 1, Mux(exponent.any(), exponent, 1) + 1)
         shifted: Value
         field: Value
-        if self.config.target == "fpga":
+        if "normal_decided" in self.config.stages:  # a register within
             sideband = Sideband(pipe, negative=negative)
             shifted, field = normalise_in_stages(m, "normal", total, raised, sideband)
             negative = sideband["negative"]

@@ -81,17 +81,17 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def lane(self) -> SoftmaxLaneConfiguration:
         """Configuration of a lane, which every value passes."""
-        return SoftmaxLaneConfiguration(target=self.target)
+        return self.part(SoftmaxLaneConfiguration)
 
     @property
     def constants(self) -> SoftmaxConstantsConfiguration:
         """Configuration of the unit that finds the constants of a row."""
-        return SoftmaxConstantsConfiguration(target=self.target)
+        return self.part(SoftmaxConstantsConfiguration)
 
     @property
     def logarithm(self) -> SoftmaxLogarithmConfiguration:
         """Configuration of the unit that finds the logarithm of a sum."""
-        return SoftmaxLogarithmConfiguration(target=self.target)
+        return self.part(SoftmaxLogarithmConfiguration)
 
     @property
     def rest(self) -> int:

@@ -14,7 +14,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import Alike, Count, require_one_of
+from mxsafe.validation import Alike, require_one_of
 
 __all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
 
@@ -46,10 +46,6 @@ class VectorArithmeticConfiguration(Configuration):
         lanes (``beat``), or either by a flag (``both``).
     ragged : bool
         Whether an operand that is one number for all lanes says how many lanes it is for.
-    holds : bool
-        Whether a beat can leave the operand to the next one, by a flag.
-    user_bits : int
-        Bits of `tuser` that go along with a beat.
     multiply_stages, add_stages : int, optional
     target : {"asic", "fpga"}
         See `mxsafe.rtl.vector.multiply_add.MultiplyAddConfiguration`.
@@ -65,8 +61,6 @@ class VectorArithmeticConfiguration(Configuration):
     lanes: Alike = 16
     operand: str = "lanes"
     ragged: bool = False
-    holds: bool = False
-    user_bits: Count = 0
     multiply_stages: int | None = None
     add_stages: int | None = None
     target: Target = "asic"
@@ -75,7 +69,7 @@ class VectorArithmeticConfiguration(Configuration):
         self._set(operations=_operations(self.operations))
         require_one_of("operand", self.operand, OPERANDS)
         if not self.has_operand:  # then nothing depends on what it would be
-            self._set(operand="lanes", ragged=False, holds=False)
+            self._set(operand="lanes", ragged=False)
         if self.ragged and self.operand != "beat":
             raise ValueError(f"operand must be beat with ragged, not {self.operand!r}")
         default = replace(self.lane, multiply_stages=None, add_stages=None)
@@ -129,13 +123,11 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def user(self) -> data.StructLayout | None:
-        """Layout of a beat's controls: the operation and how, what goes along; None if nothing."""
+        """Layout of a beat's controls, the operation and how; None if there is nothing to say."""
         fields = {
             "operation": range(len(self.operations)) if len(self.operations) > 1 else 0,
             "single": int(self.operand == "both"),
-            "hold": int(self.holds),
             "factor": 32 if self.has(_WITH_FACTOR) else 0,
-            "user": self.user_bits,
         }
         there = {name: shape for name, shape in fields.items() if shape != 0}
         return data.StructLayout(there) if there else None
@@ -165,8 +157,8 @@ class _Turn:
         Addends are due after their beats.
     waiting : Value
         Beats wait for their addends.
-    adds, takes : Value
-        For one of them it is due; and is not held.
+    adds : Value
+        For one of them it is due.
     """
 
     moves: Value
@@ -174,7 +166,6 @@ class _Turn:
     late: bool
     waiting: Value
     adds: Value
-    takes: Value
 
 
 class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
@@ -193,12 +184,10 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     ``0x7fc00000``.
 
     Which of them it is, each beat says itself. A beat of the second operand is taken only for a
-    beat that needs it, and that does not `hold` it: a factor together with that beat, an addend
+    beat that needs it: a factor together with that beat, an addend
     `MultiplyAddConfiguration.addend_latency` cycles later, when its product is about to come. A
     beat with a factor waits until beats before it have their addends. So for a bias that is one
     number for all lanes (features are beats, as behind an array) the operand is a number a beat.
-    For a bias with a number for each lane (features are lanes) all beats of a packet but the last
-    hold it.
 
     Attributes
     ----------
@@ -207,8 +196,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     s_axis_tuser : In(struct)
         Those fields that there are. ``operation``: number of the operation among those of the unit,
         if it has several. ``single``: y is the number of lane 0 for all lanes, if `operand` is
-        ``both``. ``hold``: the operand stays for the next beat, if `holds`. ``factor``: a, of
-        ``axpy`` and ``scale``. ``user``: goes along.
+        ``both``. ``factor``: a, of ``axpy`` and ``scale``.
     s_axis_operand_tdata : In(array)
         Numbers y, or one if `operand` is ``beat``.
     s_axis_operand_tuser : In(struct)
@@ -216,8 +204,6 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         array those columns are no samples; they stay zero.
     m_axis_tdata : Out(array)
         Results.
-    m_axis_tuser : Out(struct)
-        ``user`` as it came, if it has bits.
     s_axis_tlast, m_axis_tlast
         Goes along.
 
@@ -232,7 +218,6 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         """Streams of numbers and operands in, stream of results out."""
         config = self.config
         operand = data.ArrayLayout(32, 1 if config.operand == "beat" else config.lanes)
-        along = data.StructLayout({"user": config.user_bits}) if config.user_bits else None
         return {
             "s_axis": In(AxiStream(config.numbers, user=config.user)),
             **(
@@ -240,7 +225,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
                 if config.has_operand
                 else {}
             ),
-            "m_axis": Out(AxiStream(config.numbers, user=along)),
+            "m_axis": Out(AxiStream(config.numbers)),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -287,8 +272,8 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             needs = named(m, "needs_operand", 1, self._is_one_of(early))
             there = self.s_axis_operand.tvalid & ~turn.waiting
             joined = named(m, "has_operand", 1, there | ~needs)
-            uses = self.s_axis.tvalid & needs & ~self._field("hold") & ~turn.waiting
-            uses = named(m, "uses_operand", 1, uses | turn.takes)
+            uses = self.s_axis.tvalid & needs & ~turn.waiting
+            uses = named(m, "uses_operand", 1, uses | turn.adds)
             m.d.comb += self.s_axis_operand.tready.eq(free & uses & ~ResetSignal())
         ready = named(m, "is_ready", 1, turn.moves & ~ResetSignal())
         m.d.comb += [
@@ -302,31 +287,25 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             m.d.sync += leaves.eq(following[-1] & turn.moves)
         last = delayed(m, turn.moves, "last", self.s_axis.tlast, config.latency)
         m.d.comb += [self.m_axis.tvalid.eq(leaves), self.m_axis.tlast.eq(last)]
-        if config.user_bits:
-            user = delayed(m, turn.moves, "user", self._field("user"), config.latency)
-            m.d.comb += self.m_axis.tuser.user.eq(user)
         return turn
 
     def _wait_for_addends(self, m: Module, free: Value, enters: Value) -> "_Turn":
         """Remember which beats add an operand that is due later."""
         due = self.config.lane.addend_latency
-        hold, single = self._field("hold"), self._field("single")
+        single = self._field("single")
         if not due or not self.config.has(_ADDING):
             none = Const(0, 1)
-            return _Turn(moves=free, single=single, late=False, waiting=none, adds=none, takes=none)
+            return _Turn(moves=free, single=single, late=False, waiting=none, adds=none)
         waits = Signal(due, name="waits_for_addend")
         adds = waits[-1]
         moves = named(m, "moves", 1, free & (self.s_axis_operand.tvalid | ~adds))
         with m.If(moves):
             m.d.sync += waits.eq(Cat(enters & self._is_one_of(_ADDING), waits[:-1]))
-        takes = adds
-        if self.config.holds:
-            takes = named(m, "takes_addend", 1, adds & ~delayed(m, moves, "hold", hold, due))
         if self.config.operand == "both":
             late = delayed(m, moves, "single", single, due)
             single = named(m, "operand_is_single", 1, Mux(adds, late, single))
         waiting = named(m, "some_wait_for_addend", 1, waits.any())
-        return _Turn(moves=moves, single=single, late=True, waiting=waiting, adds=adds, takes=takes)
+        return _Turn(moves=moves, single=single, late=True, waiting=waiting, adds=adds)
 
     def _operand(self, m: Module, lane: int, single: Value) -> Value:
         """The lane's number of the second operand."""

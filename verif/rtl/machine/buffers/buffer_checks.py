@@ -127,7 +127,7 @@ def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
     is_late = sizes.get("target") == "fpga"
     writers = ("vector", "load")[: sizes["writers"]]
     stimulus = _Stimulus(module, rows, {"rst": 0.0})
-    code_places, scale_places = _places(sizes["beats"]), _places(sizes["entries"] // 2)
+    code_places, scale_places = _places(sizes["beats"]), _places(sizes["beats"] // 4)
     stimulus.use([f"{writer}_codes" for writer in writers] + ["codes"], code_places)
     stimulus.use([f"{writer}_scales" for writer in writers], scale_places)
     if sizes["reads_words"]:
@@ -143,7 +143,7 @@ def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
     word = sizes["word_bits"]
     for kind, depth, bits in (
         ("codes", sizes["beats"], word),
-        ("scales", sizes["entries"], word // 2),
+        ("scales", sizes["beats"] // 2, word // 2),
     ):
         memory = _Memory(depth if kind == "codes" else depth // 2, bits)
         odd: int | None = None

@@ -16,7 +16,7 @@ from verif.support.tests import Tally, available, typical
 def test_random_accesses(
     writers: int, target: Target, simulator: str, tmp_path: Path, tally: Tally
 ) -> None:
-    unit = OperandBuffer(word_bits=32, beats=8, entries=8, writers=writers, target=target)
+    unit = OperandBuffer(word_bits=32, beats=16, writers=writers, target=target)
     module = generated(unit, tmp_path)
     count = check_operand_buffer(simulator, module, 2_000)
     tally(simulator, "values of operand buffers", count)
@@ -33,9 +33,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     ("parameters", "message"),
     [
         ({"word_bits": 24}, "word_bits must be a multiple of 16, not 24"),
-        ({"beats": 1}, "beats must be 2 or more, not 1"),
-        ({"entries": 5}, "entries must be even and 4 or more, not 5"),
-        ({"entries": 2}, "entries must be even and 4 or more, not 2"),
+        ({"beats": 4}, "beats must be a multiple of 4 from 8 on, not 4"),
+        ({"beats": 10}, "beats must be a multiple of 4 from 8 on, not 10"),
         ({"writers": 3}, "writers must be 1 or 2, not 3"),
         ({"writers": 0}, "writers must be a positive integer, not 0"),
     ],

@@ -39,6 +39,11 @@ class _Job:
                 yield beat % self.block == 0 or beat == self.beats, beat == self.beats
 
 
+def _sizes(parameters: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Beats and scale entries that the buffers hold."""
+    return parameters["beats"], [beats // 2 for beats in parameters["beats"]]
+
+
 class _Walk:
     """Entries one behind the other, and rows a stride apart."""
 
@@ -55,7 +60,7 @@ class _Writer:
 
     def __init__(self, rng: np.random.Generator, parameters: Mapping[str, Any]) -> None:
         self._rng, self._is_later = rng, bool(parameters.get("later"))
-        self._sizes = (parameters["beats"], parameters["entries"])
+        self._sizes = _sizes(parameters)
         self._bytes = parameters["width"] * (parameters["lanes"] + 1)
         self.pins: list[dict[str, int]] = []
         self.beats: list[bytes] = []
@@ -128,7 +133,7 @@ class _Writer:
 
 def _jobs(rng: np.random.Generator, module: Module) -> list[_Job]:
     """For each buffer rows that fit, that end with its last entry, and that go further."""
-    sizes = (module.parameters["beats"], module.parameters["entries"])
+    sizes = _sizes(module.parameters)
     bits = [
         [module.ports[f"{kind}_{what}"].width for what in ("origin", "stride")] for kind in KINDS
     ]
@@ -199,8 +204,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     ("options", "message"),
     [
         ({"beats": (64, 64)}, "beats must be 3 numbers, not 2"),
-        ({"entries": (32, 0, 32)}, "entries must be a positive integer, not 0"),
-        ({"entries": (32, 31, 32)}, r"entries must be even numbers, not \(32, 31, 32\)"),
+        ({"beats": (32, 0, 32)}, "beats must be a positive integer, not 0"),
+        ({"beats": (32, 62, 32)}, r"beats must be multiples of 4, not \(32, 62, 32\)"),
         (
             {"beats": (64, 64, 70_000)},
             "beats must be at most 65536, not 70000",

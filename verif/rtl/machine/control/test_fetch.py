@@ -109,21 +109,6 @@ def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: T
     tally(simulator, "descriptors fetched", came)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"ahead": 12}, "ahead must be a power of two, not 12"),
-        ({"ahead": 1}, "ahead must be 2 or more, not 1"),
-        ({"count_bits": 3}, "count_bits must be 4 or more, not 3"),
-        ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
-    ],
-)
-def test_configurations_that_cannot_work(parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        Fetch(**parameters)
-    assert str(error.value) == message
-
-
 def _prove_room(module: Module, folder: Path) -> None:
     """All words of any program are asked for in order, find room, and leave as they came."""
     ahead = module.parameters["ahead"]

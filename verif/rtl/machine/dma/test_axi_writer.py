@@ -163,7 +163,6 @@ def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
         ({"word_bytes": 24}, "word_bytes must be a power of two, not 24"),
         ({"data_bits": 512}, "data_bits must be at most 256, the bits of a word, not 512"),
         ({"burst": 256}, "burst must be at most 128 beats of 32 bytes, not 256"),
-        ({"count_bits": 0}, "count_bits must be a positive integer, not 0"),
         ({"bursts": 12}, "bursts must be a power of two, not 12"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -34,7 +35,7 @@ def _job(rng: np.random.Generator, parameters: Mapping[str, Any]) -> dict[str, i
         origin, stride = depth - int(rng.integers(1, beats * rows + 2)), beats
     elif where < 0.7:
         origin = int(rng.integers(0, 1 << bits))
-        stride = int(rng.integers(0, 1 << parameters["stride_bits"]))
+        stride = int(rng.integers(0, 1 << WIDTHS["vector"]["x_stride"]))
     return {"origin": origin, "stride": stride, "beats": beats, "rows": rows}
 
 
@@ -42,7 +43,7 @@ def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
     """Rows of so many beats, so many rows, and so far, that each bit matters at once."""
     long_rows = [
         {"origin": 1, "stride": 3, "beats": (1 << bit) + 2, "rows": 2}
-        for bit in range(3, parameters["beats_bits"])
+        for bit in range(3, WIDTHS["vector"]["beats"])
     ]
     many_rows = [
         {"origin": 2, "stride": 5, "beats": 1, "rows": (1 << bit) + 1}
@@ -50,7 +51,7 @@ def _long_jobs(parameters: Mapping[str, Any]) -> list[dict[str, int]]:
     ]
     far_rows = [
         {"origin": 1, "stride": 1 << bit, "beats": 1, "rows": 2}
-        for bit in range(parameters["stride_bits"])
+        for bit in range(WIDTHS["vector"]["x_stride"])
     ]
     return long_rows + many_rows + far_rows
 
@@ -181,7 +182,7 @@ def test_published_ones(name: str, tally: Tally, volume: Volume) -> None:
     [
         ({"ahead": 0}, "ahead must be an integer from 1 to 8, not 0"),
         ({"beat_bits": 0}, "beat_bits must be a positive integer, not 0"),
-        ({"stride_bits": 15}, "stride_bits must be at most address_bits 14, not 15"),
+        ({"address_bits": 13}, "stride_bits must be at most address_bits 13, not 14"),
     ],
 )
 def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:

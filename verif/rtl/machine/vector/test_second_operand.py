@@ -40,7 +40,7 @@ class _Job:
 def _jobs(rng: np.random.Generator, module: Module) -> Iterator[_Job]:
     """Rows of all lengths without many pauses, then short ones with more or fewer."""
     columns, only = module.parameters["columns"], module.parameters["only_numbers"]
-    for bit in range(module.parameters["beats_bits"]):
+    for bit in range(module.ports["beats"].width):
         # Should a bit be lost when the first operand is counted, a row ends at once. For an FPGA
         # its end is known an operand before.
         length = (1 << bit) + (3 if module.parameters.get("target") == "fpga" else 2)
@@ -158,7 +158,6 @@ def test_operands(name: str, modules: dict[str, Module], tally: Tally) -> None:
     [
         ({"columns": 12}, "columns must be a power of two, not 12"),
         ({"columns": 1}, "columns must be 2 or more, not 1"),
-        ({"beats_bits": 0}, "beats_bits must be a positive integer, not 0"),
     ],
 )
 def test_configurations_that_cannot_work(options: dict[str, int], message: str) -> None:

@@ -11,6 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -31,9 +32,7 @@ class OperandBufferConfiguration(Configuration):
     word_bits : int
         Bits of a word: half a beat of codes, or two entries of scales.
     beats : int
-        Beats of codes, at least 2.
-    entries : int
-        Entries of scales, an even number, at least 4.
+        Beats of codes, a multiple of 4, at least 8, and twice as many as entries of scales.
     writers : int
         2 where the vector engine and the load engine write, 1 where the vector engine does alone.
     reads_words : bool
@@ -49,7 +48,6 @@ class OperandBufferConfiguration(Configuration):
 
     word_bits: PositiveInteger = 256
     beats: PositiveInteger = 2048
-    entries: PositiveInteger = 1024
     writers: PositiveInteger = 2
     reads_words: bool = False
     target: Target = "asic"
@@ -57,10 +55,8 @@ class OperandBufferConfiguration(Configuration):
     def __post_init__(self) -> None:
         if self.word_bits % 16:
             raise ValueError(f"word_bits must be a multiple of 16, not {self.word_bits}")
-        if self.beats < 2:
-            raise ValueError(f"beats must be 2 or more, not {self.beats}")
-        if self.entries < 4 or self.entries % 2:
-            raise ValueError(f"entries must be even and 4 or more, not {self.entries}")
+        if self.beats < 8 or self.beats % 4:
+            raise ValueError(f"beats must be a multiple of 4 from 8 on, not {self.beats}")
         if self.writers > len(WRITERS):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
 
@@ -68,6 +64,11 @@ class OperandBufferConfiguration(Configuration):
     def latency(self) -> int:
         """Cycles from an address to what stands there."""
         return 1
+
+    @property
+    def entries(self) -> int:
+        """Entries of scales."""
+        return self.beats // 2
 
     @property
     def beat_bits(self) -> int:
@@ -162,6 +163,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     def _read_entries(self, m: Module, halves: Sequence[BeatMemory]) -> None:
         """Of two entries side by side only the one that is wanted."""
         is_odd = Signal(name="shows_odd_entry", reset_less=True)
+        noted(is_odd, "Of two entries side by side only the memory of the wanted one is read.")
         with m.If(self.scales.en):
             m.d.sync += is_odd.eq(self.scales.address[0])
         for number, half in enumerate(halves):
@@ -183,7 +185,11 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         m.d.comb += first.ready.eq(1)
         if last is not first:
             m.d.comb += last.ready.eq(~first.valid)
-        valid: Value = named(m, f"{kind}_written", 1, first.valid | last.valid)
+        writes = named(m, f"{kind}_written", 1, first.valid | last.valid)
+        if last is not first:
+            noted(
+                writes, "The first writer goes first: the other is ready while it writes nothing."
+            )
         address = Mux(first.valid, first.address, last.address)
         halves = Mux(first.valid, first.halves, last.halves)
         data = Mux(first.valid, first.data, last.data)
@@ -194,7 +200,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         )
         # The memories lie all over the device: what they get comes from registers.
         registers = at(self.config, "write")
-        valid = held(m, f"{kind}_is_held", valid, registers, reset=True)
+        valid = held(m, f"{kind}_is_held", writes, registers, reset=True)
         written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
         for number in range(2):

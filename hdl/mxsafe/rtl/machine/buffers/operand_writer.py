@@ -15,7 +15,8 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
-from mxsafe.rtl.machine.ports import BufferWrite
+from mxsafe.rtl.machine.ports import WIDTHS, BufferWrite
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -27,6 +28,7 @@ TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
 KINDS = ("codes", "scales")
 """Kinds of data in each of them."""
+_WIDTHS = WIDTHS["vector"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +40,7 @@ class OperandWriterConfiguration(Configuration):
     packer : OperandPackerConfiguration
         What gives operand beats, with a scale for each column.
     beats : tuple of int
-        Operand beats that each of `TARGETS` holds.
-    entries : tuple of int
-        Scale entries that each of them holds, even numbers.
-    address_bits, stride_bits : int
-        Bits of the address of a beat, and of what lies between two rows of them.
-    entry_bits, entry_stride_bits : int
-        The same of scale entries.
+        Operand beats that each of `TARGETS` holds, and half as many scale entries: multiples of 4.
     later : bool
         What is written is offered from a register, a cycle after it has come.
 
@@ -58,22 +54,15 @@ class OperandWriterConfiguration(Configuration):
 
     packer: OperandPackerConfiguration
     beats: tuple[int, ...] = (512, 1024, 4096)
-    entries: tuple[int, ...] = (256, 512, 2048)
-    address_bits: int = 16
-    stride_bits: int = 14
-    entry_bits: int = 15
-    entry_stride_bits: int = 10
     later: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("beats", "entries"):
-            sizes = tuple(require_positive_integer(name, size) for size in getattr(self, name))
-            if len(sizes) != len(TARGETS):
-                raise ValueError(f"{name} must be {len(TARGETS)} numbers, not {len(sizes)}")
-            self._set(**{name: sizes})
-        if any(size % 2 for size in self.entries):
-            raise ValueError(f"entries must be even numbers, not {self.entries}")
-        _ = self.walks  # which check the others
+        self._set(beats=tuple(require_positive_integer("beats", size) for size in self.beats))
+        if len(self.beats) != len(TARGETS):
+            raise ValueError(f"beats must be {len(TARGETS)} numbers, not {len(self.beats)}")
+        if any(size % 4 for size in self.beats):
+            raise ValueError(f"beats must be multiples of 4, not {self.beats}")
+        _ = self.walks  # which check that addresses reach
 
     @property
     def base(self) -> str:
@@ -86,17 +75,22 @@ class OperandWriterConfiguration(Configuration):
         return self.walks["codes"].latency
 
     @property
+    def entries(self) -> tuple[int, ...]:
+        """Scale entries that each of `TARGETS` holds."""
+        return tuple(beats // 2 for beats in self.beats)
+
+    @property
     def walks(self) -> dict[str, RowAddressGeneratorConfiguration]:
         """Address generator configurations, by kind."""
+        fields = {
+            "codes": (self.beats, "out", "out_stride"),
+            "scales": (self.entries, "out_scales", "out_scale_stride"),
+        }
         return {
-            "codes": RowAddressGeneratorConfiguration(
-                depth=max(self.beats), address_bits=self.address_bits, stride_bits=self.stride_bits
-            ),
-            "scales": RowAddressGeneratorConfiguration(
-                depth=max(self.entries),
-                address_bits=self.entry_bits,
-                stride_bits=self.entry_stride_bits,
-            ),
+            kind: RowAddressGeneratorConfiguration(
+                depth=max(sizes), address_bits=_WIDTHS[origin], stride_bits=_WIDTHS[stride]
+            )
+            for kind, (sizes, origin, stride) in fields.items()
         }
 
     @property
@@ -104,9 +98,9 @@ class OperandWriterConfiguration(Configuration):
         """Ports of the buffers by name: beats of codes, and words of two scale entries."""
         width, lanes = self.packer.width, self.packer.lanes
         ports = {}
-        for target, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
-            ports[f"{target}_codes"] = BufferWrite(beats, 8 * width * lanes)
-            ports[f"{target}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
+        for name, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
+            ports[f"{name}_codes"] = BufferWrite(beats, 8 * width * lanes)
+            ports[f"{name}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
         return ports
 
 
@@ -142,13 +136,14 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Where to write, the stream of beats, the buffers' ports."""
         config = self.config
+        rows = {}
+        for kind, walk in config.walks.items():
+            rows[f"{kind}_origin"] = In(walk.address_bits)
+            rows[f"{kind}_stride"] = In(walk.stride_bits)
         return {
             "start": In(1),
             "target": In(range(len(TARGETS))),
-            "codes_origin": In(config.address_bits),
-            "codes_stride": In(config.stride_bits),
-            "scales_origin": In(config.entry_bits),
-            "scales_stride": In(config.entry_stride_bits),
+            **rows,
             "s_axis": In(
                 AxiStream(config.packer.operand, user=data.StructLayout({"block_last": 1}))
             ),
@@ -173,12 +168,18 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         for kind, walk_config in self.config.walks.items():
             walk = RowAddressGenerator(walk_config)
             place(m, platform, f"{kind}_walk", walk, reset=False)
-            # What is written once the other kind has to wait.
             written = Signal(name=f"{kind}_written")
+            noted(
+                written,
+                "Codes and scales of a beat go to different memories, perhaps in different "
+                "cycles: what is written already waits for the other kind.",
+            )
             wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
             fits = Cat(walk.address < size for size in sizes[kind])
             within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
-            # To each of the targets, and what is for an address that its buffer does not have.
+            noted(
+                within, "What is for an address that its buffer does not have is flagged instead."
+            )
             offers = [*(wants & within & here for here in is_target), wants & ~within]
             if self.config.later:
                 later = Signal(len(offers), name=f"{kind}_offered_or_outside")

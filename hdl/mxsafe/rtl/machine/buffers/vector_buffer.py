@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -115,8 +116,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             name: Signal(self.config.banks, name=f"{name}_shows", reset_less=True)
             for name in readers
         }
-        # What somebody still looks at must stay in the register of its bank.
-        blocked: Value = named(
+        holds = named(
             m,
             "held",
             self.config.banks,
@@ -125,6 +125,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 for name, reader in readers.items()
             ),
         )
+        noted(holds, "Banks not to be read: somebody still looks at what they show.")
+        blocked: Value = holds
         turns: dict[str, Signal] = {}
         if at(self.config, "turns"):
             turns = {
@@ -167,6 +169,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             asks = user.valid & ~turns[name].any() if turns else user.valid
             wanted = Cat(asks & is_bank for is_bank in banks)
             wants = named(m, f"{name}_wants", config.banks, wanted)
+            noted(wants, "Fixed priority: a bank goes to the first one that wants it.")
             free = named(m, f"{name}_may_have", config.banks, ~blocked)
             gets: Value = wants & free
             if turns:

@@ -47,8 +47,7 @@ class DescriptorCheckConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: sizes that are not at their default."""
-        target = [self.target] if self.target != self.defaults["target"] else []
-        return [*differing_sizes(self.decisive | {"target": "asic"}), *target]
+        return [*differing_sizes(self.decisive | {"target": "asic"}), *self._for_target]
 
 
 class DescriptorCheck(Unit[DescriptorCheckConfiguration]):

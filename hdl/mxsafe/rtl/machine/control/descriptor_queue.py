@@ -11,6 +11,7 @@ from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUE
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import EnginePort
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, PositiveInteger
@@ -159,11 +160,17 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             memory.read_en.eq(reads),
             memory.read_address.eq(out_of),
         ]
+        noted(
+            places, "A descriptor keeps its place until its tokens are given, not until it starts."
+        )
         m.d.sync += [
             places.eq(places + taken - retired),
             unread.eq(unread + taken - reads),
             shows.eq(reads | (shows & ~leaves)),
         ]
+        noted(
+            shows, "The memory shows the head a cycle after it is read, until the next one is read."
+        )
         for event, pointer in ((taken, into), (reads, out_of)):
             following = truncated(m, f"after_{pointer.name}", len(pointer), pointer + 1)
             with m.If(event):
@@ -180,7 +187,6 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         layout = data.StructLayout({"signal": len(QUEUES), "number": config.number_bits})
         running = Signal(range(config.under_way + 1), name="running")
         m.d.sync += running.eq(running + started - retired)
-        # They stand newest first.
         kept = [
             Signal(layout.size, name=f"running_{age}", reset_less=True)
             for age in range(config.under_way)
@@ -189,6 +195,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             m.d.sync += Cat(*kept).eq(Cat(head.signal, head.number, *kept[:-1]))
         ages = Cat(running == age + 1 for age in range(config.under_way))
         is_oldest = named(m, "is_oldest", config.under_way, ages)
+        noted(is_oldest, "Descriptors that run stand newest first, and are done in order.")
         oldest = gated_or(m, "oldest", zip(is_oldest, kept, strict=True))
         return data.View(layout, oldest), running
 
@@ -199,8 +206,13 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         runs = Signal(name="head_runs")
         waits = named(m, "waits_for_start", 1, shows & ~runs)
         missing = named(m, "missing", len(QUEUES), head.wait & ~self.available)
-        # Before the one in front is done only if its signals are sure to find room.
         is_next = named(m, "is_next", 1, ~running.any() | self.has_room_for_all.all())
+        noted(
+            is_next,
+            "A descriptor starts before the one in front is done only if the tokens of all that "
+            "run are sure to find room.",
+        )
+        noted(missing, "All tokens that are waited for are taken at once, when none is missing.")
         fits = named(m, "fits", 1, running != self.config.under_way)
         may_start = named(m, "may_start", 1, fits & is_next & ~self.stop)
         m.d.comb += [
@@ -217,19 +229,25 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
 
     def _retire(self, m: Module, retired: Signal, oldest: data.View) -> Value:
         """Let the oldest descriptor signal once it is done; return whether it waits for room."""
-        # Only the last one that runs can find a counter full, so no `done` comes while this waits.
         is_done = Signal(name="oldest_is_done")
+        noted(
+            is_done,
+            "Waits here until its tokens are given. Only the last one that runs can find a counter "
+            "full, so no other is done meanwhile.",
+        )
         given = Signal(len(QUEUES), name="given")
         owed = named(m, "owed", len(QUEUES), Mux(is_done, oldest.signal & ~given, 0))
         m.d.comb += [
             self.give.eq(Mux(self.stop, 0, owed & self.has_room)),
             retired.eq(is_done & ~(owed & ~self.has_room).any() & ~self.stop),
-            # In this cycle it would be taken for that of the one that is done.
             self.error.eq(Mux(is_done, ERRORS["none"], self.engine.error)),
         ]
         m.d.sync += [
             is_done.eq(self.engine.done | (is_done & ~retired)),
             given.eq(Mux(retired, 0, given | self.give)),
         ]
+        noted(
+            self.error, "While one is done, an error would be taken for that one: it comes later."
+        )
         full = named(m, "finds_full", 1, ~(owed & self.has_room).any())
         return named(m, "waits_for_room", 1, owed.any() & full)

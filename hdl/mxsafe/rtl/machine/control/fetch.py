@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
@@ -16,16 +17,18 @@ from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
     DescriptorCheckConfiguration,
 )
-from mxsafe.rtl.machine.ports import ERROR_BITS
+from mxsafe.rtl.machine.ports import ERROR_BITS, RUN_BITS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 __all__ = ["NUMBER_BITS", "Fetch", "FetchConfiguration"]
 
 NUMBER_BITS = 32
 """Bits of the length of a program, and of a descriptor's number."""
+_AHEAD = 16
+"""Most descriptors that are asked for and not handed over; half of them are at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,28 +40,9 @@ class FetchConfiguration(Configuration):
     check : DescriptorCheckConfiguration
         What it judges descriptors by. If that is for an FPGA, it is said from a register that words
         are wanted, too.
-    ahead : int
-        Most descriptors that are asked for and not handed over, a power of two, at least 2; half of
-        them are asked for at a time.
-    count_bits : int
-        Bits of the number of words that are asked for at a time.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above, or `count_bits` does not hold the number of words.
     """
 
     check: DescriptorCheckConfiguration = field(default_factory=DescriptorCheckConfiguration)
-    ahead: PowerOfTwo = 16
-    count_bits: PositiveInteger = 12
-
-    def __post_init__(self) -> None:
-        if self.ahead < 2:
-            raise ValueError(f"ahead must be 2 or more, not {self.ahead}")
-        least = (self.words * self.ahead // 2).bit_length()
-        if self.count_bits < least:
-            raise ValueError(f"count_bits must be {least} or more, not {self.count_bits}")
 
     @property
     def target(self) -> Target:
@@ -69,6 +53,11 @@ class FetchConfiguration(Configuration):
     def latency(self) -> int:
         """Cycles from the last word of a descriptor to the descriptor."""
         return 3 + self.check.latency
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Properties that a bench needs."""
+        return {"ahead": _AHEAD}
 
     @property
     def word_bytes(self) -> int:
@@ -84,7 +73,7 @@ class FetchConfiguration(Configuration):
     def run(self) -> data.StructLayout:
         """Request to memory: the address of the first word, in words, and their number."""
         first = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
-        return data.StructLayout({"first": first, "words": self.count_bits})
+        return data.StructLayout({"first": first, "words": RUN_BITS})
 
     @property
     def word(self) -> data.StructLayout:
@@ -94,7 +83,7 @@ class FetchConfiguration(Configuration):
     @property
     def memory(self) -> BeatMemoryConfiguration:
         """Where words of descriptors wait, one memory for each."""
-        return BeatMemoryConfiguration(beat_bits=self.word.size, depth=self.ahead)
+        return BeatMemoryConfiguration(beat_bits=self.word.size, depth=_AHEAD)
 
 
 class Fetch(Unit[FetchConfiguration]):
@@ -160,25 +149,31 @@ class Fetch(Unit[FetchConfiguration]):
     def _ask(self, m: Module, leaves: Value) -> None:
         """Ask for words while there is room for them."""
         config = self.config
-        at_a_time = config.ahead // 2
+        at_a_time = _AHEAD // 2
         left = Signal(NUMBER_BITS, name="descriptors_left")
-        # Two halves: no chain of carries goes through both.
         bits = len(self.run.payload.first)
         low = Signal(bits // 2, name="next_word_low", reset_less=True)
         high = Signal(bits - len(low), name="next_word_high", reset_less=True)
         is_past = Signal(name="next_word_is_past")
         first = Cat(low, high)
-        # Close to the top descriptors are asked for one by one.
+        noted(low, "Addresses in two halves: no chain of carries goes through both.")
         room_bits = (at_a_time * config.words - 1).bit_length()
-        is_close: Value = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        near_top = named(m, "is_close_to_top", 1, first[room_bits:].all())
+        noted(near_top, "Close to the top of memory descriptors are asked for one by one.")
+        is_close: Value = near_top
         is_lost: Value = is_past
         if config.words > 1:
             fits = named(m, "fits", 1, first[:room_bits] <= (1 << room_bits) - config.words)
             is_lost = named(m, "is_lost", 1, is_past | (is_close & ~fits))
         # Nothing is wanted in the cycle behind a change.
         is_close = held(m, "held_close_to_top", is_close, at(config, "wanted"), reset=True)
-        ahead = Signal(range(config.ahead + 1), name="descriptors_ahead")
-        has_room = named(m, "has_room", 1, ahead <= config.ahead - at_a_time)
+        ahead = Signal(range(_AHEAD + 1), name="descriptors_ahead")
+        has_room = named(m, "has_room", 1, ahead <= _AHEAD - at_a_time)
+        noted(
+            ahead,
+            "Credits: descriptors that are asked for or wait here. Half of the places are asked "
+            "for at a time, once they are free.",
+        )
         ends = named(m, "ends_program", 1, left <= at_a_time)
         most = named(m, "most_asked", len(ahead), Mux(ends, left, at_a_time))
         asked = named(m, "descriptors_asked", len(ahead), Mux(is_close, 1, most))
@@ -222,7 +217,7 @@ class Fetch(Unit[FetchConfiguration]):
     def _store(self, m: Module, memories: list[BeatMemory]) -> Value:
         """Store words as they come; return whether one ends a descriptor."""
         words = self.config.words
-        into = Signal(range(self.config.ahead), name="into")
+        into = Signal(range(_AHEAD), name="into")
         ends: Value = self.word_valid
         gates: list[Value] = [self.word_valid]
         if words > 1:
@@ -252,8 +247,8 @@ class Fetch(Unit[FetchConfiguration]):
     ) -> None:
         """Show the oldest descriptor, judge it, and let it go."""
         config = self.config
-        waiting = Signal(range(config.ahead + 1), name="waiting")
-        out_of = Signal(range(config.ahead), name="out_of")
+        waiting = Signal(range(_AHEAD + 1), name="waiting")
+        out_of = Signal(range(_AHEAD), name="out_of")
         shows, judged = Signal(name="shows"), Signal(name="judged")
         verdict = Signal(ERROR_BITS, name="verdict", reset_less=True)
         reads = named(m, "reads", 1, waiting.any() & (~shows | leaves))
@@ -261,6 +256,9 @@ class Fetch(Unit[FetchConfiguration]):
             waiting.eq(waiting + complete - reads),
             shows.eq(reads | (shows & ~leaves)),
         ]
+        noted(
+            judged, "A descriptor is offered a cycle after it is shown: its check has a register."
+        )
         is_checked: Value = shows & ~leaves
         if config.check.latency:
             checked = Signal(name="is_checked")

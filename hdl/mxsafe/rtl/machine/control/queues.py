@@ -26,6 +26,7 @@ from mxsafe.rtl.machine.control.descriptor_queue import (
     DescriptorQueueConfiguration,
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS, EnginePort
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, PositiveInteger, require_integer
@@ -57,9 +58,6 @@ class QueuesConfiguration(Configuration):
         Descriptors that have a place in each queue.
     products_under_way : int
         Most descriptors of the GEMM engine that run at a time; the VECTOR engine runs one.
-    transfers_under_way : int
-        Most descriptors of the LOAD engine that run at a time, and of the STORE engine: with two
-        the latency of memory is hidden.
     token_bits : int
         Bits of a counter of tokens, which must hold those of all descriptors that run.
     number_bits : int
@@ -75,15 +73,14 @@ class QueuesConfiguration(Configuration):
 
     depth: Alike = 8
     products_under_way: int = 3
-    transfers_under_way: int = 2
     token_bits: PositiveInteger = TOKEN_BITS
     number_bits: PositiveInteger = 32
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         most = self.most_tokens
-        for name in ("products_under_way", "transfers_under_way"):
-            self._set(**{name: require_integer(name, getattr(self, name), 1, most)})
+        count = require_integer("products_under_way", self.products_under_way, 1, most)
+        self._set(products_under_way=count)
 
     @property
     def latency(self) -> int:
@@ -98,12 +95,9 @@ class QueuesConfiguration(Configuration):
     @property
     def under_way(self) -> dict[str, int]:
         """By queue most descriptors that run at a time; all of them have places."""
-        return {
-            "load": min(self.transfers_under_way, self.depth),
-            "gemm": min(self.products_under_way, self.depth),
-            "vector": 1,
-            "store": min(self.transfers_under_way, self.depth),
-        }
+        # Two runs of words hide the latency of memory.
+        most = {"load": 2, "gemm": self.products_under_way, "vector": 1, "store": 2}
+        return {queue: min(count, self.depth) for queue, count in most.items()}
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -208,6 +202,11 @@ class Queues(Unit[QueuesConfiguration]):
             name = f"{QUEUES[giver]}_to_{QUEUES[taker]}"
             tokens = Signal(config.token_bits, name=f"tokens_{name}")
             gives, takes = queues[giver].give[taker], queues[taker].take[giver]
+            noted(
+                tokens,
+                "Credit counters of tokens from each queue to each other one. Those that an "
+                "earlier program left are forgotten at a start.",
+            )
             m.d.sync += tokens.eq(Mux(self.start, 0, tokens + gives - takes))
             under_way = queues[giver].config.under_way
             m.d.comb += [
@@ -236,8 +235,12 @@ class Queues(Unit[QueuesConfiguration]):
             is_for = named(m, f"is_for_{name}", 1, header.opcode == DESCRIPTORS[name].opcode)
             goes = self.descriptor_valid & ~self.stopped & is_for
             if is_late:
-                # A descriptor stays until it is taken, and so does its place in the queue.
                 turn = Signal(name=f"{name}_has_turn")
+                noted(
+                    turn,
+                    "A cycle after both were seen: a descriptor stays until it is taken, and so "
+                    "does its place in the queue.",
+                )
                 m.d.sync += turn.eq(goes & queue.entry_ready & ~self.descriptor_ready)
                 turns.append(turn)
                 goes = self.descriptor_valid & turn
@@ -260,6 +263,11 @@ class Queues(Unit[QueuesConfiguration]):
         all_stuck = named(m, "all_are_stuck", 1, Cat(queue.is_stuck for queue in queues).all())
         fetch_stuck = named(m, "fetch_is_stuck", 1, self.ended | full)
         deadlock = named(m, "is_deadlock", 1, all_stuck & ~all_empty & fetch_stuck)
+        noted(
+            deadlock,
+            "No queue can do anything any more, and no descriptor can come that would change that: "
+            "there are no more, or the next one finds its queue full.",
+        )
         failed = [
             named(m, f"{q}_failed", 1, queue.error.any())
             for q, queue in zip(QUEUES, queues, strict=True)
@@ -288,10 +296,10 @@ class Queues(Unit[QueuesConfiguration]):
             )
             for place, error in enumerate(errors)
         ]
-        # Of several errors in one cycle the first in this order counts.
         gates = Cat(gate for gate, _, _ in errors)
         first = (gate & ~gates[:place].any() for place, gate in enumerate(gates))
         chosen = named(m, "chosen_error", len(errors), Cat(first))
+        noted(chosen, "Of several errors in one cycle the first in this order counts.")
         code = gated_or(m, "code", ((g, c) for g, (_, c, _) in zip(chosen, errors, strict=True)))
         number = gated_or(
             m, "failed_number", ((g, n) for g, (_, _, n) in zip(chosen, errors, strict=True))

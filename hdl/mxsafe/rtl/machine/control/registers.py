@@ -15,6 +15,7 @@ from mxsafe.rtl.machine.control.fetch import NUMBER_BITS
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import shortest
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
@@ -58,8 +59,7 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def differences(self) -> list[str]:
         """Parts of a name: constants that are not those of a machine that has a name."""
-        target = [self.target] if self.target != self.defaults["target"] else []
-        return [*shortest(self._differing), *target]
+        return [*shortest(self._differing), *self._for_target]
 
     def _differing(self, machine: MachineConfiguration) -> list[str]:
         others = constant_registers(machine)
@@ -167,6 +167,11 @@ class Registers(Unit[RegistersConfiguration]):
             ready.eq(offered & ~ready & ~bus.bvalid),
             bus.bvalid.eq(taken | (bus.bvalid & ~bus.bready)),
         ]
+        noted(
+            ready,
+            "Address and data of a write are taken together, in the cycle after both are offered "
+            "and the answer before has left.",
+        )
         mask = named(m, "write_mask", _REGISTER_BITS, Cat(bit.replicate(8) for bit in bus.wstrb))
         written = {}
         for register in REGISTERS:
@@ -225,20 +230,30 @@ class Registers(Unit[RegistersConfiguration]):
         commands = self._ones(m, written, "control")
         resets = commands["reset"]
         stopped = named(m, "is_stopped", 1, self.stopped | refused)
-        # One that waits already, or a program that runs or has failed, ends with a reset alone.
         is_free = ~waits & (resetting | (~running & ~stopped))
         starts = named(m, "start_is_taken", 1, commands["start"] & (resets | is_free))
+        noted(
+            starts,
+            "A start is taken where no program waits, runs or has failed; else a reset comes "
+            "first, which may be written with it.",
+        )
         aligned = self._keep(m, starts, values)
         begins = named(m, "program_begins", 1, waits & ~resetting & ~resets)
         ends = named(m, "program_ends", 1, running & self.is_done)
-        # What a program is may change with a reset, a cycle before all of it has stopped.
         fails = named(m, "program_fails", 1, stopped & ~failed & ~resetting)
         m.d.comb += [self.start.eq(begins & aligned), self.stop.eq(resetting)]
+        noted(
+            resetting, "A reset waits until bursts that were begun are over: AXI has no way back."
+        )
         clear = resetting & self.quiet
         is_clear: Value = self.clear
         if stages := self.config.reset_stages:
-            # As long as it takes to arrive everywhere, and then until it has gone everywhere.
             left = Signal(range(2 * stages + 2), name="clocks_of_reset_left")
+            noted(
+                left,
+                "The reset lasts as long as it takes to arrive everywhere, and is over when it has "
+                "gone everywhere.",
+            )
             less = truncated(m, "clocks_of_reset_less_1", len(left), left - 1)
             m.d.sync += left.eq(Mux(left.any(), less, Mux(clear, 2 * stages + 1, 0)))
             m.d.sync += self.clear.eq(Mux(left.any(), left > stages + 1, clear))

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, require_positive_integer
 
@@ -152,7 +153,6 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             current,
             *(Signal(bits, name=f"turn_of_{i}", reset_less=True) for i in range(1, config.loops)),
         ]
-        # The outermost loop that turns; past its end anything may come.
         origin: Value = begins[-1]
         step: Value = getattr(self, f"step_{config.loops - 1}")
         for i in reversed(range(config.loops - 1)):
@@ -162,7 +162,13 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
                 m, f"step_from_{i}", width, Mux(carries[i], step, getattr(self, f"step_{i}"))
             )
         total = named(m, "total", bits, origin[:-1] + step)
+        noted(
+            total,
+            "The next address is a step on from where the turn of the outermost loop that goes on "
+            "began; past the end of all of them anything may come.",
+        )
         above = named(m, "is_above", 1, origin[-1] | total[-1])
+        noted(above, "The top bit says that an address is past the end: once set it stays.")
         following = named(m, "following", bits, Cat(total[:-1], above))
         for i, begin in enumerate(begins):
             turns = self.advance & carries[i - 1] if i else self.advance

@@ -7,7 +7,8 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitterConfiguration
 from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
-from mxsafe.validation import PositiveInteger, PowerOfTwo, about
+from mxsafe.rtl.machine.ports import RUN_BITS
+from mxsafe.validation import PowerOfTwo, about
 
 __all__ = ["AxiMasterConfiguration"]
 
@@ -22,8 +23,6 @@ class AxiMasterConfiguration(Configuration):
         Bytes of a word, a power of two.
     data_bits : int
         Bits of the data channel: a power of two, at most a word.
-    count_bits : int
-        Bits of the number of words of a run.
     burst : int
         Most beats of a burst: a power of two up to 256, and no more than 4 KiB.
     bursts : int
@@ -39,7 +38,6 @@ class AxiMasterConfiguration(Configuration):
 
     word_bytes: PowerOfTwo = 32
     data_bits: int = 256
-    count_bits: PositiveInteger = 12
     burst: int = 32
     bursts: int = 32
     target: Target = "asic"
@@ -67,16 +65,16 @@ class AxiMasterConfiguration(Configuration):
         return self.part(
             BurstSplitterConfiguration,
             beat_bytes=self.data_bits // 8,
-            beats_bits=self.count_bits + more,
+            beats_bits=RUN_BITS + more,
         )
 
     @property
     def tags(self) -> TagQueueConfiguration:
-        """Tag queue configuration: an entry for each outstanding burst."""
-        raise NotImplementedError
+        """Tag queue configuration: a bit for each outstanding burst."""
+        return TagQueueConfiguration(depth=self.bursts)
 
     @property
     def run_fields(self) -> dict[str, int]:
         """A run: address of the first word, in words, and number of words."""
         first_bits = ADDRESS_BITS - (self.word_bytes.bit_length() - 1)
-        return {"first": first_bits, "words": self.count_bits}
+        return {"first": first_bits, "words": RUN_BITS}

@@ -1,8 +1,7 @@
-"""Reads of memory: runs of words that several clients ask for, through one AXI4 port."""
+"""Reads of memory: runs of words that two clients ask for, through one AXI4 port."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
@@ -12,13 +11,14 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.machine.axi import Axi4Read, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
-from mxsafe.rtl.machine.dma.tag_queue import TagQueue, TagQueueConfiguration
+from mxsafe.rtl.machine.dma.tag_queue import TagQueue
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import PowerOfTwo, within
+from mxsafe.validation import PowerOfTwo
 
 __all__ = ["AxiReader", "AxiReaderConfiguration"]
 
-_MOST_CLIENTS = 4
+_CLIENTS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,8 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
 
     Parameters
     ----------
-    word_bytes, data_bits, count_bits, burst, bursts
+    word_bytes, data_bits, burst, bursts
         As of `AxiMasterConfiguration`.
-    clients : int
-        Who asks for words, 1 to 4.
     window : int
         A burst is asked for while fewer beats than this are outstanding: the cycles of latency that
         do not slow reading down. A power of two.
@@ -41,20 +39,12 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
         If a parameter is not as above.
     """
 
-    clients: Annotated[int, within(1, _MOST_CLIENTS)] = 2
     window: PowerOfTwo = 128
 
     @property
     def most_beats(self) -> int:
         """Most beats outstanding: one less than the window, and then the longest burst."""
         return self.window - 1 + self.burst
-
-    @property
-    def tags(self) -> TagQueueConfiguration:
-        """Clients of the bursts outstanding."""
-        return TagQueueConfiguration(
-            tag_bits=max((self.clients - 1).bit_length(), 1), depth=self.bursts
-        )
 
     @property
     def run(self) -> data.StructLayout:
@@ -64,9 +54,7 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     @property
     def word(self) -> data.StructLayout:
         """A word that came: its bits, whether memory answered with an error, and for whom it is."""
-        return data.StructLayout(
-            {"data": 8 * self.word_bytes, "error": 1, "client": self.tags.tag_bits}
-        )
+        return data.StructLayout({"data": 8 * self.word_bytes, "error": 1, "client": 1})
 
 
 class AxiReader(Unit[AxiReaderConfiguration]):
@@ -74,11 +62,11 @@ class AxiReader(Unit[AxiReaderConfiguration]):
 
     Attributes
     ----------
-    run_0, run_1... : In(stream)
+    run_0, run_1 : In(stream)
         What a client wants: ``first``: address of the first word, in words. ``words``: 1 or more.
-        Where bursts of several clients could go out, the one with the lowest number is first.
+        Where bursts of both could go out, that of client 0 is first.
     words : Out(stream)
-        The words of all clients in the order of their bursts: ``data``, ``error``: memory answered
+        The words of both clients in the order of their bursts: ``data``, ``error``: memory answered
         at least one beat of it with an error, ``client``.
     stop : In(1)
         While it is set, no further burst is asked for, and words that come are dropped.
@@ -96,9 +84,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         """Streams of runs in, stream of words out, and the channels to memory."""
         config = self.config
-        runs = {
-            f"run_{client}": In(stream.Signature(config.run)) for client in range(config.clients)
-        }
+        runs = {f"run_{client}": In(stream.Signature(config.run)) for client in range(_CLIENTS)}
         return {
             **runs,
             "words": Out(stream.Signature(config.word)),
@@ -121,7 +107,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         """Cut the runs of each client into bursts."""
         config = self.config
         splitters = []
-        for client in range(config.clients):
+        for client in range(_CLIENTS):
             splitter = BurstSplitter(config.splitter)
             place(m, platform, f"splitter_{client}", splitter)
             splitters.append(splitter)
@@ -138,7 +124,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
 
     def _remember(self, m: Module, platform: object, asked: Signal, took: Signal) -> Value:
         """The client whose burst the next beat belongs to."""
-        self._client = Signal(self.config.tags.tag_bits, name="client")
+        self._client = Signal(name="client")
         self._full = Signal(name="too_many_bursts")
         tags = TagQueue(self.config.tags)
         place(m, platform, "tags", tags)
@@ -153,32 +139,33 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     def _ask(self, m: Module, splitters: list[BurstSplitter], asked: Signal, took: Signal) -> None:
         """Offer addresses, one a cycle, while there is room in the window."""
         config, axi = self.config, self.m_axi
-        # A burst may begin where one beat less than the window is outstanding.
         under_way = Signal(range(config.window + config.burst), name="beats_under_way")
         window_bits = config.window.bit_length() - 1
         open_ = named(m, "window_is_open", 1, ~under_way[window_bits:].any())
+        noted(
+            under_way,
+            "Credits: beats that are asked for and not there. A burst may begin where one beat "
+            "less than the window is outstanding.",
+        )
         moves = named(m, "address_moves", 1, ~axi.arvalid | axi.arready)
         may = named(m, "may_ask", 1, moves & open_ & ~self._full & ~self.stop)
-        bursts: Value = splitters[-1].burst.payload.as_value()
-        client: Value = Const(len(splitters) - 1, len(self._client))
         free: Value = may
         for number, splitter in enumerate(splitters):
             m.d.comb += splitter.burst.ready.eq(free)
             free = named(m, f"free_after_{number}", 1, free & ~splitter.burst.valid)
-        for number, splitter in reversed(list(enumerate(splitters[:-1]))):
-            valid = splitter.burst.valid
-            bursts = named(
-                m,
-                f"burst_from_{number}",
-                None,
-                Mux(valid, splitter.burst.payload.as_value(), bursts),
-            )
-            client = Mux(valid, number, client)
+            noted(free, "Fixed priority: the first client that has a burst goes first.")
+        first, second = (splitter.burst for splitter in splitters)
+        bursts = named(
+            m,
+            "burst_from_0",
+            None,
+            Mux(first.valid, first.payload.as_value(), second.payload.as_value()),
+        )
         burst = data.View(config.splitter.bursts, bursts)
         wanted = named(m, "is_wanted", 1, Cat(s.burst.valid for s in splitters).any())
         m.d.comb += [
             asked.eq(may & wanted),
-            self._client.eq(client),
+            self._client.eq(~first.valid),
             *(
                 getattr(axi, name).eq(v)
                 for name, v in burst_constants("ar", config.data_bits).items()
@@ -204,6 +191,10 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         word = Signal(config.word.size, name="word", reset_less=True)
         held = data.View(config.word, word)
         moves = named(m, "word_moves", 1, ~valid | words.ready | self.stop)
+        noted(
+            moves,
+            "While all is to end, beats are taken and dropped: AXI cannot take back a burst.",
+        )
         m.d.comb += [
             axi.rready.eq(moves),
             took.eq(axi.rvalid & moves),

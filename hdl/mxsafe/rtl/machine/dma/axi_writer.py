@@ -11,7 +11,8 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4Write, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
-from mxsafe.rtl.machine.dma.tag_queue import TagQueue, TagQueueConfiguration
+from mxsafe.rtl.machine.dma.tag_queue import TagQueue
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
@@ -21,11 +22,6 @@ __all__ = ["AxiWriter", "AxiWriterConfiguration"]
 @dataclass(frozen=True, kw_only=True)
 class AxiWriterConfiguration(AxiMasterConfiguration):
     """An `AxiWriter`; a burst is outstanding until its response has come."""
-
-    @property
-    def tags(self) -> TagQueueConfiguration:
-        """For each burst outstanding whether it ends a run with `last`."""
-        return TagQueueConfiguration(tag_bits=1, depth=self.bursts)
 
     @property
     def run(self) -> data.StructLayout:
@@ -116,7 +112,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         with m.If(begins):
             m.d.sync += [address.eq(burst.address), more.eq(burst.more)]
         m.d.comb += [axi.awaddr.eq(address), axi.awlen.eq(more)]
-        # The upper bit says that an answer is an error.
+        noted(self.error, "The upper bit of bresp says that an answer is an error.")
         m.d.sync += [
             self.done.eq(axi.bvalid & tags.oldest),
             self.error.eq(axi.bvalid & axi.bresp[1]),
@@ -142,6 +138,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             whole = named(m, "rest_and_beat", 8 * config.word_bytes, Mux(at_start, beat, rest))
             beat = whole
         sends = named(m, "beat_enters", 1, moves & active & (there | self.stop))
+        noted(sends, "While all is to end, a burst that was begun goes on with empty strobes.")
         ends = named(m, "burst_ends", 1, ~left.any())
         m.d.comb += [
             words.ready.eq((sends & at_start) | self.stop),

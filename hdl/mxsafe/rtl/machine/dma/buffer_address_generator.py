@@ -7,16 +7,17 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.machine.ports import WIDTHS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["BUFFER_FIELDS", "BufferAddressGenerator", "BufferAddressGeneratorConfiguration"]
 
 _LOOPS = (0, 1, 2, 3)
-_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+_WIDTHS = WIDTHS["load"]
 BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS))
 """Fields of LOAD and STORE that say where words stand in a buffer, after the first one."""
 
@@ -112,12 +113,11 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
             m.d.sync += self.settled.eq(self.active & ~self.take & ~self.advance)
         for i in _LOOPS:
             name = f"count_{i}"
-            # The loops begin in the cycle in which their counts come.
             count = Mux(self.take, self.fields[name], kept[name])
+            now = named(m, f"current_{name}", config.walk.count_bits[i], count)
+            noted(now, "The loops begin in the cycle in which their counts come.")
             m.d.comb += [
-                getattr(walk, name).eq(
-                    named(m, f"current_{name}", config.walk.count_bits[i], count)
-                ),
+                getattr(walk, name).eq(now),
                 getattr(walk, f"step_{i}").eq(kept[f"step_{i}"]),
             ]
         m.d.comb += [

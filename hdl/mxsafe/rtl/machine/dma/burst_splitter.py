@@ -11,6 +11,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
@@ -98,7 +99,6 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         place_bits = config.burst.bit_length() - 1  # of a beat between two ends of bursts
         offset_bits = byte_bits + place_bits
         active = Signal(name="is_active")
-        # Two halves: no chain of carries goes through both.
         half = (ADDRESS_BITS - offset_bits) // 2
         low = Signal(half, name="lower_address", reset_less=True)
         high = Signal(ADDRESS_BITS - offset_bits - half, name="upper_address", reset_less=True)
@@ -106,8 +106,13 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         place = Signal(place_bits, name="place", reset_less=True)
         left = Signal(config.beats_bits, name="beats_left", reset_less=True)
         last = Signal(name="run_is_last", reset_less=True)
-        # Beats up to the end of the longest burst that fits here: 1 to `burst`.
+        noted(low, "Addresses in two halves: no chain of carries goes through both.")
         room = named(m, "room", place_bits + 1, Const(config.burst, place_bits + 1) - place)
+        noted(
+            room,
+            "Beats up to the next multiple of the longest burst: cut there, a burst never crosses "
+            "4 KiB, which AXI forbids.",
+        )
         ends = named(m, "run_ends", 1, left <= room)
         more_room = named(m, "more_to_end", place_bits, ~place)
         more_left = truncated(m, "more_left", place_bits, (left - 1).as_unsigned())

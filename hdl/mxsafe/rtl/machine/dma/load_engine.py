@@ -20,6 +20,7 @@ from mxsafe.rtl.machine.dma.memory_address_generator import (
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
@@ -187,12 +188,21 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         ends = walk.advance & walk.last
         if at(self.config, "word"):
             ends = Const(0, 1)  # a cycle later, from a register
-        # Once its addresses in the buffer have begun, it is the oldest that is not done.
         is_oldest: Value = taken
         if at(self.config, "word"):
             is_oldest = taken & ~self._holds
         self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
+        noted(
+            self._runs_past,
+            "An error belongs to the oldest descriptor that is not done: this one is, once its "
+            "addresses in the buffer have begun.",
+        )
         is_free = named(m, "is_free", 1, ~walk.active | ends)
+        noted(
+            is_free,
+            "Words of the next descriptor are asked for while those of this one still come; its "
+            "addresses in the buffer begin when the last of these is written.",
+        )
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
         with m.If(leaves):
@@ -243,6 +253,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         works = named(m, "works", 1, is_active & ~drops)
         of_codes = named(m, "is_of_codes", 1, self._is["a_codes"] | self._is["w_codes"])
         turns = named(m, "turns_tiles", 1, self._transpose & of_codes)
+        noted(drops, "After an error, and while all is to end, words are taken and dropped.")
         there = named(m, "word_is_there", 1, words.valid & ~words.payload.error & works)
         wrong = words.valid & words.payload.error & works
         if at(self.config, "word"):

@@ -7,18 +7,19 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
 __all__ = ["MEMORY_FIELDS", "MemoryAddressGenerator", "MemoryAddressGeneratorConfiguration"]
 
 _LOOPS = (1, 2, 3)
-_WIDTHS = {field.name: field.width for field in DESCRIPTORS["load"].own}
+_WIDTHS = WIDTHS["load"]
 MEMORY_FIELDS = (
     "address",
     "count_0",
@@ -87,7 +88,7 @@ class MemoryAddressGeneratorConfiguration(Configuration):
     @property
     def run(self) -> data.StructLayout:
         """A run: address in words, number of words, and whether it is the descriptor's last."""
-        fields = {"first": ADDRESS_BITS - self.byte_bits, "words": _WIDTHS["count_0"]}
+        fields = {"first": ADDRESS_BITS - self.byte_bits, "words": RUN_BITS}
         return data.StructLayout(fields | ({"last": 1} if self.tells_last else {}))
 
 
@@ -147,10 +148,10 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         m.d.comb += steps.eq(there & moves)
         first = named(m, "first_word", len(run.first) + 1, self.base + walk.address)
         is_past = Signal(name="run_is_past", reset_less=True)
-        # The last word of a run that begins below the top may still be past it.
         count = len(run.words)
         below_top = named(m, "is_below_top", 1, run.first[count:].all())
         end = named(m, "run_end", count + 1, run.first[:count] + (run.words - 1)[:count])
+        noted(below_top, "The last word of a run that begins below the top may still be past it.")
         m.d.comb += [
             walk.begins.eq(begins),
             walk.start.eq(self.fields.address[config.byte_bits :]),

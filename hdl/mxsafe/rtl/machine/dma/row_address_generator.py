@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
@@ -95,13 +96,13 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bits = self.config.address_bits
-        # A bit more than an address has: once it is set it stays.
         here = Signal(bits + 1, name="here", reset_less=True)
         row = Signal(bits + 1, name="row", reset_less=True)
         from_here = named(m, "from_here", bits + 1, Mux(self.ends_row, row, here))
         distance = named(m, "distance", bits, Mux(self.ends_row, self.stride, 1))
         total = named(m, "total", bits + 2, from_here + distance)
         following = named(m, "following", bits + 1, Cat(total[:bits], total[bits:].any()))
+        noted(following, "A bit more than an address has: once it is set it stays.")
         with m.If(self.start):
             m.d.sync += [here.eq(self.origin), row.eq(self.origin)]
         with m.Elif(self.step):

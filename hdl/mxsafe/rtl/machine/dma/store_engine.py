@@ -19,6 +19,7 @@ from mxsafe.rtl.machine.dma.memory_address_generator import (
 )
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -151,6 +152,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         with m.Elif(takes):
             m.d.sync += taken.eq(1)
         self._runs_past = memory.past
+        noted(
+            unwritten, "Descriptors begun whose last answer is not there: they are done in order."
+        )
         m.d.sync += unwritten.eq(unwritten + takes - self.written)
         m.d.comb += [
             engine.ready.eq(leaves),
@@ -188,7 +192,6 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         is_active: Value = walk.active
         may_read: Value | None = None
         if at(self.config, "within"):
-            # Whether a place is within its buffer is said from a register.
             inside, is_active = within, walk.settled
             within = held(m, "held_within", inside, reset=True)
             may_read = held(m, "may_read", inside & ~self.engine.stop, reset=True)
@@ -310,8 +313,11 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         """Tell when a descriptor is written, or that the oldest one has an error."""
         engine = self.engine
         failed = Signal(name="has_failed")
-        # An address belongs to the newest descriptor: those before it come to their end first.
         is_oldest = named(m, "is_oldest", 1, unwritten == 1)
+        noted(
+            is_oldest,
+            "An address belongs to the newest descriptor: those before it come to their end first.",
+        )
         alone = named(m, "is_alone", 1, past & is_oldest)
         with m.If(self.write_error | (self._runs_past & is_oldest)):
             m.d.sync += failed.eq(1)
@@ -328,7 +334,12 @@ def _rounded(m: Module, index: int, number: Value) -> Value:
     """A binary32 number as bfloat16, to nearest even; NaN has one code."""
     upper, lower = number[16:], number[:16]
     increment = named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any()))
+    noted(
+        increment,
+        "binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.",
+    )
     total = truncated(m, f"rounded_{index}", 16, upper + increment)
     special = named(m, f"is_special_{index}", 1, number[23:31].all())
     is_nan = named(m, f"is_nan_{index}", 1, special & number[:23].any())
-    return named(m, f"narrow_{index}", 16, Mux(is_nan, _NAN, total))
+    narrow = named(m, f"narrow_{index}", 16, Mux(is_nan, _NAN, total))
+    return noted(narrow, "Every NaN has one code; a carry out of the largest binade makes Inf.")

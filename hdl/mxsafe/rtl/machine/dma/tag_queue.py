@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
@@ -76,8 +77,8 @@ class TagQueue(Unit[TagQueueConfiguration]):
         bits, depth = self.config.tag_bits, self.config.depth
         held = Signal(range(depth + 1), name="tags_held")
         m.d.sync += held.eq(held + self.push - self.pop)
-        # Tags wait newest first, so only a push moves them.
         tags = [Signal(bits, name=f"tag_{age}", reset_less=True) for age in range(depth)]
+        noted(tags[0], "Tags wait newest first, so only a push moves them.")
         with m.If(self.push):
             m.d.sync += Cat(*tags).eq(Cat(self.tag, *tags[:-1]))
         last = truncated(m, "oldest_at", len(held) - 1, held - 1)

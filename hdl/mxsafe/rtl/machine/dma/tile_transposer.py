@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 __all__ = ["TileTransposer", "TileTransposerConfiguration"]
@@ -115,9 +116,13 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             m.d.sync += waiting.eq(2)
         with m.Elif(leaves & waiting.any()):
             m.d.sync += waiting.eq(waiting - 1)
-        # A word of the first beat takes the place of one that waits, if as many wait as will come.
         waits = named(m, "some_wait", 1, waiting.any())
         has_place = named(m, "has_place", 1, ~waits | (waiting[0] & at[0]))
+        noted(
+            has_place,
+            "A word of the first beat takes the place of one that waits, if as many wait as will "
+            "come.",
+        )
         enters = named(m, "may_enter", 1, self.m.ready | (has_place & ~second))
         m.d.comb += [
             self.s.ready.eq(enters & ~(self.alone & waits)),
@@ -127,9 +132,12 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             named(m, name, _SQUARE_BITS, self.s.payload.word_select(i, _SQUARE_BITS))
             for i, name in enumerate(("entering_low", "entering_high"))
         )
-        # Which of the two squares in the middle holds the upper tile takes turns, because the
-        # places become free in another order than that in which they were filled.
         swapped = Signal(name="is_swapped")
+        noted(
+            swapped,
+            "Which of the two squares in the middle holds the upper tile takes turns, because "
+            "places become free in another order than that in which they were filled.",
+        )
         with m.If(ends):
             m.d.sync += swapped.eq(~swapped)
         first, middle_0, middle_1, last = (
@@ -163,6 +171,11 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         held = Signal(_SQUARE_BITS, name="held_square", reset_less=True)
         waits = Signal(name="word_waits")
         passes = named(m, "word_passes", 1, at[0] | at[2])
+        noted(
+            passes,
+            "Of four words of a group the first and the third leave as they come, the second one "
+            "while the last enters, and that one behind it: no word enters then.",
+        )
         with m.If(ends):
             m.d.sync += waits.eq(1)
         with m.Elif(self.m.ready):

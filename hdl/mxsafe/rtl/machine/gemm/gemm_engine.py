@@ -21,6 +21,7 @@ from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed, OperandFeedConfigu
 from mxsafe.rtl.machine.gemm.result_rows import ResultRows, ResultRowsConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
@@ -50,7 +51,8 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     else:
         # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
         clocks = machine.tile_beats * machine.lanes // machine.array_lanes
-        shared = max(shape.unit.macs // clocks, 1) if machine.target == "asic" else 1
+        one = at(machine, "one accumulator", of="GemmEngine")
+        shared = 1 if one else max(shape.unit.macs // clocks, 1)
         arithmetic = Exact(
             formats=machine.formats,
             block=machine.block_beats * machine.lanes,
@@ -190,7 +192,11 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         ]
         for unit in (feed, rows):
             m.d.comb += unit.descriptor.as_value().eq(self.engine.descriptor.as_value())
-        # An error belongs to the oldest descriptor: those of the feed wait until theirs is.
+        noted(
+            self.engine.error,
+            "An error belongs to the oldest descriptor: one of the feed, which is ahead of the "
+            "rows, waits until its descriptor is the only one.",
+        )
         fault = rows.fault | (feed.fault & rows.is_only_one)
         m.d.comb += self.engine.error.eq(Mux(fault, ERRORS["address"], ERRORS["none"]))
         write = self.result
@@ -222,8 +228,10 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             following = truncated(m, "next_part", len(part), part + 1)
             is_last: Value = named(m, "is_last_part", 1, part.all())
             if at(self.config, "streams"):
-                # Of two registers one chooses between many bits, and the other one goes far.
                 is_other = Signal(name="is_other_part", init=1)
+                noted(
+                    is_other, "Of two registers one chooses between many bits, this one goes far."
+                )
                 is_last = ~is_other
                 with m.If(beat.valid & ready):
                     m.d.sync += is_other.eq(~following.all())
@@ -274,8 +282,10 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         if not self.config.holds_beat:
             return beat
         valid, ready = Signal(name="beat_is_held"), Signal(name="held_beat_goes")
-        # The memories lie far from here: they go on a cycle after their beat was taken.
         taken = Signal(name="beat_was_taken")
+        noted(
+            taken, "The memories lie far from here: they go on a cycle after their beat was taken."
+        )
         flags = {name: getattr(beat, name) for name in ("first", "last", "block_last")}
         held = {
             name: Signal(len(value), name=f"held_{name}", reset_less=True)

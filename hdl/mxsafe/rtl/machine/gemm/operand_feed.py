@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
@@ -166,8 +167,10 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         last = {}
         for name, (step, ends) in turns.items():
             width = _GEMM[name].width
-            # How many turns are left with this one.
             left = Signal(width, name=f"{name}_left", reset_less=True)
+            noted(
+                left, "Turns of a loop that are left with this one; the innermost loop is of beats."
+            )
             less = truncated(m, f"{name}_less_1", width, left - 1)
             following: Value = less
             if ends is not None:
@@ -211,7 +214,6 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         name = f"{side}_{kind}"
         address = getattr(self, f"{name}_address")
         begin, stride = self.descriptor[name], self.descriptor[_STRIDES[name]]
-        # A bit more than in a descriptor: the first address that is too large is an error.
         width = len(begin) + 1
         strip, now = (
             Signal(width, name=f"{name}_{what}", reset_less=True) for what in ("strip", "address")
@@ -227,7 +229,11 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         else:
             after = Mux(loops.ends_inner, further, strip)
         next_strip = named(m, f"{name}_next_strip", width, after)
-        # Scales are read once a block: they stay in the register of their memory.
+        noted(
+            now,
+            "A bit more than in a descriptor: the first address that is too large is an error. "
+            "Scales are read once a block, and stay in the register of their memory.",
+        )
         is_used, moves_on = (1, 1) if kind == "codes" else (loops.starts_block, loops.ends_block)
         with m.If(self.enters):
             m.d.sync += [strip.eq(begin), now.eq(begin), step.eq(stride)]

@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.ports import BufferWrite
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
@@ -121,8 +122,10 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         there: Value = self.s_axis.tvalid
         may_go: Value = ~self.stop
         if at(self.config, "descriptor"):
-            # Behind the last row of a descriptor it takes a cycle more until all has settled.
             changes = Signal(2, name="changes")
+            noted(
+                changes, "Behind the last row of a descriptor it takes cycles until all is settled."
+            )
             m.d.sync += changes.eq(Cat(changes[1], self.done))
             there, may_go = there & ~changes.any(), may_go & ~changes.any()
         taken = named(m, "row_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
@@ -136,8 +139,8 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         valid = there & wanted & ~outside & ~self.stop
         ready = may_go & Mux(wanted, self.result.ready & ~outside, 1)
         if at(self.config, "row"):
-            # A row and room for it stay, so it goes a cycle after both were seen.
             goes = Signal(name="row_goes")
+            noted(goes, "A row and room for it stay, so it goes a cycle after both were seen.")
             m.d.sync += goes.eq(self.s_axis.tvalid & ready & ~goes)
             valid, ready = goes & wanted, goes
         m.d.comb += [
@@ -197,7 +200,6 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         self, m: Module, oldest: data.View, taken: Value, tile_taken: Value, ends_inner: Value
     ) -> Value:
         """The beat of the next row."""
-        # A bit more than in a descriptor: the first address that is too large is an error.
         width = _GEMM["result"].width + 1
         begins = Signal(name="begins", init=1)
         with m.If(taken):
@@ -205,6 +207,9 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         column, tile, row = (
             Signal(width, name=f"{what}_held", reset_less=True)
             for what in ("column", "tile", "row")
+        )
+        noted(
+            row, "A bit more than in a descriptor: the first address that is too large is an error."
         )
         now = {
             held.name: named(m, held.name[:-5], width, Mux(begins, oldest.result, held))
@@ -235,4 +240,5 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         with m.If(taken):
             m.d.sync += number.eq(Mux(self.s_axis.tlast, 0, following))
         beyond = named(m, "is_beyond", 1, ends_inner & (number >= oldest.last_rows))
+        noted(beyond, "Rows of the last strip that only fill up its tile are not written.")
         return named(m, "is_wanted", 1, oldest.write & ~beyond)

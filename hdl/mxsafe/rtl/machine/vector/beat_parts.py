@@ -9,6 +9,8 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.ports import WIDTHS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
@@ -76,7 +78,7 @@ class BeatSplitterConfiguration(_PartsConfiguration):
         If a parameter is not as above.
     """
 
-    beats_bits: PositiveInteger = 13
+    beats_bits: PositiveInteger = WIDTHS["vector"]["beats"]
 
     @property
     def memory(self) -> BeatMemoryConfiguration:
@@ -130,6 +132,11 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         by_rows: Value = self.by_rows if config.rows else Const(0, 1)
         turns = named(m, "turns", 1, moves & (ends_row | ~by_rows))
         steps = named(m, "steps", 1, moves & (by_rows | part.all()))
+        noted(
+            turns,
+            "The next part: after each beat, or after a row where a unit takes all first parts of "
+            "a row before the second ones.",
+        )
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         with m.If(self.start):
             m.d.sync += [part.eq(0), left.eq(self.beats)]
@@ -149,6 +156,9 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         valid, shown = self.s_axis.tvalid, of_beat
         if config.rows:
             stored = named(m, "is_stored", 1, by_rows & part.any())
+            noted(
+                stored, "The first parts of a row come from the stream, all others from a memory."
+            )
             of_row, there = self._store(m, platform, stored, moves, turns, number, others)
             ready = ~stored & (by_rows | ready)
             valid, shown = Mux(stored, there, valid), Mux(stored, of_row, shown)
@@ -178,6 +188,9 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         shown = Signal(name="is_shown")
         enters = named(m, "enters", 1, moves & self.by_rows & ~stored)
         reads = named(m, "reads", 1, stored & (~shown | moves))
+        noted(
+            shown, "The memory shows a beat a cycle after it is read, until the next one is read."
+        )
         with m.If(self.start | turns):
             m.d.sync += [index.eq(0), shown.eq(0)]
         with m.Elif(enters | reads):
@@ -268,6 +281,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             with m.If(writes[-1]):
                 m.d.sync += kept.eq(source.tdata.as_value())
             others.append(kept)
+        noted(is_last, "A beat leaves with its last part, which goes straight through.")
         there: Value = Const(1, 1)
         if config.rows:
             there, others = self._store(m, platform, is_last, moves, turns, writes, others)

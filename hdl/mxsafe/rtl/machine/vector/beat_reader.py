@@ -13,7 +13,8 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
-from mxsafe.rtl.machine.ports import BufferRead
+from mxsafe.rtl.machine.ports import WIDTHS, BufferRead
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, within
@@ -21,6 +22,7 @@ from mxsafe.validation import PositiveInteger, within
 __all__ = ["BeatReader", "BeatReaderConfiguration"]
 
 _MOST_AHEAD = 8
+_WIDTHS = WIDTHS["vector"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +35,8 @@ class BeatReaderConfiguration(Configuration):
         Bits of a beat.
     depth : int
         Beats of the buffer.
-    address_bits, stride_bits, beats_bits, rows_bits : int
-        Bits of an address, of what lies between two rows, of the beats of a row, and of the rows.
+    address_bits, rows_bits : int
+        Bits of an address, and of the number of rows.
     ahead : int
         Beats that are kept here, 1 to 8. With 3 a beat is taken every cycle, with 2 two in three,
         with 1 one in three.
@@ -53,8 +55,6 @@ class BeatReaderConfiguration(Configuration):
     beat_bits: PositiveInteger = 512
     depth: int = 2048
     address_bits: int = 14
-    stride_bits: int = 14
-    beats_bits: PositiveInteger = 13
     rows_bits: PositiveInteger = 8
     ahead: Annotated[int, within(1, _MOST_AHEAD)] = 3
     later: bool = False
@@ -71,7 +71,7 @@ class BeatReaderConfiguration(Configuration):
     def walk(self) -> RowAddressGeneratorConfiguration:
         """Address generator configuration."""
         return RowAddressGeneratorConfiguration(
-            depth=self.depth, address_bits=self.address_bits, stride_bits=self.stride_bits
+            depth=self.depth, address_bits=self.address_bits, stride_bits=_WIDTHS["x_stride"]
         )
 
 
@@ -109,8 +109,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         return {
             "start": In(1),
             "origin": In(config.address_bits),
-            "stride": In(config.stride_bits),
-            "beats": In(config.beats_bits),
+            "stride": In(config.walk.stride_bits),
+            "beats": In(_WIDTHS["beats"]),
             "rows": In(config.rows_bits),
             "stop": In(1),
             "read": Out(BufferRead(config.depth, config.beat_bits)),
@@ -124,8 +124,13 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         walk = RowAddressGenerator(config.walk)
         place(m, platform, "walk", walk, reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
-        beats_left = Signal(config.beats_bits, name="beats_left", reset_less=True)
+        beats_left = Signal(len(self.beats), name="beats_left", reset_less=True)
         room = Signal(range(config.ahead + 1), init=config.ahead, name="room")
+        noted(
+            room,
+            "Credits: a beat is asked for only where it finds a place here when it comes, so "
+            "nothing that was read has to wait in the memory.",
+        )
         taken = named(m, "beat_taken", 1, self.m_axis.tvalid & self.m_axis.tready)
         has_room = named(m, "has_room", 1, room.any())
         wanted = named(m, "beat_wanted", 1, rows_left.any() & has_room & ~self.stop)
@@ -134,8 +139,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         offers: Value = wanted & ~walk.outside
         is_outside: Value = wanted & walk.outside
         if config.later:
-            # What is wanted stays so until it is read.
             held = Signal(2, name="is_offered_or_outside")
+            noted(held, "A cycle late: what is wanted stays so until it is read.")
             m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
             offers, is_outside = held[0], held[1]
             # Two beats are asked for two cycles apart at least.
@@ -188,6 +193,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         ]
         after = named(m, "held_after", config.ahead, Mux(leaves, held[1:], held))
         free = named(m, "first_free", config.ahead, ~after & Cat(1, after[:-1]))
+        noted(after, "Places are taken from the first on: beats move up as the oldest one leaves.")
         m.d.sync += held.eq(after | Mux(arrives, free, 0))
         for number, register in enumerate(places):
             load = named(m, f"loads_{number}", 1, arrives & free[number])

@@ -36,8 +36,6 @@ class FoldedChainConfiguration(Configuration):
         The units, and their lanes.
     parts : int
         Parts of a beat, each as wide as the units: a power of two, at least 2.
-    beats_bits : int
-        Bits of the number of beats of a row.
 
     Raises
     ------
@@ -47,7 +45,6 @@ class FoldedChainConfiguration(Configuration):
 
     chain: VectorChainConfiguration = field(default_factory=VectorChainConfiguration)
     parts: AlikePower = 2
-    beats_bits: int = 13
 
     def __post_init__(self) -> None:
         with about(columns="parts: columns"):
@@ -109,7 +106,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
     ----------
     start : In(1)
         Rows begin, and nothing is in flight.
-    beats : In(beats_bits)
+    beats : In
         Beats of a row; steady until the last result has left, as controls are.
     controls, s_axis, s_axis_operand, m_axis
         As of a `VectorChain`; `s_axis` has no `tlast`.
@@ -125,7 +122,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         return {
             **ports,
             "start": In(1),
-            "beats": In(config.beats_bits),
+            "beats": In(config.splitter.beats_bits),
             "s_axis": In(AxiStream(beat, last=False)),
             "s_axis_operand": In(AxiStream(beat, last=False)),
             "m_axis": Out(AxiStream(beat)),

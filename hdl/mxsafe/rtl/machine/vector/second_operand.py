@@ -10,10 +10,12 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.ports import WIDTHS
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import AlikePower, PositiveInteger
+from mxsafe.validation import AlikePower
 
 __all__ = ["SecondOperand", "SecondOperandConfiguration"]
 
@@ -26,8 +28,6 @@ class SecondOperandConfiguration(Configuration):
     ----------
     columns : int
         Numbers of a beat, a power of two, at least 2.
-    beats_bits : int
-        Bits of the number of operands of a row.
     only_numbers : bool
         Whether an operand is always one number.
     target : {"asic", "fpga"}
@@ -40,7 +40,6 @@ class SecondOperandConfiguration(Configuration):
     """
 
     columns: AlikePower = 16
-    beats_bits: PositiveInteger = 13
     only_numbers: bool = False
     target: Target = "asic"
 
@@ -61,7 +60,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
     ----------
     start : In(1)
         A row begins with the next operand; there is no beat yet.
-    beats : In(beats_bits)
+    beats : In
         Operands of a row, at least 1; steady.
     numbers, constant : In(1)
         Unless there are `only_numbers`: how operands come from beats, steady. With ``numbers``
@@ -80,7 +79,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         operand = data.ArrayLayout(32, 1) if config.only_numbers else beat
         return {
             "start": In(1),
-            "beats": In(config.beats_bits),
+            "beats": In(WIDTHS["vector"]["beats"]),
             **({} if config.only_numbers else {"numbers": In(1), "constant": In(1)}),
             "s_axis": In(AxiStream(beat, last=False)),
             "m_axis": Out(AxiStream(operand, last=False)),
@@ -93,12 +92,15 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         constant: Value = Const(0, 1)
         if not self.config.only_numbers:
             numbers, constant = self.numbers, self.constant
-        left = Signal(self.config.beats_bits, name="operands_left", reset_less=True)
+        left = Signal(len(self.beats), name="operands_left", reset_less=True)
         lane = Signal(range(columns), name="lane", reset_less=True)
-        # A number waits in a register: it goes to all lanes.
         held = Signal(name="number_is_held")
         number = Signal(32, name="number", reset_less=True)
         free = named(m, "number_is_free", 1, ~held | self.m_axis.tready)
+        noted(
+            number,
+            "One number for all lanes: it waits in a register, chosen from the lanes of a beat.",
+        )
         moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
         step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
         ends: Value = left == 1
@@ -106,6 +108,11 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
             ends = Signal(name="row_ends", reset_less=True)
         ends_row = named(m, "ends_row", 1, ends)
         ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
+        noted(
+            ends_beat,
+            "A beat of operands is taken with its last number, or at the end of a row; a constant "
+            "one stays for the whole row.",
+        )
         left_less_1 = truncated(m, "left_less_1", len(left), left - 1)
         next_lane = truncated(m, "next_lane", len(lane), lane + 1)
         lane_after = named(m, "lane_after", len(lane), Mux(ends_row, 0, next_lane))

@@ -143,7 +143,7 @@ class VectorChainConfiguration(Configuration):
         """The second one, if there is one."""
         if not self.functions:
             return None
-        stages = most_stages(self.functions) if self.target == "fpga" else None
+        stages = most_stages(self.functions) if at(self, "all of a function") else None
         lanes = ActivationConfiguration(
             functions=self.functions, width=self.columns, pipeline=stages
         )

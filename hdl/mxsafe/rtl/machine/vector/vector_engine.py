@@ -18,11 +18,12 @@ from mxsafe.rtl.machine.buffers.operand_writer import (
 )
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
-from mxsafe.rtl.machine.ports import BufferRead, BufferWrite, EnginePort
+from mxsafe.rtl.machine.ports import WIDTHS, BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
 from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
+from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.stream.register_slice import sliced
@@ -34,7 +35,7 @@ __all__ = ["VectorEngine", "VectorEngineConfiguration"]
 
 _Chain = VectorChain | FoldedChain
 _DESCRIPTOR = DESCRIPTORS["vector"]
-_WIDTHS = {each.name: each.width for each in _DESCRIPTOR.own}
+_WIDTHS = WIDTHS["vector"]
 _NAMES = {each.name: each.enumeration for each in _DESCRIPTOR.own}
 
 
@@ -114,8 +115,6 @@ class VectorEngineConfiguration(PartConfiguration):
             beat_bits=32 * self.machine.rows,
             depth=self.machine.vector_beats,
             address_bits=_WIDTHS["x"],
-            stride_bits=_WIDTHS["x_stride"],
-            beats_bits=_WIDTHS["beats"],
             rows_bits=_WIDTHS["rows"],
             # Only the first parts of whole rows come faster than a beat in two cycles.
             ahead=2 if self.machine.vector_parts > 1 and at(self, "reads") else 3,
@@ -146,7 +145,6 @@ class VectorEngineConfiguration(PartConfiguration):
         return self.part(
             SecondOperandConfiguration,
             columns=self.machine.rows,
-            beats_bits=_WIDTHS["beats"],
         )
 
     @property
@@ -166,9 +164,7 @@ class VectorEngineConfiguration(PartConfiguration):
         """The same for beats of several parts, if they have."""
         if self.machine.vector_parts == 1:
             return None
-        return FoldedChainConfiguration(
-            chain=self.chain, parts=self.machine.vector_parts, beats_bits=_WIDTHS["beats"]
-        )
+        return FoldedChainConfiguration(chain=self.chain, parts=self.machine.vector_parts)
 
     @property
     def converter(self) -> BlockConverterConfiguration:
@@ -193,15 +189,9 @@ class VectorEngineConfiguration(PartConfiguration):
     @property
     def writer(self) -> OperandWriterConfiguration:
         """Operand writer configuration."""
-        beats = tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS)
         return OperandWriterConfiguration(
             packer=self.packer,
-            beats=beats,
-            entries=tuple(each // 2 for each in beats),
-            address_bits=_WIDTHS["out"],
-            stride_bits=_WIDTHS["out_stride"],
-            entry_bits=_WIDTHS["out_scales"],
-            entry_stride_bits=_WIDTHS["out_scale_stride"],
+            beats=tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS),
             later=bool(at(self, "results")),
         )
 
@@ -287,8 +277,11 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     def _control(self, m: Module, chain: _Chain, start: Value) -> None:
         """Tell the units what to do."""
         command = self.queue.descriptor
-        # From registers, as all lanes see them; the first beat comes cycles later.
         controls = Signal(self.config.chain.controls, name="controls", reset_less=True)
+        noted(
+            controls.as_value(),
+            "From registers, for all lanes see them; the first beat comes later.",
+        )
         if self.config.folded:
             beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
             with m.If(start):
@@ -418,6 +411,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         counts = Signal(columns, name="counts", reset_less=True)
         with m.If(start):
             m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
+        noted(counts, "Lanes that count: the others put out 0.")
         taken = Signal(name="result_taken")
         valid = Signal(name="has_result")
         last = Signal(name="result_is_last", reset_less=True)
@@ -562,6 +556,11 @@ class _Sink:
         self.wants = named(m, f"{name}_wants", 1, offered & ~self.has)
         self.takes = Signal(name=f"{name}_takes")
         takes: Value = Const(0, 1) if later else self.takes
+        noted(
+            self.has,
+            "A result goes to each of its sinks when that can take it, and is done with when all "
+            "have it: this one has.",
+        )
         self.served = named(m, f"{name}_is_served", 1, ~self.wants | takes)
         self.keeps = named(m, f"{name}_keeps", 1, self.has | self.takes)
 
@@ -578,6 +577,11 @@ def _share_port(m: Module, port: Any, readers: list[BeatReader], *, later: bool)
     if later and len(reads) > 1:
         turn = Signal(len(reads), name="turn_of_reader", init=1)
         wants = named(m, "reader_wants", 1, (turn & Cat(read.valid for read in reads)).any())
+        noted(
+            turn,
+            "Readers of one port take turns: what one wants stays until it is read. The next turn "
+            "comes then, or if there is nothing to read.",
+        )
         with m.If(~wants | port.ready):
             m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
         turns = chosen = list(turn)

@@ -1,4 +1,4 @@
-"""The catalogue of units says of each what its builder takes."""
+"""The presets say of each unit what it takes."""
 
 from typing import Any
 
@@ -8,27 +8,22 @@ from mxsafe.cli.hardware import UNIT_OPTIONS
 from mxsafe.formats import MX_FORMATS
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.verilog import presets
-from mxsafe.verilog.units import CATALOGUE
+from mxsafe.verilog.presets import PRESETS
 
 SMALL = {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 2}
 
 
-def test_every_unit_has_a_builder_and_every_builder_a_unit() -> None:
-    assert list(presets.PRESETS) == list(CATALOGUE)
-    assert [entry.name for entry in CATALOGUE.values()] == list(CATALOGUE)
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", PRESETS)
 def test_units_with_a_format_differ_from_format_to_format(name: str) -> None:
     built = {
         presets.build(name, MX_FORMATS[format]).module_name for format in ("mxsf", "mxfp4_e2m1")
     }
-    assert len(built) == (2 if CATALOGUE[name].has_format else 1)
+    assert len(built) == (2 if PRESETS[name].has_format else 1)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", PRESETS)
 def test_units_with_a_size_take_the_lengths_of_an_array(name: str) -> None:
-    if CATALOGUE[name].has_size:
+    if PRESETS[name].has_size:
         options = SMALL | ({"columns": 8} if name == "layer_8x8" else {})
         presets.build(name, MX_FORMATS["mxsf"], **options)
         return
@@ -39,14 +34,14 @@ def test_units_with_a_size_take_the_lengths_of_an_array(name: str) -> None:
 
 def test_options_of_the_command_stand_with_the_units_that_have_them() -> None:
     having: dict[str, set[str]] = {}
-    for name, entry in CATALOGUE.items():
-        if entry.is_machine:  # whose sizes are options of their own
+    for preset in PRESETS.values():
+        if preset.is_machine:  # whose sizes are options of their own
             continue
-        known = presets.PRESETS[name].options.keys() - {"size"}
-        known |= {"size"} if entry.has_size else set()
-        known |= {"format_w"} if entry.has_operands else set()
+        known = preset.options.keys() - {"size"}
+        known |= {"size"} if preset.has_size else set()
+        known |= {"format_w"} if preset.has_operands else set()
         for option in known:
-            having.setdefault(option, set()).add(entry.kind)
+            having.setdefault(option, set()).add(preset.kind)
     for kinds, options in UNIT_OPTIONS.items():
         for option in options:
             if kinds:
@@ -57,8 +52,9 @@ def test_options_of_the_command_stand_with_the_units_that_have_them() -> None:
 
 def test_arithmetics() -> None:
     by_arithmetic: dict[str | None, list[str]] = {}
-    for entry in CATALOGUE.values():
-        by_arithmetic.setdefault(entry.arithmetic, []).append(entry.name)
+    for name, preset in PRESETS.items():
+        arithmetic = preset.arithmetic.name if preset.arithmetic else None
+        by_arithmetic.setdefault(arithmetic, []).append(name)
     assert by_arithmetic == {
         "fp12": ["fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8"],
         "exact": [

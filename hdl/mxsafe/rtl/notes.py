@@ -1,0 +1,25 @@
+"""Notes on nets: comments of the generated Verilog that are written where the step is."""
+
+from amaranth.hdl import Signal
+
+__all__ = ["NOTE", "noted"]
+
+NOTE = "mxsafe_note"
+"""Attribute of a signal that holds its note."""
+
+
+def noted(signal: Signal, text: str) -> Signal:
+    """The signal, with a comment for readers of the Verilog.
+
+    It stands before what drives the net, once a module however many nets have it; where a
+    configuration has no such net, it has no such comment.
+
+    Parameters
+    ----------
+    signal : Signal
+        A net that keeps its name in the Verilog.
+    text : str
+        What is not obvious; one string literal, so that a test finds it.
+    """
+    signal.attrs[NOTE] = text
+    return signal
