@@ -13,7 +13,7 @@ parts/mxsafe_vector_buffer_columns8_banks2_dad73ff7.v
 parts/mxsafe_operand_buffer_word_bits128_beats256.v
 parts/mxsafe_operand_buffer_word_bits128_beats512.v
 parts/mxsafe_operand_buffer_word_bits128_7467b903.v
-parts/mxsafe_beat_memory_beat_bits129_depth16.v
+parts/mxsafe_beat_memory.v
 parts/mxsafe_descriptor_check_small.v
 parts/mxsafe_descriptor_queue_under_way2.v
 parts/mxsafe_descriptor_queue_under_way4.v
@@ -36,13 +36,6 @@ parts/mxsafe_mxsf_block_converter_width8.v
 parts/mxsafe_mxsf_operand_packer_width8.v
 parts/mxsafe_mxsf_operand_writer_width8_64x256x512.v
 parts/mxsafe_memory_address_generator_word_bytes16.v
-parts/mxsafe_beat_memory_beat_bits128_depth256.v
-parts/mxsafe_beat_memory_beat_bits64_depth64.v
-parts/mxsafe_beat_memory_beat_bits128.v
-parts/mxsafe_beat_memory_beat_bits64_depth128.v
-parts/mxsafe_beat_memory_beat_bits128_depth64.v
-parts/mxsafe_beat_memory_beat_bits64_depth16.v
-parts/mxsafe_beat_memory_beat_bits280_depth8.v
 parts/mxsafe_address_generator.v
 parts/mxsafe_address_generator_10x10x8_d197cee4.v
 parts/mxsafe_mxsf_pu_exact_row_interval2_accumulators8.v
@@ -72,14 +65,12 @@ parts/mxsafe_softmax_core_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_f5a3c01d.v
 parts/mxsafe_normalise_core_lanes8_beats_gain_36119c9e.v
 parts/mxsafe_largest_exponent_count2.v
-parts/mxsafe_beat_memory_beat_bits136_depth128.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
 parts/mxsafe_float32_adder_pipeline1_clearable_quick.v
 parts/mxsafe_float32_multiplier_pipeline3.v
 parts/mxsafe_float32_adder_pipeline1.v
 parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline3.v
-parts/mxsafe_beat_memory_beat_bits256_depth128.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v

@@ -6,5 +6,5 @@ parts/mxsafe_row_replay_beat_bits1024_passes1_e8aefcbe.v
 parts/mxsafe_row_dot_lanes1_partials2.v
 parts/mxsafe_float32_adder_pipeline1.v
 parts/mxsafe_float32_multiplier_pipeline2.v
-parts/mxsafe_beat_memory_beat_bits1024.v
+parts/mxsafe_beat_memory.v
 parts/mxsafe_float32_adder_pipeline1_clearable.v

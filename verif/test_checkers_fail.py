@@ -307,6 +307,7 @@ def test_a_fault_is_seen(fault: str, modules: dict[str, Module], tmp_path: Path)
 def test_a_broken_claim_is_seen(modules: dict[str, Module], tmp_path: Path) -> None:
     """By the proofs of streams; those of single units have broken ones of their own."""
     module = modules["register_slice_bits2_halved"]
-    change = "if (rst) sink_valid <= 1'h0;", "if (rst & source_valid) sink_valid <= 1'h0;"
+    after = " sink_valid <= 1'b0;\n        else sink_valid <= fills;"
+    change = f"if (rst){after}", f"if (rst & source_valid){after}"
     with pytest.raises(AssertionError, match="proof did fail: beat_made in cycle 2"):
         prove_rules(module, modules, tmp_path, claims_for(module), change=change)

@@ -19,6 +19,7 @@ from verif.support.manifest import Module
 from verif.support.rows import read_arrays, write_arrays
 from verif.support.simulators import SIMULATORS, run_lockstep, runtime_library, simulate
 from verif.support.tests import available, on_one_simulator
+from verif.support.wrappers import prefixed
 
 _ROOT = Path(__file__).parents[1]
 
@@ -108,8 +109,9 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
     assert told[1] == f"test_it.py::test_it: AssertionError: unit: {'x' * 200}"
 
 
-def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module]) -> None:
-    simulator, module = available("verilator"), modules["beat_memory_beat_bits64_depth16"]
+def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path: Path) -> None:
+    simulator = available("verilator")
+    module = prefixed(tmp_path, "memory", {"": modules["beat_memory_beat_bits64_depth16"]})
     pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | {"read_en": 1}
     stimulus = {
         pin: module.ports[pin].words(np.array([number] * 3)) for pin, number in pins.items()

@@ -179,7 +179,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     if (memory_3_write_en) part_3 <= s_axis_tdata;
   assign \$is_shown$any  = | { rst, turns };
   assign \$index$any  = | { rst, turns };
-  mxsafe_beat_memory_beat_bits32_depth128 memory_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_0 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_0_read_data),
@@ -189,7 +189,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_1 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_1_read_data),
@@ -199,7 +199,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_2 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_2 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_2_read_data),
@@ -209,7 +209,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_2_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_3 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_3 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_3_read_data),
@@ -219,7 +219,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_3_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_4 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_4 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_4_read_data),
@@ -229,7 +229,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_4_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_5 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_5 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_5_read_data),
@@ -239,7 +239,7 @@ module mxsafe_beat_joiner_columns8_parts8_depth128(
     .write_data(s_axis_tdata),
     .write_en(memory_5_write_en)
   );
-  mxsafe_beat_memory_beat_bits32_depth128 memory_6 (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory_6 (
     .clk(clk),
     .read_address(index),
     .read_data(memory_6_read_data),

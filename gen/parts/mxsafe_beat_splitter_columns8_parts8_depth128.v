@@ -178,7 +178,7 @@ module mxsafe_beat_splitter_columns8_parts8_depth128(
   assign \$part$any  = | { start, rst };
   assign \$beats_left$mux_3  = steps ? \$beats_left$mux  : 13'hxxxx;
   assign \$beats_left$mux_2  = start ? beats : \$beats_left$mux_3 ;
-  mxsafe_beat_memory_beat_bits224_depth128 memory (
+  mxsafe_beat_memory #(.BEAT_BITS(224), .DEPTH(128)) memory (
     .clk(clk),
     .read_address(index),
     .read_data(memory_read_data),

@@ -116,7 +116,7 @@ module mxsafe_burst_splitter_beat_bytes8_beats_7efc5f1d(
   assign \$beats_left$mux  = \$run_is_last$and  ? run_payload[73:61] : \$beats_left$mux_2 ;
   assign \$upper_address$mux_2  = lower_is_full ? next_upper : 28'hxxxxxxx;
   assign \$upper_address$mux_3  = burst_taken ? \$upper_address$mux_2  : 28'hxxxxxxx;
-  mxsafe_register_slice_bits70_halved slice (
+  mxsafe_register_slice #(.BITS(70), .HALVED(1)) slice (
     .clk(clk),
     .rst(rst),
     .sink_payload(burst_payload),

@@ -306,7 +306,7 @@ module mxsafe_descriptor_queue_under_way4(
     if (rst) places_taken <= 4'h0;
     else places_taken <= \$places_taken$sub ;
   assign \$given$any  = | { rst, retired };
-  mxsafe_beat_memory_beat_bits280_depth8 memory (
+  mxsafe_beat_memory #(.BEAT_BITS(280), .DEPTH(8)) memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data({ engine_descriptor, memory_read_data[39:0] }),

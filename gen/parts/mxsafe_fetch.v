@@ -254,7 +254,7 @@ module mxsafe_fetch(
     .descriptor(descriptor),
     .error(check_error)
   );
-  mxsafe_beat_memory_beat_bits257_depth16 memory_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(257), .DEPTH(16)) memory_0 (
     .clk(clk),
     .read_address(memory_0_read_address),
     .read_data({ fetch_failed, descriptor }),

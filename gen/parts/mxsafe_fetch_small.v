@@ -281,7 +281,7 @@ module mxsafe_fetch_small(
     .descriptor(descriptor),
     .error(check_error)
   );
-  mxsafe_beat_memory_beat_bits129_depth16 memory_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(129), .DEPTH(16)) memory_0 (
     .clk(clk),
     .read_address(memory_0_read_address),
     .read_data({ memory_0_read_data[128], descriptor[127:0] }),
@@ -291,7 +291,7 @@ module mxsafe_fetch_small(
     .write_data(word),
     .write_en(memory_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits129_depth16 memory_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(129), .DEPTH(16)) memory_1 (
     .clk(clk),
     .read_address(memory_0_read_address),
     .read_data({ memory_1_read_data[128], descriptor[255:128] }),

@@ -137,7 +137,7 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
     .s_axis_tready(join_s_axis_tready),
     .s_axis_tvalid(join_s_axis_tvalid)
   );
-  mxsafe_register_slice_bits33 slice_beats (
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_beats (
     .clk(clk),
     .rst(rst),
     .sink_payload({ chain_s_axis_tlast, chain_s_axis_tdata }),
@@ -147,7 +147,7 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
     .source_ready(slice_beats_source_ready),
     .source_valid(slice_beats_source_valid)
   );
-  mxsafe_register_slice_bits32 slice_operands (
+  mxsafe_register_slice #(.BITS(32), .HALVED(0)) slice_operands (
     .clk(clk),
     .rst(rst),
     .sink_payload(chain_s_axis_operand_tdata),
@@ -157,7 +157,7 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
     .source_ready(slice_operands_source_ready),
     .source_valid(slice_operands_source_valid)
   );
-  mxsafe_register_slice_bits33 slice_results (
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_results (
     .clk(clk),
     .rst(rst),
     .sink_payload({ join_s_axis_tlast, join_s_axis_tdata }),

@@ -642,7 +642,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .words_ready(reader_words_ready),
     .words_valid(reader_words_valid)
   );
-  mxsafe_register_slice_bits84_halved slice_ar (
+  mxsafe_register_slice #(.BITS(84), .HALVED(1)) slice_ar (
     .clk(clk),
     .rst(rst),
     .sink_payload({ m_axi_arprot, m_axi_arcache, m_axi_arburst, m_axi_arsize, m_axi_arlen, m_axi_araddr }),
@@ -652,7 +652,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(reader_m_axi_arready),
     .source_valid(reader_m_axi_arvalid)
   );
-  mxsafe_register_slice_bits84_halved slice_aw (
+  mxsafe_register_slice #(.BITS(84), .HALVED(1)) slice_aw (
     .clk(clk),
     .rst(rst),
     .sink_payload({ m_axi_awprot, m_axi_awcache, m_axi_awburst, m_axi_awsize, m_axi_awlen, m_axi_awaddr }),
@@ -662,7 +662,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(slice_aw_source_ready),
     .source_valid(slice_aw_source_valid)
   );
-  mxsafe_register_slice_bits2_halved slice_b (
+  mxsafe_register_slice #(.BITS(2), .HALVED(1)) slice_b (
     .clk(clk),
     .rst(rst),
     .sink_payload(slice_b_sink_payload),
@@ -672,7 +672,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(m_axi_bready),
     .source_valid(m_axi_bvalid)
   );
-  mxsafe_register_slice_bits240_halved slice_gemm (
+  mxsafe_register_slice #(.BITS(240), .HALVED(1)) slice_gemm (
     .clk(clk),
     .rst(rst),
     .sink_payload(gemm_engine_descriptor),
@@ -682,7 +682,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(queues_gemm_ready),
     .source_valid(queues_gemm_valid)
   );
-  mxsafe_register_slice_bits67 slice_r (
+  mxsafe_register_slice #(.BITS(67), .HALVED(0)) slice_r (
     .clk(clk),
     .rst(rst),
     .sink_payload({ reader_m_axi_rlast, reader_m_axi_rresp, reader_m_axi_rdata }),
@@ -692,7 +692,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(m_axi_rready),
     .source_valid(m_axi_rvalid)
   );
-  mxsafe_register_slice_bits72_halved slice_run_0 (
+  mxsafe_register_slice #(.BITS(72), .HALVED(1)) slice_run_0 (
     .clk(clk),
     .rst(rst),
     .sink_payload(reader_run_0_payload),
@@ -702,7 +702,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(fetch_run_ready),
     .source_valid(fetch_run_valid)
   );
-  mxsafe_register_slice_bits72_halved slice_run_1 (
+  mxsafe_register_slice #(.BITS(72), .HALVED(1)) slice_run_1 (
     .clk(clk),
     .rst(rst),
     .sink_payload(reader_run_1_payload),
@@ -712,7 +712,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(load_run_ready),
     .source_valid(load_run_valid)
   );
-  mxsafe_register_slice_bits73_halved slice_run_written (
+  mxsafe_register_slice #(.BITS(73), .HALVED(1)) slice_run_written (
     .clk(clk),
     .rst(rst),
     .sink_payload(slice_run_written__payload),
@@ -722,7 +722,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(slice_run_written_source_ready),
     .source_valid(slice_run_written_source_valid)
   );
-  mxsafe_register_slice_bits73 slice_w (
+  mxsafe_register_slice #(.BITS(73), .HALVED(0)) slice_w (
     .clk(clk),
     .rst(rst),
     .sink_payload({ m_axi_wlast, m_axi_wstrb, m_axi_wdata }),
@@ -732,7 +732,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(slice_w_source_ready),
     .source_valid(slice_w_source_valid)
   );
-  mxsafe_register_slice_bits130_halved slice_words_read (
+  mxsafe_register_slice #(.BITS(130), .HALVED(1)) slice_words_read (
     .clk(clk),
     .rst(rst),
     .sink_payload({ is_word_of_load, fetch_word }),
@@ -742,7 +742,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .source_ready(reader_words_ready),
     .source_valid(reader_words_valid)
   );
-  mxsafe_register_slice_bits128_halved slice_words_written (
+  mxsafe_register_slice #(.BITS(128), .HALVED(1)) slice_words_written (
     .clk(clk),
     .rst(rst),
     .sink_payload(slice_words_written__payload),

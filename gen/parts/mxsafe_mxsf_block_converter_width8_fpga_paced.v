@@ -621,7 +621,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
     .subnormal(unused_7 ),
     .word(s_axis_tdata[255:224])
   );
-  mxsafe_register_slice_bits217_halved slice_entry (
+  mxsafe_register_slice #(.BITS(217), .HALVED(1)) slice_entry (
     .clk(clk),
     .rst(rst),
     .sink_payload({ slice_entry__payload[216], largest_of_tile_0_fields[15:0], slice_entry__payload[199:0] }),
@@ -631,7 +631,7 @@ module mxsafe_mxsf_block_converter_width8_fpga_paced(
     .source_ready(entry__ready),
     .source_valid(s_axis_tvalid)
   );
-  mxsafe_register_slice_bits205_halved slice_waiting (
+  mxsafe_register_slice #(.BITS(205), .HALVED(1)) slice_waiting (
     .clk(clk),
     .rst(rst),
     .sink_payload({ slice_waiting__tuser, slice_waiting__tlast, slice_waiting__tdata }),

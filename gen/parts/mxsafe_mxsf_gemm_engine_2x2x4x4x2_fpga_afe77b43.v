@@ -292,7 +292,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
     .s_axis_tvalid(rows_s_axis_tvalid),
     .stop(engine_stop)
   );
-  mxsafe_register_slice_bits195 slice_a (
+  mxsafe_register_slice #(.BITS(195), .HALVED(0)) slice_a (
     .clk(clk),
     .rst(rst),
     .sink_payload({ array_s_axis_a_tuser, array_s_axis_a_tlast, array_s_axis_a_tdata }),
@@ -302,7 +302,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
     .source_ready(entry_a__tready),
     .source_valid(beat_is_held)
   );
-  mxsafe_register_slice_bits267_halved slice_result (
+  mxsafe_register_slice #(.BITS(267), .HALVED(1)) slice_result (
     .clk(clk),
     .rst(rst),
     .sink_payload({ result_data, result_halves, result_address }),
@@ -312,7 +312,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
     .source_ready(rows_result_ready),
     .source_valid(rows_result_valid)
   );
-  mxsafe_register_slice_bits257_halved slice_rows (
+  mxsafe_register_slice #(.BITS(257), .HALVED(1)) slice_rows (
     .clk(clk),
     .rst(rst),
     .sink_payload({ rows_s_axis_tlast, rows_s_axis_tdata }),
@@ -322,7 +322,7 @@ module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
     .source_ready(array_m_axis_c_tready),
     .source_valid(array_m_axis_c_tvalid)
   );
-  mxsafe_register_slice_bits193 slice_w (
+  mxsafe_register_slice #(.BITS(193), .HALVED(0)) slice_w (
     .clk(clk),
     .rst(rst),
     .sink_payload({ array_s_axis_w_tlast, array_s_axis_w_tdata }),

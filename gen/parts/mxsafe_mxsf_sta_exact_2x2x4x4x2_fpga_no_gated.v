@@ -388,7 +388,7 @@ module mxsafe_mxsf_sta_exact_2x2x4x4x2_fpga_no_gated(
     .w(pu_0_1_w_next),
     .w_next(unused_9 )
   );
-  mxsafe_beat_memory_beat_bits256_depth32 queue (
+  mxsafe_beat_memory #(.BEAT_BITS(256), .DEPTH(32)) queue (
     .clk(clk),
     .read_address(queue_read_address),
     .read_data(m_axis_c_tdata),

@@ -704,7 +704,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .stop(queue_stop),
     .stride(queue_descriptor[69:56])
   );
-  mxsafe_register_slice_bits322_halved slice_beats (
+  mxsafe_register_slice #(.BITS(322), .HALVED(1)) slice_beats (
     .clk(clk),
     .rst(rst),
     .sink_payload({ slice_beats__tuser, slice_beats__tlast, slice_beats__tdata }),
@@ -714,7 +714,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .source_ready(pack_m_axis_tready),
     .source_valid(pack_m_axis_tvalid)
   );
-  mxsafe_register_slice_bits32 slice_bias (
+  mxsafe_register_slice #(.BITS(32), .HALVED(0)) slice_bias (
     .clk(clk),
     .rst(rst),
     .sink_payload(chain_s_axis_bias_tdata),
@@ -724,7 +724,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .source_ready(feed_bias_m_axis_tready),
     .source_valid(feed_bias_m_axis_tvalid)
   );
-  mxsafe_register_slice_bits130_halved slice_codes (
+  mxsafe_register_slice #(.BITS(130), .HALVED(1)) slice_codes (
     .clk(clk),
     .rst(rst),
     .sink_payload({ pack_s_axis_tuser, pack_s_axis_tlast, pack_s_axis_tdata }),
@@ -734,7 +734,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .source_ready(convert_m_axis_tready),
     .source_valid(convert_m_axis_tvalid)
   );
-  mxsafe_register_slice_bits32 slice_gain (
+  mxsafe_register_slice #(.BITS(32), .HALVED(0)) slice_gain (
     .clk(clk),
     .rst(rst),
     .sink_payload(chain_s_axis_gain_tdata),
@@ -744,7 +744,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     .source_ready(feed_gain_m_axis_tready),
     .source_valid(feed_gain_m_axis_tvalid)
   );
-  mxsafe_register_slice_bits256_halved slice_operands (
+  mxsafe_register_slice #(.BITS(256), .HALVED(1)) slice_operands (
     .clk(clk),
     .rst(rst),
     .sink_payload(chain_s_axis_operand_tdata),

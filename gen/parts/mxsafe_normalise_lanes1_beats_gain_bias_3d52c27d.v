@@ -133,7 +133,7 @@ module mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d(
     .s_axis_tvalid(s_axis_tvalid),
     .skip(replay_skip)
   );
-  mxsafe_register_slice_bits45 slice (
+  mxsafe_register_slice #(.BITS(45), .HALVED(0)) slice (
     .clk(clk),
     .rst(rst),
     .sink_payload({ core_s_axis_tuser, core_s_axis_tlast, core_s_axis_tdata }),

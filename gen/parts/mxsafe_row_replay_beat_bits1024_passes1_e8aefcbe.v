@@ -177,7 +177,7 @@ module mxsafe_row_replay_beat_bits1024_passes1_e8aefcbe(
   always @(posedge clk)
     if (memory_read_en) m_axis_tuser <= { oldest_row[9], is_first, pass };
   assign \$pass$all  = & { is_at_last, memory_read_en };
-  mxsafe_beat_memory_beat_bits1024 memory (
+  mxsafe_beat_memory #(.BEAT_BITS(1024), .DEPTH(512)) memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data(m_axis_tdata),

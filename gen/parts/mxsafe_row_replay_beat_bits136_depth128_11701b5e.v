@@ -184,7 +184,7 @@ module mxsafe_row_replay_beat_bits136_depth128_11701b5e(
   always @(posedge clk)
     if (memory_read_en) m_axis_tuser <= { oldest_row[72:7], is_first, pass };
   assign \$pass$all  = & { is_at_last, memory_read_en };
-  mxsafe_beat_memory_beat_bits136_depth128 memory (
+  mxsafe_beat_memory #(.BEAT_BITS(136), .DEPTH(128)) memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data(m_axis_tdata),

@@ -161,7 +161,7 @@ module mxsafe_row_replay_beat_bits32_depth128_ade76a1b(
     if (rst) beats_held <= 8'h00;
     else beats_held <= \$beats_held$sub ;
   assign \$is_in_last_pass$all  = & { is_at_last, memory_read_en };
-  mxsafe_beat_memory_beat_bits32_depth128 memory (
+  mxsafe_beat_memory #(.BEAT_BITS(32), .DEPTH(128)) memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data(m_axis_tdata),

@@ -166,7 +166,7 @@ module mxsafe_row_replay_passes3_summary_bits128(
     if (rst) beats_held <= 10'h000;
     else beats_held <= \$beats_held$sub ;
   assign \$pass$all  = & { is_at_last, memory_read_en };
-  mxsafe_beat_memory memory (
+  mxsafe_beat_memory #(.BEAT_BITS(512), .DEPTH(512)) memory (
     .clk(clk),
     .read_address(memory_read_address),
     .read_data(m_axis_tdata),

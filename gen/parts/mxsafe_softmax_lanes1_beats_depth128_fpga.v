@@ -105,7 +105,7 @@ module mxsafe_softmax_lanes1_beats_depth128_fpga(
     .s_axis_tready(entry_m_axis_tready),
     .s_axis_tvalid(entry_m_axis_tvalid)
   );
-  mxsafe_register_slice_bits36 slice (
+  mxsafe_register_slice #(.BITS(36), .HALVED(0)) slice (
     .clk(clk),
     .rst(rst),
     .sink_payload({ core_s_axis_tuser, core_s_axis_tlast, core_s_axis_tdata }),

@@ -447,7 +447,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
     .run_valid(run_valid),
     .valid(memory_walk_valid)
   );
-  mxsafe_register_slice_bits258_halved slice (
+  mxsafe_register_slice #(.BITS(258), .HALVED(1)) slice (
     .clk(clk),
     .rst(rst),
     .sink_payload(slice_sink_payload),

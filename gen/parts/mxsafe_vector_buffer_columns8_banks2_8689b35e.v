@@ -426,7 +426,7 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
   always @(posedge clk)
     if (rst) gemm_has_turn <= 2'h0;
     else gemm_has_turn <= gemm_wants;
-  mxsafe_beat_memory_beat_bits128_depth256 bank_0_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_0_0 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_0_read_data),
@@ -436,7 +436,7 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
     .write_data(write_held[137:10]),
     .write_en(bank_0_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_0_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_0_1 (
     .clk(clk),
     .read_address(bank_0_0_read_address),
     .read_data(bank_0_1_read_data),
@@ -446,7 +446,7 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
     .write_data(write_held[265:138]),
     .write_en(bank_0_1_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_1_0 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_1_0 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_0_read_data),
@@ -456,7 +456,7 @@ module mxsafe_vector_buffer_columns8_banks2_8689b35e(
     .write_data(write_held[137:10]),
     .write_en(bank_1_0_write_en)
   );
-  mxsafe_beat_memory_beat_bits128_depth256 bank_1_1 (
+  mxsafe_beat_memory #(.BEAT_BITS(128), .DEPTH(256)) bank_1_1 (
     .clk(clk),
     .read_address(bank_1_0_read_address),
     .read_data(bank_1_1_read_data),

@@ -271,7 +271,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tready(normalise_s_axis_tready),
     .s_axis_tvalid(normalise_s_axis_tvalid)
   );
-  mxsafe_register_slice_bits33 slice_functions (
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_functions (
     .clk(clk),
     .rst(rst),
     .sink_payload({ normalise_s_axis_tlast, normalise_s_axis_tdata }),
@@ -281,7 +281,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .source_ready(function_m_axis_tready),
     .source_valid(functions_beat[0])
   );
-  mxsafe_register_slice_bits33 slice_operated (
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_operated (
     .clk(clk),
     .rst(rst),
     .sink_payload({ function_s_axis_tlast, function_s_axis_tdata }),
@@ -291,7 +291,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .source_ready(arithmetic_m_axis_tready),
     .source_valid(operated_beat[0])
   );
-  mxsafe_register_slice_bits33 slice_reduced (
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_reduced (
     .clk(clk),
     .rst(rst),
     .sink_payload({ m_axis_tlast, m_axis_tdata }),

@@ -17,7 +17,7 @@ Bit = tuple[int, int]
 _DECLARED_AT = re.compile(r"gen/(?:parts/)?(\w+)\.v:(\d+)\.")
 _HEAD = re.compile(r"^module (\w+)\((.*?)\);\n", re.MULTILINE | re.DOTALL)
 _PORT = re.compile(r"^  (input|output) (?:\[\d+:\d+\] )?(\\\S+ |\w+) ?;\n", re.MULTILINE)
-_PART = re.compile(r"^  (\w+) \S+ +\($", re.MULTILINE)
+_PART = re.compile(r"^  (\w+) (?:#\(.*\) )?\S+ +\($", re.MULTILINE)
 _NET = re.compile(r"^  (?:input|output|wire|reg) (?:\[(\d+):(\d+)\] )?(\\\S+ |\w+)")
 
 
@@ -73,7 +73,8 @@ def proved(
     outside: dict[str, dict[Bit, int]] = {}
     for module in _innermost_first():
         name, text = module.unit, module.sources[0].read_text()
-        asked = candidates.get(name, ())
+        # What is constant with some parameters need not be so with others.
+        asked = () if module.given else candidates.get(name, ())
         values = _kept(folder, text, asked, outside, end) if asked else {}
         found[name] = values.keys() & set(asked)
         ports = {line for line, net in _nets(text).items() if net in _outputs(text)}

@@ -13,7 +13,7 @@ from studies.coverage.constants import Bit
 from studies.coverage.runs import LIBRARY, ROOT
 from verif.support import coverage
 from verif.support.coverage import Point
-from verif.support.manifest import generated
+from verif.support.manifest import generated, named
 
 _PACKAGE = "hdl/mxsafe/"
 _REPORT = "library.json"
@@ -148,7 +148,7 @@ def verilog(
         }
     return {
         "modules": results,
-        "never_simulated": sorted(generated().keys() - modules.keys()),
+        "never_simulated": sorted({one.unit for one in named().values()} - modules.keys()),
     }
 
 

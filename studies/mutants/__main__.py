@@ -26,7 +26,7 @@ from typing import Any
 from mxsafe.cli.arguments import parse_positive
 from studies import pages
 from studies.mutants import record
-from studies.mutants.designs import Design, load
+from studies.mutants.designs import Design, load, module_without_parameters
 from studies.mutants.designs import record as record_tests
 from studies.mutants.reasons import reason
 from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
@@ -246,7 +246,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    modules = manifest.generated()
+    modules = {
+        name: module_without_parameters(module, FOLDER / "without_parameters")
+        for name, module in manifest.generated().items()
+    }
     for name in options.names:
         if not fnmatch.filter(modules, name):
             parser.error(f"MODULE must be one of gen/, not {name!r}")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.host.verilator import module_parts, module_texts, repeated_modules
+from mxsafe.verilog.parameters import fixed, fixed_name
+from verif.support.manifest import Module
+from verif.support.parameters import files_without_parameters
 from verif.support.recording import PROGRAMS, top_ports
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
@@ -209,7 +212,8 @@ def load(folder: Path) -> list[Design]:
         if not files:
             continue
         described = [json.loads(file.with_suffix(".json").read_text()) for file in files]
-        sources = tuple(sorted((place / "sources").iterdir()))
+        recorded = sorted((place / "sources").iterdir())
+        sources = tuple(files_without_parameters(recorded, place / "without_parameters"))
         top = described[0]["top"]
         ports = None
         for source in sources:
@@ -249,6 +253,18 @@ def _size(sources: Sequence[Path], top: str) -> int:
         return sizes[name]
 
     return size(top) + sum(map(size, repeated))
+
+
+def module_without_parameters(module: Module, folder: Path) -> Module:
+    """A module of which neither it nor one inside has parameters, with new files in a folder."""
+    sources = module.sources
+    if module.given:
+        name = fixed_name(module.name, module.given)
+        sources = (folder / f"{name}.v",)
+        folder.mkdir(parents=True, exist_ok=True)
+        sources[0].write_text(fixed(module.sources[0].read_text(), module.given, name))
+        return replace(module, name=name, sources=sources, given={})
+    return replace(module, sources=tuple(files_without_parameters(sources, folder)))
 
 
 def designs_with(designs: Sequence[Design], source: Path) -> list[Design]:

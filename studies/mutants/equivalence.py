@@ -18,7 +18,7 @@ from verif.support.proof import compared, yosys
 _MOST_TEXT = 400_000
 """Characters of Verilog with all instances that are still proved as a whole, and of a module inside
 that is still looked into for what it reads."""
-_MEMORY = re.compile(r"^  reg \[\d+:0\] \S+ \[\d+:0\];$", re.MULTILINE)
+_MEMORY = re.compile(r"^  reg \[\S+:0\] \S+ \[\S+\];$", re.MULTILINE)
 _CHOOSING = "mutant_is_chosen"
 """A net with a bit for each mutant."""
 _STEPS = 6

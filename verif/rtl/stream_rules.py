@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mxsafe.verilog.parameters import fixed, fixed_name, with_fixed
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Port
 from verif.support.proof import REACHABILITY, first_clock, never, never_at
@@ -136,7 +137,7 @@ def _stub(module: Module) -> str | None:
         return None
     leaving = ", ".join(port.name for port in outputs)
     return (
-        f"module {module.name}({_declared(ports)});\n{keeps}"
+        f"module {fixed_name(module.name, module.given)}({_declared(ports)});\n{keeps}"
         f"  wire [{top}:0] anything;\n  reg [{top}:0] held = 0;\n"
         f"  wire [{top}:0] out = keeps ? held : anything;\n"
         f"  always @($global_clock) held <= out;\n"
@@ -148,7 +149,8 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
     """Verilog of a module and of what is inside it, and units of what is only looked at."""
     texts: dict[str, str] = {}
     looked_at = set()
-    named = {each.name: each for each in modules.values()} | {module.name: module}
+    named = {fixed_name(each.name, each.given): each for each in modules.values()}
+    named[module.name] = module
     pending = [module.name]
     while pending:
         name = pending.pop()
@@ -160,9 +162,8 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
             if "clk" in named[name].ports:
                 looked_at.add(named[name].unit)
             continue
-        file = named[name].sources[0]
-        require_fresh([file])
-        texts[name] = file.read_text()
+        require_fresh(named[name].sources[:1])
+        texts[name] = with_fixed(fixed(named[name].text, {}, name))
         pending += [inside for inside in _INSTANCE.findall(texts[name]) if inside in named]
     return "\n".join(texts.values()), looked_at
 
@@ -170,6 +171,8 @@ def cut(module: Module, modules: Mapping[str, Module]) -> tuple[str, set[str]]:
 def _shown(text: str, module: Module, nets: Mapping[str, int]) -> str:
     """Verilog in which a module has more outputs: nets inside it."""
     head = f"module {module.name}("
+    if not nets:
+        return text
     before, after = text.split(head)
     own, end, others = after.partition("endmodule")
     more = "".join(f"inside_{name}, " for name in nets)

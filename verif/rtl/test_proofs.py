@@ -42,8 +42,8 @@ WRONG = {
     ),
     "a beat is lost": (
         "register_slice_bits32",
-        "assign fills = \\$fills$and  & \\$fills$or ;",
-        "assign fills = \\$fills$and  & arrives;",
+        "assign fills = sink_valid & ~sink_ready & (is_full | arrives);",
+        "assign fills = sink_valid & ~sink_ready & arrives;",
         "another_beat|waits_for_ready|beat_made|more_than_two",
     ),
     "a beat is made": (
@@ -54,8 +54,8 @@ WRONG = {
     ),
     "valid after a reset": (
         "register_slice_bits2_halved",
-        "if (rst) sink_valid <= 1'h0;",
-        "if (rst & source_valid) sink_valid <= 1'h0;",
+        "if (rst) sink_valid <= 1'b0;\n        else sink_valid <= fills;",
+        "if (rst & source_valid) sink_valid <= 1'b0;\n        else sink_valid <= fills;",
         "sink_valid_after_reset|beat_made",
     ),
     "a row's end with another beat": (

@@ -60,7 +60,7 @@ VARIABLE = "MXSAFE_COVERAGE"
 
 Point = tuple[str, str, int, int, str]
 """Unit, kind (``line``, ``branch`` or ``toggle``), line and column, and what is counted there."""
-_MEMORY = re.compile(r"^  reg \[\d+:\d+\] \S+ +\[\d+:\d+\];")
+_MEMORY = re.compile(r"^  reg \[\S+:0\] \S+ +\[\S+\];")
 _FIELD = re.compile("\x01([^\x02]+)\x02([^\x01]*)")
 
 
@@ -98,7 +98,8 @@ def _counters(text: str) -> dict[Point, bool]:
             continue
         key, count = line[3:].rsplit("' ", 1)
         fields = dict(_FIELD.findall(key))
-        kind, _, module = fields["page"].removeprefix("v_").partition("/")
+        kind, _, page = fields["page"].removeprefix("v_").partition("/")
+        module = page.partition("__")[0]  # behind it Verilator numbers sets of parameters
         # Where a module is compiled by itself, Verilator puts one of its own in its place.
         if Path(fields["f"]).name != f"{module}.v" or module not in named():
             continue

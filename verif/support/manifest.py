@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,19 @@ from numpy.typing import NDArray
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
 from mxsafe.products import OperandFormats
 from mxsafe.verilog.manifest import flat_fields, read_manifest
+from mxsafe.verilog.parameters import fixed, fixed_name
 from verif.support.recording import proved
 
-__all__ = ["GEN", "Module", "Port", "generated", "load", "mac_stimulus", "made_from", "named"]
+__all__ = [
+    "GEN",
+    "Module",
+    "Port",
+    "generated",
+    "load",
+    "mac_stimulus",
+    "made_from",
+    "named",
+]
 
 GEN = Path(__file__).parents[2] / "gen"
 """The generated Verilog, as committed."""
@@ -108,6 +118,8 @@ class Module:
     ports : dict of Port
     unit : str
         The name that its configuration gives it; nothing if it has none.
+    given : dict of int
+        Parameters that an instance of it has in Verilog.
     """
 
     name: str
@@ -117,6 +129,18 @@ class Module:
     latency: int
     ports: dict[str, Port]
     unit: str = ""
+    given: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def instance(self) -> str:
+        """What an instance begins with: its name, and its parameters."""
+        values = ", ".join(f".{name}({value})" for name, value in self.given.items())
+        return f"{self.name} #({values})" if values else self.name
+
+    @property
+    def text(self) -> str:
+        """Its own Verilog, with its parameters."""
+        return fixed(self.sources[0].read_text(), self.given)
 
     @property
     def format(self) -> str:
@@ -148,32 +172,63 @@ def _format(described: Mapping[str, Any]) -> MXFormat | FormatSet | None:
 
 
 def load(folder: Path) -> dict[str, Module]:
-    """Every module of a manifest by the name of its unit; where that is a top too, the top."""
+    """Every module of a manifest by the name of its unit; where that is a top too, the top.
+
+    One with parameters is a module for each set of them that it has.
+    """
     manifest = read_manifest(folder)
     entries = sorted(
         manifest["modules"].items(), key=lambda one: (one[1]["unit"], one[0] in manifest["tops"])
     )
     return {
-        entry["unit"]: Module(
-            name=name,
-            folder=folder,
-            sources=tuple(proved([folder / source for source in entry["sources"]])),
-            parameters=entry["parameters"] | entry["properties"],
-            latency=entry["latency"],
-            ports={
-                port["name"]: Port(
-                    name=port["name"],
-                    direction=port["direction"],
-                    width=port["width"],
-                    signed=port.get("signed", False),
-                    fields=tuple(flat_fields(port.get("fields", []))),
-                )
-                for port in entry["ports"]
-            },
-            unit=entry["unit"],
+        unit: _put_to_proof(
+            Module(
+                name=name,
+                folder=folder,
+                sources=tuple(proved([folder / source for source in entry["sources"]])),
+                parameters=_configured(entry["parameters"], given) | entry["properties"],
+                latency=entry["latency"],
+                ports={
+                    port["name"]: Port(
+                        name=port["name"],
+                        direction=port["direction"],
+                        width=_width(port, given),
+                        signed=port.get("signed", False),
+                        fields=tuple(flat_fields(port.get("fields", []))),
+                    )
+                    for port in entry["ports"]
+                },
+                unit=unit,
+                given=given,
+            )
         )
         for name, entry in entries
+        for unit, given in entry.get("instances", {entry["unit"]: {}}).items()
     }
+
+
+def _configured(parameters: dict[str, Any], given: Mapping[str, int]) -> dict[str, Any]:
+    """Fields of a configuration from parameters in Verilog, which are numbers."""
+    own = {name: type(parameters[name])(given[name.upper()]) for name in parameters if given}
+    return parameters | own
+
+
+def _width(port: Mapping[str, Any], given: Mapping[str, int]) -> int:
+    """Bits of a port, which may follow from parameters of an instance."""
+    found = re.fullmatch(r"(\$clog2\()?(\w+)\)?", port.get("size", "")) if given else None
+    if found is None:
+        return int(port["width"])
+    value = given[found[2]]
+    return (value - 1).bit_length() if found[1] else value
+
+
+def _put_to_proof(module: Module) -> Module:
+    """A module with parameters, or that of ``MXSAFE_PROVED`` which is in its place without."""
+    name = fixed_name(module.name, module.given)
+    (file,) = proved([module.folder / f"{name}.v"])
+    if not module.given or file.parent == module.folder:
+        return module
+    return replace(module, name=name, sources=(file,), given={})
 
 
 @cache

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from verif.support.parameters import files_without_parameters
+
 __all__ = [
     "PINS",
     "PROGRAMS",
@@ -56,7 +58,13 @@ _PORT = re.compile(
 
 
 def replaced(sources: Sequence[Path]) -> list[Path]:
-    """Sources with files of ``MXSAFE_MUTANT`` in the places of those that have their names."""
+    """Sources with files of ``MXSAFE_MUTANT`` in the places of those that have their names.
+
+    None has parameters then: a mutant is one of a module with some of them.
+    """
+    if "MXSAFE_MUTANT" in os.environ:
+        folder = Path(os.environ["MXSAFE_MUTANT"])
+        sources = files_without_parameters(sources, folder.with_name("without_parameters"))
     return _replaced(sources, "MXSAFE_MUTANT")
 
 

@@ -32,7 +32,7 @@ def side_by_side(module: Module, fixed: Port | None, counted: Port, output: Port
     text = (
         f"module {name}({declarations});\n"
         + "".join(
-            f"  {module.name} unit_{i} ({connect_fixed}.{counted.name}({{high, {low}'d{i}}}), "
+            f"  {module.instance} unit_{i} ({connect_fixed}.{counted.name}({{high, {low}'d{i}}}), "
             f".{output.name}(results[{output.width * i} +: {output.width}]));\n"
             for i in range(COPIES)
         )
@@ -68,7 +68,7 @@ def in_parallel(module: Module, copies: int) -> Module:
             f".{port.name}({port.name}[{port.width * i} +: {port.width}])"
             for port in module.ports.values()
         )
-        instances.append(f"  {module.name} unit_{i} ({connections});\n")
+        instances.append(f"  {module.instance} unit_{i} ({connections});\n")
     text = f"module {name}({declarations});\n{''.join(instances)}endmodule\n"
     wrapper = SCRATCH / f"{name}.v"
     wrapper.write_text(text)
@@ -99,7 +99,7 @@ def beside(folder: Path, name: str, modules: Mapping[str, Module]) -> Module:
             widths[port.direction] += port.width
             bus = f"{port.direction}s"
             connections.append(f".{port.name}({bus}[{offset} +: {port.width}])")
-        instances.append(f"  {module.name} unit_{index} ({', '.join(connections)});\n")
+        instances.append(f"  {module.instance} unit_{index} ({', '.join(connections)});\n")
     ports = {name: Port(name, "input", 1, False, ()) for name in SHARED} | {
         f"{way}s": Port(f"{way}s", way, widths[way], False, tuple(packed[way])) for way in packed
     }
@@ -124,7 +124,7 @@ def prefixed(folder: Path, name: str, modules: Mapping[str, Module]) -> Module:
         ports |= {f"{key}{port.name}": replace(port, name=f"{key}{port.name}") for port in own}
         connections = [f".{port}({port})" for port in shared]
         connections += [f".{port.name}({key}{port.name})" for port in own]
-        instances.append(f"  {module.name} unit_{index} ({', '.join(connections)});\n")
+        instances.append(f"  {module.instance} unit_{index} ({', '.join(connections)});\n")
     wrapper = folder / f"{name}.v"
     wrapper.write_text(
         f"module {name}({_declarations(ports.values())});\n{''.join(instances)}endmodule\n"

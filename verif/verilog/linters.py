@@ -14,6 +14,7 @@ __all__ = ["DISTRIBUTED", "LINTERS", "distributed_verilator", "said_by_verilator
 
 DISTRIBUTED = "verilator of the distribution"
 _CELL = re.compile(r"^  (\w+) (\\\S+ +|\w+ )\($", re.MULTILINE)
+_PARAMETRIC = re.compile(r"^module \w+ #\(", re.MULTILINE)
 _HEAD = re.compile(r"^module (\w+)(\([^;]*\);)", re.MULTILINE)
 _PORT = re.compile(r"^  (?:input|output) [^;]*;$", re.MULTILINE)
 _EMPTY = "".join(
@@ -58,10 +59,12 @@ def _by_themselves(files: Sequence[Path], folder: Path) -> list[Path]:
     copies, ports = [], [_EMPTY]
     for path in files:
         text = path.read_text()
-        head = _HEAD.search(text)
-        assert head is not None, f"{path.name} holds no module"
-        declared = "\n".join(_PORT.findall(text))
-        ports.append(f"module {head[1]}__ports{head[2]}\n{declared}\nendmodule\n")
+        # One with parameters is small: it stands in the place of its instances itself.
+        if not _PARAMETRIC.search(text):
+            head = _HEAD.search(text)
+            assert head is not None, f"{path.name} holds no module"
+            declared = "\n".join(_PORT.findall(text))
+            ports.append(f"module {head[1]}__ports{head[2]}\n{declared}\nendmodule\n")
         copies.append(folder / path.name)
         copies[-1].write_text(_CELL.sub(r"  \1__ports \2(", text))
     (folder / "ports.v").write_text("".join(ports))

@@ -117,7 +117,10 @@ def module_texts(sources: Sequence[Path]) -> dict[str, str]:
 
 
 def module_parts(texts: Mapping[str, str]) -> dict[str, Counter[str]]:
-    """By name of a module how many instances of each other one stand in its text."""
+    """By name of a module how many instances of each other one stand in its text.
+
+    Those with parameters do not count: they are small, and Verilator calls each set otherwise.
+    """
     return {
         name: Counter(
             part for part in re.findall(r"^ +(\w+) \S+ +\(", text, re.MULTILINE) if part in texts

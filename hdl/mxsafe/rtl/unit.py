@@ -4,12 +4,14 @@ A unit is made from a frozen `Configuration`, which knows the module's name, its
 latency; nothing has to be built to read them. A unit places others inside itself with `place`. In a
 simulation (`amaranth.sim`) they become ordinary submodules. When Verilog is generated, the
 *platform* handed down by Amaranth is a `ModulePlatform`: it notes each distinct unit once, and
-`place` instantiates it by name. So a module that is used a thousand times is elaborated, written
-and compiled once.
+`place` instantiates it by name, a parametric one with its parameters. So a module that is used a
+thousand times is elaborated, written and compiled once.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, runtime_checkable
 
 from amaranth.hdl import Instance, Module, ResetInserter, Value, ValueCastable
 from amaranth.lib import wiring
@@ -45,6 +47,8 @@ class Unit(wiring.Component, Generic[C]):
     """Whether synthesis keeps it apart, because a design has many of it that are alike."""
     is_memory: ClassVar[bool] = False
     """Whether an ASIC flow puts a macro in its place, so that its cells do not count."""
+    is_parametric: ClassVar[bool] = False
+    """Whether one module serves all configurations: see `template`."""
     # Amaranth warns of components that are never elaborated; a unit is also instantiated by name.
     _MustUse__silence = True
     _configuration: type[Configuration]
@@ -80,6 +84,28 @@ class Unit(wiring.Component, Generic[C]):
     def latency(self) -> int:
         """Cycles from an input to the output that belongs to it."""
         return self.config.latency
+
+    @property
+    def general(self) -> Self:
+        """The unit whose module this one is: of a parametric one that with default fields."""
+        return type(self)() if self.is_parametric else self
+
+    @property
+    def verilog_parameters(self) -> dict[str, int]:
+        """Parameters of an instance of a parametric unit: its fields, in capitals."""
+        if not self.is_parametric:
+            return {}
+        return {name.upper(): int(value) for name, value in self.config.parameters.items()}
+
+    @property
+    def template(self) -> str:
+        """Verilog of a parametric unit, which stands beside its class; of others there is none.
+
+        `elaborate` says the same in Amaranth, for simulations there.
+        """
+        if not self.is_parametric:
+            return ""
+        return Path(inspect.getfile(type(self))).with_suffix(".v").read_text()
 
     def port_signals(self) -> Iterator[tuple[str, wiring.Member, Value]]:
         """Name, member and signal of every port apart from ``clk`` and ``rst``.

@@ -24,6 +24,7 @@ from mxsafe.validation import require_count
 from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
+from mxsafe.verilog.parameters import without_parameters
 
 __all__ = [
     "ALONE",
@@ -73,6 +74,8 @@ Their beats are hundreds of bits, and go into registers at once. In look-up tabl
 where most wires are.
 """
 _MEMORY = re.compile(r"^ *((?:\w+_)?beat_memory\w*) ", re.MULTILINE)
+_FIXED = "fixed"
+"""Folder of the Verilog that is synthesised: modules without parameters, whose names say all."""
 _PATIENCE = 15.0
 """Seconds from one line of a tool that is shown to the next."""
 _TAIL = 15
@@ -226,7 +229,13 @@ def make_bitstream(
     progress("generating Verilog")
     # The tools' choices follow from names: the usual seed is good for these.
     manifest = generate([Ulx3s(configuration)], folder, prefix="", clean=True)
-    sources = manifest["modules"][_TOP]["sources"]
+    listed = manifest["modules"][_TOP]["sources"]
+    # What the script says of a memory is so of those of its size.
+    texts = without_parameters({Path(file).stem: (folder / file).read_text() for file in listed})
+    (folder / _FIXED).mkdir(exist_ok=True)
+    sources = [f"{_FIXED}/{name}.v" for name in texts]
+    for name, text in texts.items():
+        (folder / _FIXED / f"{name}.v").write_text(text)
     blocks = dsp_sources(sources)
     for name, text in blocks.items():
         (folder / name).write_text(text)

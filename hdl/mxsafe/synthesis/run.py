@@ -46,6 +46,7 @@ from mxsafe.synthesis.technologies import (
 )
 from mxsafe.validation import require_one_of
 from mxsafe.verilog.convert import elaborate_all, to_verilog
+from mxsafe.verilog.parameters import fixed_name, without_parameters
 
 __all__ = ["SCRATCH", "measure", "synthesise"]
 
@@ -260,26 +261,36 @@ def _designs(
     clock: float | None,
     cases: Sequence[Case] = (),
 ) -> list[Design]:
-    """The units as Verilog, perhaps of cases; what they have in common is generated once."""
+    """The units as Verilog, perhaps of cases; what they have in common is generated once.
+
+    Modules with parameters become one for each set of them: recipes name modules.
+    """
     modules = elaborate_all(units)
-    texts = {name: to_verilog(module.rtlil) for name, module in modules.items()}
+    texts = {n: module.unit.template or to_verilog(module.rtlil) for n, module in modules.items()}
+    parts = {
+        fixed_name(name, part.verilog_parameters): part
+        for name, module in modules.items()
+        for part in module.configured or (module.unit,)
+    }
     designs = []
     for unit, case in zip(units, cases or (None,) * len(units), strict=True):
         left_out = case.without if case else ()
-        inside = modules[unit.module_name].inside
+        whole = (unit.module_name, *modules[unit.module_name].inside)
+        own = without_parameters({name: texts[name] for name in whole})
+        inside = [name for name in own if name != unit.module_name]
         ports = list(unit.port_signals())
         designs.append(
             Design(
                 top=unit.module_name,
-                sources={f"{name}.v": texts[name] for name in (unit.module_name, *inside)},
+                sources={f"{name}.v": text for name, text in own.items()},
                 clocked=unit.config.clocked,
                 inputs={name: len(signal) for name, member, signal in ports if member.flow == In},
                 outputs={name: len(signal) for name, member, signal in ports if member.flow == Out},
-                kept=tuple(name for name in inside if modules[name].unit.synthesised_once),
+                kept=tuple(name for name in inside if parts[name].synthesised_once),
                 memories=tuple(
                     name
                     for name in inside
-                    if modules[name].unit.is_memory or isinstance(modules[name].unit, left_out)
+                    if parts[name].is_memory or isinstance(parts[name], left_out)
                 ),
                 clock=clock,
                 scripts=case.scripts if case else (),

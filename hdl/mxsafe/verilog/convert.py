@@ -39,13 +39,15 @@ write_verilog -noattr -norename
 """Those before `attrmap` are what `proc` does where no register or latch is in a process."""
 _CHOICE_IN_CHOICE = re.compile(r"^    (if \(.*\))\n((?:      (?:if|else) .*\n)+)", re.MULTILINE)
 """An ``if`` with another one alone inside: whose the ``else`` is shows in its indentation alone."""
+_PARAMETERS = re.compile(r" #\(\n((?:    \.\w+\(32'[a-z]*\d+\),?\n)+)  \)")
+_PARAMETER = re.compile(r"(\.\w+)\(32'[a-z]*(\d+)\)")
 _KEPT = 512
 """Modules of earlier calls that are not made again: units often have parts in common."""
 
 _Recipe = tuple[type[Unit[Any]], Configuration]
 """Class and configuration that a unit is made from."""
 _Made = tuple[str, tuple[_Recipe, ...]]
-"""A unit's module in RTLIL, and what is right inside it."""
+"""A unit's module in RTLIL, none of a parametric one, and what is right inside it."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,17 @@ class Elaborated:
     ----------
     unit : Unit
     rtlil : str
-        Its one module.
+        Its one module; nothing of a parametric unit, which has a `template`.
     inside : tuple of str
         Names of the modules it needs, at any depth.
+    configured : tuple of Unit
+        Of a parametric unit those that are instances of its module, by their names.
     """
 
     unit: Unit[Any]
     rtlil: str
     inside: tuple[str, ...]
+    configured: tuple[Unit[Any], ...] = ()
 
 
 def elaborate_all(
@@ -82,7 +87,8 @@ def elaborate_all(
         Processes that share the work, where it is more than one. A script that asks for them must
         be safe to import.
     made : callable
-        Called with the name and the RTLIL of each module as soon as it is there, in any order.
+        Called with the name and the RTLIL of each module as soon as it is there, in any order; of
+        parametric ones it is not.
 
     Returns
     -------
@@ -96,25 +102,39 @@ def elaborate_all(
     """
     units: dict[_Recipe, Unit[Any]] = {(type(top), top.config): top for top in tops}
     library = ModuleLibrary()
+    configured: dict[str, dict[str, Unit[Any]]] = {}
+
+    def note(unit: Unit[Any]) -> str:
+        general = unit.general
+        library.note(general)
+        if unit.is_parametric:
+            configured.setdefault(general.module_name, {})[unit.module_name] = unit
+        return general.module_name
+
     for top in units.values():
-        library.note(top)
+        note(top)
     found: dict[_Recipe, _Made] = {}
     for recipe, module in (_here if workers == 1 else _in_processes(workers))(tuple(units)):
         found[recipe] = module
-        made(recipe[1].module_name, module[0])
+        if module[0]:
+            made(recipe[1].module_name, module[0])
     texts: dict[str, str] = {}
     parts: dict[str, list[str]] = {}
     while pending := [unit for name, unit in library.units.items() if name not in texts]:
         for unit in pending:
-            text, inner = found[type(unit), unit.config]
+            text, inner = ("", ()) if unit.is_parametric else found[type(unit), unit.config]
             for kind, config in inner:
                 if (kind, config) not in units:
                     units[kind, config] = kind(config)
-                library.note(units[kind, config])
             texts[unit.module_name] = text
-            parts[unit.module_name] = [config.module_name for _, config in inner]
+            parts[unit.module_name] = [note(units[recipe]) for recipe in inner]
     return {
-        name: Elaborated(unit, texts[name], _inside(name, parts))
+        name: Elaborated(
+            unit,
+            texts[name],
+            _inside(name, parts),
+            tuple(one for _, one in sorted(configured.get(name, {}).items())),
+        )
         for name, unit in library.units.items()
     }
 
@@ -158,6 +178,8 @@ def _in_processes(workers: int) -> _Every:
 def _elaborate(recipe: _Recipe) -> _Made:
     """The unit that is made from a configuration."""
     kind, config = recipe
+    if kind.is_parametric:
+        return "", ()
     library = ModuleLibrary()
     # Amaranth makes millions of objects that live to the end: looking through them for cycles
     # again and again takes a fifth of the time.
@@ -217,4 +239,10 @@ def to_verilog(rtlil_text: str) -> str:
     lines = [line.rstrip() for line in printed.splitlines()]
     (start,) = (place for place, line in enumerate(lines) if line.startswith("module "))
     text = "\n".join(lines[start:]) + "\n"
+    text = _PARAMETERS.sub(_in_a_line, text)
     return _CHOICE_IN_CHOICE.sub(r"    \1 begin\n\2    end\n", text)
+
+
+def _in_a_line(found: re.Match[str]) -> str:
+    """Parameters of an instance in one line, as plain numbers."""
+    return f" #({', '.join(f'{name}({value})' for name, value in _PARAMETER.findall(found[1]))})"

@@ -19,6 +19,7 @@ from mxsafe.validation import Alike, checked
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.ecp5 import DEFINE, dsp_units, either
 from mxsafe.verilog.manifest import (
+    INSTANCES,
     KEYS,
     MANIFEST,
     SCHEMA,
@@ -54,10 +55,12 @@ def _header(unit: Unit[Any], name: str, inside: Iterable[str]) -> str:
     multipliers = {unit.module_name for unit in dsp_units()}
     config = unit.config
     numbers = _numbers(config.parameters) + _numbers(config.properties)
+    if unit.is_parametric:  # its text says what the parameters are
+        numbers = []
     paragraphs = [
         f"{name}: {summary(unit)}",
         *([f"Configuration: {', '.join(numbers)}."] if numbers else []),
-        f"Latency: {unit.latency} cycles."
+        f"Latency: {unit.latency} cycle{'s' if unit.latency > 1 else ''}."
         if unit.latency
         else "Combinational."
         if not config.clocked
@@ -153,15 +156,19 @@ def generate(
     require_prefix(prefix)
     tops = list(tops)
     modules, texts = _converted(tops, workers)
-    names = _names(modules, {top.module_name for top in tops}, prefix)
+    wanted = {top.general.module_name for top in tops}
+    names = _names(modules, wanted, prefix)
     paths = {unit: f"{'' if name == unit else f'{PARTS}/'}{name}.v" for unit, name in names.items()}
     earlier = read_manifest(out)
     entries = {} if clean else _kept(earlier)
     for unit, module in modules.items():
         entry = manifest_entry(module.unit, [paths[each] for each in (unit, *module.inside)])
-        _check_same(out, entries.get(names[unit], entry), entry)
+        before = entries.get(names[unit], entry)
+        _check_same(out, before, entry)
+        if module.configured:
+            own = {one.module_name: one.verilog_parameters for one in module.configured}
+            entry[INSTANCES] = dict(sorted({**before.get(INSTANCES, {}), **own}.items()))
         entries[names[unit]] = entry
-    wanted = {top.module_name for top in tops}
     kept = entries.keys() & set(earlier.get("tops", []))
     manifest = {
         "generator": {
@@ -176,7 +183,9 @@ def generate(
     files = {}
     for unit, module in modules.items():
         needed = {part: outputs[part] for part in module.inside}
-        text = with_notes(with_names(without_unread(texts[unit], needed)), module.rtlil)
+        text = module.unit.template or with_notes(
+            with_names(without_unread(texts[unit], needed)), module.rtlil
+        )
         if isinstance(module.unit, DspMultiplier):
             text = either(module.unit, text)
         head = _header(module.unit, names[unit], module.inside)
@@ -215,7 +224,7 @@ def _names(modules: Mapping[str, Elaborated], tops: Set[str], prefix: str) -> di
 def _kept(earlier: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Modules of an earlier manifest; those that another version described are left out."""
     modules: dict[str, dict[str, Any]] = earlier.get("modules", {})
-    return {name: entry for name, entry in modules.items() if entry.keys() == KEYS}
+    return {name: entry for name, entry in modules.items() if entry.keys() - {INSTANCES} == KEYS}
 
 
 def _written(manifest: Mapping[str, Any]) -> set[str]:
@@ -248,7 +257,7 @@ def _converted(
 
         try:
             modules = elaborate_all(tops, workers=workers, made=convert)
-            return modules, {name: texts[name].result() for name in modules}
+            return modules, {name: text.result() for name, text in texts.items()}
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -37,7 +37,9 @@ class ModuleLibrary:
     ) -> Instance:
         """An instance of the unit's module, connected to the unit's own port signals."""
         self.note(unit)
-        ports: list[tuple[str, str, Any]] = []
+        ports: list[tuple[str, str, Any]] = [
+            ("p", parameter, value) for parameter, value in unit.verilog_parameters.items()
+        ]
         if unit.config.clocked:
             ports.append(("i", "clk", ClockSignal()))
             resets = reset is not False
@@ -49,4 +51,4 @@ class ModuleLibrary:
             # The parent's wires say whose they are; `own_names` undoes it for the module.
             signal.name = f"{name}_{port}"
             ports.append(("i" if member.flow == In else "o", port, signal))
-        return Instance(unit.module_name, *ports)
+        return Instance(unit.general.module_name, *ports)

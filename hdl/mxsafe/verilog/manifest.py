@@ -18,6 +18,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.validation import checked
 
 __all__ = [
+    "INSTANCES",
     "KEYS",
     "MANIFEST",
     "SCHEMA",
@@ -39,12 +40,15 @@ _ATTRIBUTES = re.compile(
 )
 _ENTRY = re.compile(r"^    (\S.*)\n((?:     .*\n|\n)*)", re.MULTILINE)
 _NAME = re.compile(r"(?:^|, )(\w+)(?=,| :|\.\.\.|$)")
+_SIZE = re.compile(r"(?:input|output) \w+ \[(?P<size>\S+)-1:0\] (?P<name>\w+)")
+"""The width of a port of a parametric module, as an expression of its parameters."""
 _MORE = re.compile(r"\.\.\.(?: :|$)")
 """Ends the names of ports of which a docstring gives the first ones."""
 _LINES = (("unit", "file", "latency"), ("summary",), ("sources",), ("parameters",), ("properties",))
 """Keys that stand together in a line of the manifest."""
 KEYS = frozenset({name for names in _LINES for name in names} | {"ports"})
-"""Keys of a module's entry."""
+"""Keys of a module's entry; a parametric one has `INSTANCES` too."""
+INSTANCES = "instances"
 
 
 def _fields(shape: object) -> list[dict[str, Any]]:
@@ -140,6 +144,7 @@ def _role(name: str, names: Sequence[str]) -> dict[str, str]:
 
 def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
     clocks = ("clk", "rst") if unit.config.clocked else ()
+    sizes = {port["name"]: port["size"] for port in _SIZE.finditer(unit.template)}
     ports: list[dict[str, Any]] = [
         {"name": name, "direction": "input", "width": 1} for name in clocks
     ]
@@ -150,6 +155,7 @@ def _ports(unit: Unit[Any]) -> list[dict[str, Any]]:
                 "name": name,
                 "direction": "input" if member.flow == In else "output",
                 "width": shape.width,
+                **({"size": sizes[name]} if name in sizes else {}),
                 **({"signed": True} if shape.signed else {}),
                 **({"fields": fields} if fields else {}),
             }
@@ -174,7 +180,9 @@ def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
     """Return the manifest's entry of a module.
 
     `unit` is the name that its configuration gives it, with all that is not as usual; `parameters`
-    are the fields of the configuration, `properties` numbers that follow from them.
+    are the fields of the configuration, `properties` numbers that follow from them. Those of a
+    parametric unit are the defaults of the Verilog's parameters, which are called the same in
+    capitals; `size` is the width of a port that follows from them.
 
     Parameters
     ----------
@@ -214,7 +222,8 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
     lines = [
-        ", ".join(f'"{name}": {json.dumps(entry[name])}' for name in names) for names in _LINES
+        ", ".join(f'"{name}": {json.dumps(entry[name])}' for name in names)
+        for names in (*_LINES, *([(INSTANCES,)] if INSTANCES in entry else []))
     ]
     ports = ",\n".join(f"    {json.dumps(port)}" for port in entry["ports"])
     return "{\n" + "".join(f"   {line},\n" for line in lines) + f'   "ports": [\n{ports}\n   ]}}'

@@ -18,8 +18,8 @@ PARTS = "parts"
 _LONGEST_PREFIX = 20
 _DIGITS = 8
 _MODULE = re.compile(
-    r"^(module )(\w+)(?=\()"  # the module itself
-    r"|^(  )(\w+)(?= (?:\\\S+ +|\w+ )\($)",  # an instance of one
+    r"^(module )(\w+)(?= ?[#(])"  # the module itself
+    r"|^(  )(\w+)(?= (?:#\(.*\) )?(?:\\\S+ +|\w+ )\($)",  # an instance of one
     re.MULTILINE,
 )
 

@@ -14,7 +14,7 @@ _ANONYMOUS = re.compile(r"\\\$\S+ ")
 _DECLARED = re.compile(r"^  (?:wire|reg)(?: signed)?(?: \[\d+:\d+\])? (\\\$\S+ );$", re.MULTILINE)
 _ASSIGN = re.compile(r"  assign (.+?) = (.*);")
 _STORED = re.compile(r" +(?:.*\) |else )?(\S.*?) <= .*;")
-_INSTANCE = re.compile(r"  \w+ (\\\S+|\w+) +\(")
+_INSTANCE = re.compile(r"  \w+ (?:#\(.*\) )?(\\\S+|\w+) +\(")
 _PIN = re.compile(r"    \.(\\\S+ |\w+)\(.*\),?")
 _NET = re.compile(r"\\\S+ |(?<![\w'$])[A-Za-z_]\w*")
 _UNARY = {"~": "not", "|": "any", "&": "all", "^": "parity"}

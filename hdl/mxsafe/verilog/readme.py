@@ -23,6 +23,9 @@ _PAGE = """\
 | [`manifest.schema.json`](manifest.schema.json) | what stands where in it |
 | [`mxsafe_machine.h`](mxsafe_machine.h) | registers and descriptors of the machine, for C |
 
+Memories and register slices are a module each, with parameters; others have none. `instances` of
+the manifest are the parameters that they have here.
+
 Clocks are `clk`; resets are synchronous and active high. The head of each file has the
 configuration of its module.
 

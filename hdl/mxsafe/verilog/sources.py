@@ -62,7 +62,10 @@ def reached(modules: Iterable[str]) -> set[str]:
             found.add(module)
             pending += _imported(module)
     files = {file for module in found if (file := _file(module)) is not None}
-    files |= {data for folder in {file.parent for file in files} for data in folder.glob("*.json")}
+    folders = {file.parent for file in files}
+    files |= {
+        data for folder in folders for kind in ("json", "v") for data in folder.glob(f"*.{kind}")
+    }
     return {file.relative_to(_PACKAGE).as_posix() for file in files}
 
 

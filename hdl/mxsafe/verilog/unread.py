@@ -22,7 +22,7 @@ _REFERENCE = re.compile(
     r"|(?P<name>\\\S+|[A-Za-z_]\w*) ?(?:\[(?P<high>\d+)(?::(?P<low>\d+))?\])?"
 )
 _ASSIGN = re.compile(r"  assign (.+?) = (.*);")
-_INSTANCE = re.compile(r"  (\w+) (?:\\\S+ +|\w+ )\(")
+_INSTANCE = re.compile(r"  (\w+) (?:#\(.*\) )?(?:\\\S+ +|\w+ )\(")
 _PIN = re.compile(r"    \.(\\\S+ |\w+)\((.*)\),?")
 _STORED = re.compile(r"( *(?:.*\) |else )?)(\S.*?) <= (.*);")
 _INPUT = (

@@ -10,6 +10,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import run_farm
 from verif.support.manifest import Module, Words
 from verif.support.published import published_farm, random_words
+from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, available
 
 _PLACES, _CLOCKS = 24, 500
@@ -46,8 +47,10 @@ def _accesses(module: Module, seed: int) -> tuple[dict[str, Words], np.ndarray]:
     return words, np.array(expected)
 
 
-def test_what_is_read_stood_there_last(tmp_path: Path, tally: Tally) -> None:
-    simulator = available("icarus")
+@pytest.mark.both_simulators
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_what_is_read_stood_there_last(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    available(simulator)
     farm = published_farm(tmp_path, "beat_memories", BeatMemory)
     given = {key: _accesses(module, at) for at, (key, module) in enumerate(farm.modules.items())}
     clocks, first = _PLACES + _CLOCKS, _PLACES + 1

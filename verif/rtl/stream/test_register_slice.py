@@ -11,6 +11,7 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice
 from verif.support.checkers import assert_equal
 from verif.support.farm import run_farm
 from verif.support.published import published_farm, random_words
+from verif.support.simulators import SIMULATORS
 from verif.support.tests import Tally, available
 
 _CLOCKS = 400
@@ -101,10 +102,14 @@ def _queue(
     return gives[0], gives[1], gives[2]
 
 
+@pytest.mark.both_simulators
+@pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("halved", [False, True])
-def test_published_ones_hold_beats_in_order(halved: bool, tmp_path: Path, tally: Tally) -> None:
+def test_published_ones_hold_beats_in_order(
+    halved: bool, simulator: str, tmp_path: Path, tally: Tally
+) -> None:
     """Beats, stalls and resets at random, all widths at once."""
-    simulator = available("icarus")
+    available(simulator)
     name = "halved_slices" if halved else "whole_slices"
     farm = published_farm(
         tmp_path, name, RegisterSlice, lambda module: module.parameters["halved"] == halved

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from studies.mutants.designs import module_without_parameters
 from studies.mutants.mutation import mutate
 from verif.studies.counting_stream import counting_stream
+from verif.support import recording
+from verif.support.manifest import GEN, Module, load
+from verif.support.proof import run_yosys
+from verif.support.wrappers import beside
 
 pytestmark = pytest.mark.yosys
 
@@ -32,6 +37,38 @@ def test_mutants_of_a_module(tmp_path: Path) -> None:
     assert all(0 < mutant.line <= len(lines) for mutant in first.mutants)
     assert "wire [3:0] mutant = 7;" in first.alone(7)
     assert "initial mutant = selected_mutant(7);" in first.chosen_at_start(7)
+
+
+def test_mutants_of_a_module_with_parameters(
+    modules: dict[str, Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stand in the place of those instances alone that have its parameters."""
+    kept = module_without_parameters(modules["register_slice_bits2_halved"], tmp_path)
+    assert kept.name == "mxsafe_register_slice_bits2_halved1"
+    drawn = mutate(kept, tmp_path / "draw", count=12, seed=1)
+    assert len(drawn.mutants) == 12
+    assert "input [1:0] source_payload;" in drawn.text
+    (tmp_path / "chosen").mkdir()
+    chosen = tmp_path / "chosen" / f"{kept.name}.v"
+    chosen.write_text(drawn.alone(3))
+    monkeypatch.setenv("MXSAFE_MUTANT", str(chosen.parent))
+    pair = {name: modules[f"register_slice_{name}"] for name in ("bits2_halved", "bits32")}
+    files = recording.replaced(beside(tmp_path, "pair", pair).sources)
+    assert [file.stem for file in files] == [
+        "pair",
+        "mxsafe_register_slice_bits2_halved1",
+        ("mxsafe_register_slice_bits32_halved0"),
+    ]
+    assert chosen in files
+    run_yosys(
+        tmp_path,
+        "read_verilog "
+        + " ".join(str(file.relative_to(tmp_path)) for file in files)
+        + "; hierarchy -check -top pair",
+    )
+    monkeypatch.setenv("MXSAFE_PROVED", str(chosen.parent))
+    assert load(GEN)["register_slice_bits2_halved"].sources == (chosen,)
+    assert load(GEN)["register_slice_bits32"] == modules["register_slice_bits32"]
 
 
 def test_there_are_not_more_than_there_are(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
     """
 
     is_memory = True
+    is_parametric = True
 
     def ports(self) -> Mapping[str, Member]:
         """The port to write and the port to read."""

@@ -10,7 +10,6 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger
 
@@ -57,6 +56,8 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         The same beats.
     """
 
+    is_parametric = True
+
     def ports(self) -> Mapping[str, Member]:
         """Stream in, stream out."""
         signature = stream.Signature(self.config.bits)
@@ -67,8 +68,8 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         bits, source, sink = self.config.bits, self.source, self.sink
         held = Signal(bits, name="held", reset_less=True)
         is_held = Signal(name="is_held")
+        # ready, from a register of its own, because it goes far; 0 during a reset.
         is_free = Signal(name="is_free")
-        noted(is_free, "ready, from a register of its own, because it goes far; 0 during a reset.")
         arrives = named(m, "arrives", 1, source.valid & is_free)
         m.d.comb += [
             source.ready.eq(is_free),
@@ -76,20 +77,16 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
             sink.payload.eq(held),
         ]
         if self.config.halved:
+            # One register: it takes a beat at most every other cycle.
             fills = named(m, "fills", 1, Mux(is_held, ~sink.ready, arrives))
-            noted(fills, "One register: it takes a beat at most every other cycle.")
             m.d.sync += [is_held.eq(fills), is_free.eq(~fills)]
             with m.If(~is_held):
                 m.d.sync += held.eq(source.payload)
             return m
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
+        # ready goes low a cycle late: a beat that comes while the first one stays waits behind it.
         fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | arrives))
-        noted(
-            fills,
-            "Skid buffer: ready goes low a cycle late, and the beat that comes while the first one "
-            "stays waits behind it.",
-        )
         m.d.sync += [is_full.eq(fills), is_free.eq(~fills)]
         with m.If(~is_full):
             m.d.sync += behind.eq(source.payload)
