@@ -40,8 +40,6 @@ from verif.support.data import minilm
 from verif.support.manifest import Module, Port, Words
 from verif.support.simulators import SCRATCH, run_lockstep
 
-__all__ = ["operands", "stimulus", "write"]
-
 _SETTLE = 8
 
 

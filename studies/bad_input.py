@@ -30,8 +30,6 @@ from verif.support.bad_input.methods import methods
 from verif.support.bad_input.trial import ANSWERS, answer
 from verif.support.bad_input.values import KNOWN, values
 
-__all__ = ["main"]
-
 _EXAMPLES = 500
 _FILES = 300
 _GROUPS = {

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLOURS", "draw_band", "plain"]
-
 COLOURS = {
     "float32": "#000000",
     "mxsf": "#0072b2",

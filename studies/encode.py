@@ -45,8 +45,6 @@ from studies.prose import as_help
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
 
-__all__ = ["EncodeError", "Encoded", "by_float32", "by_machine", "main"]
-
 BLOCKS = 6
 SENTENCES = (
     "A man is playing a guitar on the street.",

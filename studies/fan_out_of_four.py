@@ -13,8 +13,6 @@ from pathlib import Path
 
 from mxsafe.synthesis.technologies import Nangate45, SynthesisError
 
-__all__ = ["FO4_PS", "chain", "measure"]
-
 FO4_PS = 25.8
 """Result of `measure` in NanGate 45 nm, typical corner, for pages."""
 _CELL = "INV_X1"

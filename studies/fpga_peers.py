@@ -24,8 +24,6 @@ from mxsafe.synthesis.run import measure
 from mxsafe.synthesis.technologies import Design
 from mxsafe.verilog.convert import elaborate_all, to_verilog
 
-__all__ = ["TECHNOLOGIES", "Peer", "others", "yardsticks"]
-
 TECHNOLOGIES = ("ecp5", "xilinx")
 _MULTIPLIER = DspMultiplierConfiguration(signed=True, reset=False)
 

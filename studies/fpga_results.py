@@ -13,8 +13,6 @@ from typing import Any
 from mxsafe.atomic import write_atomically
 from studies.pages import DOCS
 
-__all__ = ["merged"]
-
 
 def merged(
     synthesis: Mapping[str, Any], peers: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any]

@@ -35,8 +35,6 @@ from studies.pages import DOCS
 from verif.codec.encoder_reference import encoder_memory, random_encoder
 from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 
-__all__ = ["FIGURES", "measured", "predicted", "rows"]
-
 FIGURES = DOCS / "machine_figures.json"
 LATENCY = 100
 """Cycles from a request to the first word of memory."""

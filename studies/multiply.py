@@ -21,8 +21,6 @@ from verif.support.data import minilm
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, missing_tools
 
-__all__ = ["ARRAYS", "main", "run_with_progress"]
-
 ARRAYS = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact", "window": "mxsf_sta_window"}
 """Arrays of the paper's size, by arithmetic."""
 

@@ -38,8 +38,6 @@ from verif.rtl.stream_rules import (
 from verif.support import manifest, proof
 from verif.support.manifest import Module
 
-__all__ = ["PROOFS", "all_proofs", "digest", "main", "stream_units"]
-
 _PROVERS = tuple(
     Path(module.__file__) for module in (pipelines, proof, stream_claims, stream_rules)
 )

@@ -1,7 +1,5 @@
 """Prose of `--help`."""
 
-__all__ = ["as_help"]
-
 
 def as_help(docstring: str | None) -> str:
     """A module's docstring for a terminal, without the marks of literals.

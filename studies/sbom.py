@@ -19,8 +19,6 @@ import mxsafe
 from mxsafe.atomic import write_atomically
 from studies.prose import as_help
 
-__all__ = ["bill", "main"]
-
 ROOT = Path(__file__).parents[1]
 
 

@@ -1,24 +1,11 @@
 """Results of synthesis in ``docs/synthesis.json``, and the paper's figures beside them."""
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from mxsafe.synthesis.power import usual_netlist
-from studies.pages import DOCS
-
-__all__ = [
-    "PAPER_GE",
-    "PAPER_NS",
-    "PAPER_PJ",
-    "PAPER_VECTOR",
-    "Result",
-    "Synthesis",
-    "find",
-    "load",
-    "usual_numbers",
-]
+from studies.pages import kept
 
 Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]
@@ -42,8 +29,7 @@ PAPER_VECTOR: Mapping[str, tuple[float, float]] = {
 @cache
 def load(name: str = "synthesis") -> Synthesis:
     """Results that are kept in ``docs/``, by the name of their file."""
-    found: Synthesis = json.loads((DOCS / f"{name}.json").read_text())
-    return found
+    return kept(name)
 
 
 def find(
@@ -76,5 +62,4 @@ def find(
 def usual_numbers(result: Result) -> Mapping[str, Any]:
     """Numbers of the netlist whose energy is given: the smallest that runs at 500 MHz, if any."""
     numbers: Mapping[str, Any] = result["numbers"]
-    chosen: Mapping[str, Any] = numbers[usual_netlist(numbers)]
-    return chosen
+    return numbers[usual_netlist(numbers)]

@@ -29,20 +29,6 @@ from verif.support import manifest
 from verif.support.data import minilm
 from verif.support.simulators import missing_tools
 
-__all__ = [
-    "ARRAYS",
-    "IMAGES",
-    "SIZES",
-    "STEP_NUMBERS",
-    "TILE",
-    "LayerRun",
-    "Run",
-    "StepRun",
-    "measure_layer",
-    "measure_step",
-    "training_layer",
-]
-
 ARRAYS: Mapping[Arithmetic, str] = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact"}
 TILE = (8, 8)
 SIZES = (64, 32, 10)

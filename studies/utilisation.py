@@ -20,8 +20,6 @@ from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.units import array_unit
 
-__all__ = ["CASES", "SHAPES", "as_text", "measure"]
-
 SHAPES = [(16, 16, 64), (64, 64, 64), (100, 50, 200), (128, 128, 256), (256, 256, 1024)]
 CASES: list[tuple[str, dict[str, object], int | tuple[int, int]]] = [
     ("fp12, 1x64", {"arithmetic": "fp12"}, 64),

@@ -31,8 +31,6 @@ from verif.support.manifest import Module, Words
 from verif.support.stream_job import Job, Streamed, run_stream
 from verif.support.units import generated
 
-__all__ = ["ROW_BEATS", "VECTOR_UNITS", "Rows", "stimulus"]
-
 Floats = NDArray[np.float32]
 
 ROW_BEATS: Mapping[str, int] = {"lanes": 21, "beats": 56}

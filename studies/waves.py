@@ -12,8 +12,6 @@ from xml.sax.saxutils import escape
 
 from mxsafe.atomic import write_atomically
 
-__all__ = ["PICTURE", "VIEW", "Signal", "build", "groups_of", "picture", "read_dump", "simulate"]
-
 ROOT = Path(__file__).parents[1]
 VIEW = ROOT / "examples" / "stream.gtkw"
 PICTURE = ROOT / "docs" / "waves.svg"

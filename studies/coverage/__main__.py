@@ -19,8 +19,6 @@ from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
 from studies.prose import as_help
 
-__all__ = ["main"]
-
 FOLDER = Path("sim_build/coverage")
 
 

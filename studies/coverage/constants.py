@@ -11,8 +11,6 @@ from pathlib import Path
 from verif.support.manifest import GEN, Module, named
 from verif.support.proof import run_abc, run_yosys
 
-__all__ = ["Bit", "constants", "proved"]
-
 Bit = tuple[int, int]
 """Line in which a net of a module is declared, and number of one of its bits."""
 

@@ -15,8 +15,6 @@ from verif.support import coverage
 from verif.support.coverage import Point
 from verif.support.manifest import generated, named
 
-__all__ = ["library", "verilog"]
-
 _PACKAGE = "hdl/mxsafe/"
 _REPORT = "library.json"
 _COUNTED = {

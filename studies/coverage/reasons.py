@@ -3,8 +3,6 @@
 import fnmatch
 from collections.abc import Iterable
 
-__all__ = ["REASONS", "UNKNOWN", "reason", "rule", "unused"]
-
 _BUS = (
     "axi_*|burst_splitter*|memory_address_generator*|fetch*|load_engine*|store_engine*"
     "|mxsf_accelerator*"

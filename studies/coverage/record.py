@@ -10,22 +10,14 @@ from mxsafe.atomic import write_atomically
 from studies.coverage.reasons import UNKNOWN, reason
 from studies.pages import DOCS
 
-__all__ = [
-    "RESULTS",
-    "largest_rows",
-    "left_rows",
-    "library_rows",
-    "read",
-    "verilog_rows",
-    "write",
-]
-
 RESULTS = DOCS / "coverage.json"
 _VERILOG = ("lines", "branches", "toggles")
 _APART = ("constants", "proved", "elsewhere")
 _LINE = re.compile(r"^\d+: ")
 _NAMED = 3
 """Nets that are named of a module."""
+_MODULES = 20
+"""Modules that are shown, at most."""
 
 
 def read() -> dict[str, Any]:
@@ -91,7 +83,7 @@ def left_rows(verilog: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def largest_rows(verilog: Mapping[str, Any], most: int = 20) -> list[tuple[str, ...]]:
+def largest_rows(verilog: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """A table of modules with most points that are left without a reason, head first."""
     found = []
     for name, numbers in verilog["modules"].items():
@@ -99,7 +91,7 @@ def largest_rows(verilog: Mapping[str, Any], most: int = 20) -> list[tuple[str, 
         nets = sorted(unknown, key=lambda what: -unknown[what])[:_NAMED]
         found.append((sum(unknown.values()), name, nets))
     rows: list[tuple[str, ...]] = [("module", "points", "most of them in")]
-    for count, name, nets in sorted(found, reverse=True)[:most]:
+    for count, name, nets in sorted(found, reverse=True)[:_MODULES]:
         if count:
             shown = ", ".join(f"`{re.sub(_LINE, '', net)}`" for net in nets)
             rows.append((f"`{name}`", f"{count:,}", shown))

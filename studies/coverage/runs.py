@@ -13,8 +13,6 @@ from typing import Any
 
 from verif.support import coverage
 
-__all__ = ["LIBRARY", "ROOT", "VERILOG", "groups", "run", "summary"]
-
 ROOT = Path(__file__).parents[2]
 LIBRARY, VERILOG = ".coverage", "verilog"
 """Files of a run in its folder: data of coverage.py, and places in Verilog."""

@@ -1,7 +1,5 @@
 """Whether the format holds up: the paper's tables on models and data that anyone can get."""
 
-__all__ = ["PARTS"]
-
 PARTS = {
     "training": "studies.evidence.training",
     "direct-cast": "studies.evidence.direct_cast",

@@ -11,22 +11,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError
+from mxsafe.cli.arguments import UsageError, UserError, parse_positive
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.executors import workers
 from studies.evidence import PARTS
 from studies.evidence.runs import Run, RunError, execute
 from studies.prose import as_help
 
-__all__ = ["main", "planned"]
-
 OUT = Path("sim_build") / "evidence"
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
-    return int(text)
 
 
 def planned(
@@ -111,11 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--list", action="store_true", help="print names of runs, measure nothing")
     parser.add_argument(
-        "--seeds", type=_positive, default=3, metavar="N", help="of trainings (default: 3)"
+        "--seeds", type=parse_positive, default=3, metavar="N", help="of trainings (default: 3)"
     )
     parser.add_argument(
         "--jobs",
-        type=_positive,
+        type=parse_positive,
         default=1,
         metavar="N",
         help="processes, each of one thread (default: 1)",

@@ -13,8 +13,6 @@ import torch
 import mxsafe.torch as mxt
 from studies.evidence.formats import Configuration
 
-__all__ = ["cast"]
-
 _CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 _UNKNOWN = (
     torch.nn.MultiheadAttention,

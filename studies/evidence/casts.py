@@ -21,20 +21,6 @@ from studies.evidence.statistics import Interval, Measure, difference, interval,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PAPER",
-    "Casts",
-    "draw_errors",
-    "error_rows",
-    "loss_rows",
-    "order_rows",
-    "paper_gain",
-    "paper_rows",
-    "pictures",
-    "summary_rows",
-    "task_rows",
-]
-
 Results = Sequence[Mapping[str, Any]]
 Table = list[tuple[str, ...]]
 

@@ -11,8 +11,6 @@ from studies import pages
 from studies.evidence import PARTS
 from studies.evidence.runs import Run, kept
 
-__all__ = ["collected", "text_of", "write"]
-
 Results = Sequence[Mapping[str, Any]]
 
 

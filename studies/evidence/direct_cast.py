@@ -7,8 +7,6 @@ from typing import Any
 from studies.evidence.formats import Configuration, configurations
 from studies.evidence.runs import Run
 
-__all__ = ["MODELS", "Model", "runs"]
-
 
 @dataclass(frozen=True)
 class Model:

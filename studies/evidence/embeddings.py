@@ -16,8 +16,6 @@ from studies.evidence.casting import cast
 from studies.evidence.formats import Configuration
 from studies.evidence.packages import folder_of, require_packages
 
-__all__ = ["Encoder", "load", "rank_correlation", "require", "sentences", "words"]
-
 _SEED = 11
 _LEAST, _MOST = 6, 40
 _HEADS = 12

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["IMAGES", "folder", "read", "read_idx"]
-
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 IMAGES = {"train": 60_000, "test": 10_000}
 _STEMS = {"train": "train", "test": "t10k"}

@@ -20,8 +20,6 @@ from studies.evidence.casting import cast
 from studies.evidence.formats import Configuration
 from studies.evidence.packages import folder_of, require_packages
 
-__all__ = ["SUFFIXES", "Magika", "load", "measure", "require", "sample"]
-
 PACKAGES = ("gensim", "magika", "matplotlib", "onnx", "scikit-image", "scikit-learn")
 """Whose files are taken; PyTorch's depend on what it was built for."""
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["BLOCKS", "FLOATS", "MX", "NAMES", "Configuration", "configurations"]
-
 FLOATS = ("float32", "bf16")
 MX = (
     "mxint8",

@@ -17,8 +17,6 @@ from studies.evidence.casting import cast
 from studies.evidence.formats import Configuration
 from studies.evidence.packages import folder_of, require_packages
 
-__all__ = ["PHOTOGRAPHS", "measure", "require", "squares"]
-
 PHOTOGRAPHS = (
     ("scikit-image", "data/astronaut.png"),
     ("scikit-image", "data/brick.png"),

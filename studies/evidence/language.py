@@ -11,8 +11,6 @@ from studies.evidence.casting import cast
 from studies.evidence.formats import Configuration
 from studies.evidence.packages import folder_of, require_packages
 
-__all__ = ["measure", "require"]
-
 
 def require() -> None:
     """Refuse where model or text is missing."""

@@ -14,8 +14,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from torch import nn
 
-__all__ = ["ARCHITECTURES", "SIZES", "BasicBlock", "InvertedResidual", "network"]
-
 CLASSES = 10
 
 

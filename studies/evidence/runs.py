@@ -23,8 +23,6 @@ import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.executors import Workers
 
-__all__ = ["Result", "Run", "RunError", "execute", "kept", "load"]
-
 Result = dict[str, Any]
 """Record of a run: `name`, `function`, `parameters`, `versions`, `seconds`, `numbers`."""
 

@@ -14,8 +14,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from studies.evidence.packages import folder_of
 
-__all__ = ["Llama", "load", "tokenizer"]
-
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Interval", "Measure", "difference", "interval", "measured"]
-
 RESAMPLES = 10_000
 SEED = 2026
 

@@ -11,8 +11,6 @@ from studies.evidence.casting import cast
 from studies.evidence.formats import Configuration
 from studies.evidence.training import trained
 
-__all__ = ["measure", "require"]
-
 _BATCH = 200
 
 

@@ -32,20 +32,6 @@ from studies.evidence import fashion_mnist
 from studies.evidence.networks import ARCHITECTURES, network
 from studies.evidence.runs import Run
 
-__all__ = [
-    "FORMATS",
-    "GradientProbe",
-    "context",
-    "load_compiled",
-    "measure",
-    "medians",
-    "probed",
-    "require",
-    "runs",
-    "trained",
-    "training_run",
-]
-
 FORMATS = ("float32", "mxint8", "mxfp8_e4m3", "mxfp8_e2m5", "mxsf")
 TILE = (8, 8)
 RATE = 1e-3

@@ -16,25 +16,6 @@ from studies.evidence.formats import NAMES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "ARCHITECTURES",
-    "FORMATS",
-    "PAPER",
-    "Difference",
-    "Trainings",
-    "accuracy_rows",
-    "averages",
-    "draw_curves",
-    "draw_underflow",
-    "gradient_rows",
-    "largest_losses",
-    "order_rows",
-    "own_results",
-    "pictures",
-    "spread",
-    "underflow_order",
-]
-
 Results = Sequence[Mapping[str, Any]]
 
 ARCHITECTURES = {"resnet18": "ResNet-18", "mobilenetv2": "MobileNetV2", "deit": "DeiT"}

@@ -22,8 +22,6 @@ from studies.evidence import smollm2, training
 from studies.evidence.packages import folder_of, require_packages
 from studies.evidence.runs import Run
 
-__all__ = ["measure", "require", "runs", "tuned"]
-
 RATE = 5e-5
 KEPT: dict[str, Any] = {"steps": 16, "tokens": 128, "documents": 8}
 COST = 120.0

@@ -16,8 +16,6 @@ from studies.evidence.trainings import FORMATS, Difference, own_results, spread
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Tunings", "draw_losses", "loss_rows", "pictures"]
-
 Results = Sequence[Mapping[str, Any]]
 
 

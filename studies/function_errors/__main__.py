@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import Any
 
+from mxsafe.cli.arguments import parse_positive
 from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors import promises, record
 from studies.function_errors.errors import BOUNDS, Worst
@@ -25,19 +26,11 @@ from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
 from studies.prose import as_help
 
-__all__ = ["Sweep", "main"]
-
 STATE = Path("sim_build/function_errors.json")
 _EVERY = 5.0
 """Seconds between two lines of progress, and between two states."""
 _TIME = {"seconds": 0.0}
 _Task = tuple[str, int]
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
-    return int(text)
 
 
 def _function(text: str) -> str:
@@ -69,7 +62,10 @@ def _parser() -> argparse.ArgumentParser:
         help="fail where results are not the published ones, and do not write them",
     )
     parser.add_argument(
-        "--processes", type=_positive, default=os.cpu_count() or 1, help="that work (all cores)"
+        "--processes",
+        type=parse_positive,
+        default=os.cpu_count() or 1,
+        help="that work (all cores)",
     )
     parser.add_argument("--state", type=_file, default=STATE, help=f"file to go on from ({STATE})")
     return parser

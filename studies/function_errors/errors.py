@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors.reference import REFERENCE_ERROR, reference
 
-__all__ = ["BLOCK", "BOUNDS", "Worst", "check", "errors", "limits", "numbers", "ranges"]
-
 Floats = NDArray[np.float64]
 Results = NDArray[np.float32]
 Words = NDArray[np.uint32]

@@ -7,17 +7,6 @@ from numpy.typing import NDArray
 
 from mxsafe.model.functions import FUNCTIONS
 
-__all__ = [
-    "EXACT",
-    "SPECIAL",
-    "BrokenPromiseError",
-    "check_exact",
-    "check_odd",
-    "check_range",
-    "check_rising",
-    "check_special",
-]
-
 Words = NDArray[np.uint32]
 
 _SIGN, _ONE, _HALF = 0x80000000, 0x3F800000, 0x3F000000

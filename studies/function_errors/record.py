@@ -17,8 +17,6 @@ from studies.function_errors.errors import BOUNDS, Worst
 from studies.function_errors.sweep import FIELDS, Found
 from studies.pages import DOCS
 
-__all__ = ["RESULTS", "State", "entry", "fingerprint", "published", "write_published"]
-
 RESULTS = DOCS / "function_errors.json"
 """The published results."""
 _TABLES: Mapping[str, tuple[str, ...]] = {

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from studies.tables.activation import value
 from studies.tables.fit import series
 
-__all__ = ["REFERENCE_ERROR", "reference"]
-
 Floats = NDArray[np.float64]
 
 REFERENCE_ERROR = 2.0**-44

@@ -23,8 +23,6 @@ from studies.function_errors.errors import (
 )
 from studies.function_errors.reference import reference
 
-__all__ = ["FIELDS", "Found", "examine", "examine_chunk", "sample", "table_fields"]
-
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint32]
 

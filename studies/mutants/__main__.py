@@ -23,6 +23,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import Any
 
+from mxsafe.cli.arguments import parse_positive
 from studies import pages
 from studies.mutants import record
 from studies.mutants.designs import Design, load, module_without_parameters
@@ -33,23 +34,17 @@ from studies.prose import as_help
 from verif.support import manifest
 from verif.support.manifest import Module
 
-__all__ = ["main"]
-
 FOLDER = Path("sim_build/mutants")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
-    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m studies.mutants", description=as_help(__doc__))
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
-    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help="(all cores)")
     parser.add_argument(
-        "--minutes", type=_positive, help="begin no more modules after so many minutes"
+        "--jobs", type=parse_positive, default=os.cpu_count() or 1, help="(all cores)"
+    )
+    parser.add_argument(
+        "--minutes", type=parse_positive, help="begin no more modules after so many minutes"
     )
     parser.add_argument(
         "--again",

@@ -21,18 +21,6 @@ from verif.support.manifest import Module
 from verif.support.parameters import files_without_parameters
 from verif.support.recording import PROGRAMS, top_ports
 
-__all__ = [
-    "Design",
-    "Pins",
-    "Run",
-    "designs_with",
-    "load",
-    "module_without_parameters",
-    "needs_full_run",
-    "record",
-    "rows",
-]
-
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"
 _OF_FULL_RUN = {

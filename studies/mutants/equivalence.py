@@ -15,8 +15,6 @@ from studies.mutants.mutation import Mutants
 from verif.support.manifest import Module, Port
 from verif.support.proof import compared, yosys
 
-__all__ = ["is_equivalent", "unread"]
-
 _MOST_TEXT = 400_000
 """Characters of Verilog with all instances that are still proved as a whole, and of a module inside
 that is still looked into for what it reads."""

@@ -6,8 +6,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["run_within"]
-
 
 def run_within(
     seconds: float,

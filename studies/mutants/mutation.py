@@ -10,8 +10,6 @@ from typing import Any
 from verif.support.manifest import Module
 from verif.support.proof import run_yosys
 
-__all__ = ["SELECTOR", "Mutant", "Mutants", "mutate"]
-
 SELECTOR = "mutant"
 """A net of a mutated module: the number of the mutant, or 0."""
 _CHOSEN = "selected_mutant"

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["REASONS", "reason"]
-
 _WALK = "address_generator_10x10x8_20x20x20_start_bits28_address_bits33"
 _REPLAY = "row_replay_beat_bits256_depth128_passes3_summary_bits64_may_skip"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"

@@ -9,8 +9,6 @@ from mxsafe.atomic import write_atomically
 from studies.mutants.reasons import reason
 from studies.pages import DOCS
 
-__all__ = ["COUNT", "RESULTS", "SEED", "counts", "lowest", "read", "score", "total", "write"]
-
 RESULTS = DOCS / "mutation.json"
 COUNT, SEED = 30, 1
 """Mutants of a module, and the seed that they are drawn with."""

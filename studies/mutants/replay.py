@@ -26,8 +26,6 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutants
 from verif.support.simulators import SCRATCH
 
-__all__ = ["Program", "Replayed", "build", "replay"]
-
 _HARNESS = Path(__file__).with_name("replay.cpp")
 _PROGRAMS = Path(__file__).with_name("programs.cpp")
 _DESIGN = Path(__file__).with_name("design.h")

@@ -20,20 +20,6 @@ from studies.mutants.replay import build, replay
 from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
 
-__all__ = [
-    "ALIVE",
-    "EQUIVALENT",
-    "KILLED",
-    "LARGEST",
-    "LATER",
-    "SECONDS",
-    "digest",
-    "own_tests",
-    "proofs_of",
-    "put_to_trial",
-    "tried_in",
-]
-
 KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 """Outcomes of a mutant; `LATER` if it still has to go to the benches themselves."""
 LARGEST = 6_000_000
@@ -70,9 +56,9 @@ def digest(module: Module) -> str:
     return texts.hexdigest()[:16]
 
 
-def own_tests(module: Module, folder: Path = _TESTS) -> Path | None:
+def own_tests(module: Module) -> Path | None:
     """The file of tests that has the name of a module's unit."""
-    found = {file.stem.removeprefix("test_"): file for file in folder.rglob("test_*.py")}
+    found = {file.stem.removeprefix("test_"): file for file in _TESTS.rglob("test_*.py")}
     names = [name for name in found if re.search(rf"(^|_){name}(_|$)", module.unit)]
     return found[max(names, key=len)] if names else None
 
@@ -160,21 +146,26 @@ def put_to_trial(
         return None
     own = folder / module.name
     mutants = mutate(module, own, count=count, seed=seed)
-    fates: dict[int, str] = {}
-    if alive is not None:
-        others = {m.number for m in mutants.mutants} - set(alive)
-        fates = dict.fromkeys(others, KILLED)
-    fates |= dict.fromkeys(proved, EQUIVALENT)
     excused: set[int] = set()
     if not thorough:
         excused = {m.number for m in mutants.mutants if reason(module.unit, _described(m))}
+    trial = _Trial(
+        module,
+        mutants,
+        own,
+        excused=excused,
+        killed=killed,
+        benches=benches,
+        most_rows=most_rows,
+        is_first=alive is None,
+    )
+    if alive is not None:
+        others = {m.number for m in mutants.mutants} - set(alive)
+        trial.fates |= dict.fromkeys(others, KILLED)
+    trial.fates |= dict.fromkeys(proved, EQUIVALENT)
     used = []
-    tests: dict[int, list[_Bench]] = {}
-    proofs = _Proofs(module, mutants, own)
-    refutations = _Refutations(module, mutants, own, proofs_of(module) if benches else [])
-    proved_last = excused | set(killed)
     for at, design in enumerate(found):
-        left = [m.number for m in mutants.mutants if m.number not in fates]
+        left = trial.left
         wanted = [number for number in left if number not in excused or not at]
         if not wanted or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
@@ -184,55 +175,9 @@ def put_to_trial(
             mutate(one, folder / name, count=count, seed=seed)
             for name, one in sorted(together.items())
         ]
-        place = folder / "designs" / design.name
-        program = build(several, design, place)
-        # Most are killed soon; a proof is cheaper than a large design, or a long run of it, and the
-        # benches are cheaper than long programs.
-        is_large = design.size > _SOON_BUILT
-        large = design.runs_programs or is_large
-        before_proofs = _FIRST_ROWS if large else most_rows
-        for most in (_FIRST_ROWS, most_rows):
-            if benches and design.runs_programs and most == most_rows:
-                for number in sorted(tests.keys() - fates.keys() - excused):
-                    if _killed_by_benches(mutants, number, tests.pop(number)):
-                        fates[number] = KILLED
-            left = [number for number in wanted if number not in fates]
-            if not left:
-                break
-            wanted = [number for number in wanted if number not in excused]
-            seen = replay(
-                program,
-                module.name,
-                left,
-                design,
-                own / "rows",
-                most_rows=most,
-                seconds=_PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS,
-            )
-            fates |= dict.fromkeys(seen.killed, KILLED)
-            for number, where in seen.other.items():
-                benches_of = tests.setdefault(number, [])
-                benches_of += [_Bench(test, place, is_large) for test in where]
-            for number in left:
-                waits = not (number in fates or number in tests or number in proved_last)
-                first = alive is None and not at and most == before_proofs
-                if waits and first and proofs.succeed(number):
-                    fates[number] = EQUIVALENT
-            if benches and seen.other:
-                _choose(several, place)
-    for number in [m.number for m in mutants.mutants if m.number not in fates]:
-        if number in excused:
-            fates[number] = ALIVE
-        elif number in tests and not benches:
-            fates[number] = LATER
-        elif number in tests and _killed_by_benches(mutants, number, tests[number]):
-            fates[number] = KILLED
-        elif number in killed and refutations.succeed(number):
-            fates[number] = KILLED  # once more, so that a proof of equivalence would fail
-        elif proofs.succeed(number):
-            fates[number] = EQUIVALENT
-        else:
-            fates[number] = KILLED if refutations.succeed(number) else ALIVE
+        trial.try_in(design, several, folder / "designs" / design.name, wanted, proves=not at)
+    trial.end()
+    fates = trial.fates
     return {
         "digest": digest(module),
         "designs": used,
@@ -243,6 +188,111 @@ def put_to_trial(
             for fate in (EQUIVALENT, ALIVE, LATER)
         },
     }
+
+
+class _Trial:
+    """Fates of mutants of one module, see `put_to_trial`."""
+
+    def __init__(
+        self,
+        module: Module,
+        mutants: Mutants,
+        folder: Path,
+        *,
+        excused: Collection[int],
+        killed: Collection[int],
+        benches: bool,
+        most_rows: int,
+        is_first: bool,
+    ) -> None:
+        self.fates: dict[int, str] = {}
+        self._module, self._mutants, self._folder = module, mutants, folder
+        self._excused, self._killed = set(excused), set(killed)
+        self._benches, self._most_rows, self._is_first = benches, most_rows, is_first
+        self._tests: dict[int, list[_Bench]] = {}
+        self._proofs = _Proofs(module, mutants, folder)
+        self._refutations = _Refutations(
+            module, mutants, folder, proofs_of(module) if benches else []
+        )
+
+    @property
+    def left(self) -> list[int]:
+        """Mutants without a fate."""
+        return [m.number for m in self._mutants.mutants if m.number not in self.fates]
+
+    def try_in(
+        self,
+        design: Design,
+        several: Sequence[Mutants],
+        place: Path,
+        wanted: Sequence[int],
+        *,
+        proves: bool,
+    ) -> None:
+        """Put mutants into a design; in the first one also to proofs, unless it is a later trial.
+
+        Most are killed soon; a proof is cheaper than a large design, or a long run of it, and the
+        benches are cheaper than long programs.
+        """
+        program = build(several, design, place)
+        is_large = design.size > _SOON_BUILT
+        before_proofs = _FIRST_ROWS if design.runs_programs or is_large else self._most_rows
+        for most in (_FIRST_ROWS, self._most_rows):
+            if self._benches and design.runs_programs and most == self._most_rows:
+                self._put_to_benches(sorted(self._tests.keys() - self.fates.keys() - self._excused))
+            left = [number for number in wanted if number not in self.fates]
+            if not left:
+                break
+            wanted = [number for number in wanted if number not in self._excused]
+            seen = replay(
+                program,
+                self._module.name,
+                left,
+                design,
+                self._folder / "rows",
+                most_rows=most,
+                seconds=_PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS,
+            )
+            self.fates |= dict.fromkeys(seen.killed, KILLED)
+            for number, where in seen.other.items():
+                benches_of = self._tests.setdefault(number, [])
+                benches_of += [_Bench(test, place, is_large) for test in where]
+            if self._is_first and proves and most == before_proofs:
+                self._prove(left)
+            if self._benches and seen.other:
+                _choose(several, place)
+
+    def _put_to_benches(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            if _killed_by_benches(self._mutants, number, self._tests.pop(number)):
+                self.fates[number] = KILLED
+
+    def _prove(self, numbers: Sequence[int]) -> None:
+        """Prove those equivalent that are not put to benches, excused, or killed before."""
+        others = self.fates.keys() | self._tests.keys() | self._excused | self._killed
+        for number in numbers:
+            if number not in others and self._proofs.succeed(number):
+                self.fates[number] = EQUIVALENT
+
+    def end(self) -> None:
+        """Give a fate to all that are left."""
+        for number in self.left:
+            self.fates[number] = self._last_fate(number)
+
+    def _last_fate(self, number: int) -> str:
+        if number in self._excused:
+            return ALIVE
+        if number in self._tests:
+            if not self._benches:
+                return LATER
+            if _killed_by_benches(self._mutants, number, self._tests[number]):
+                return KILLED
+        # Those killed once are refuted once more, so that a proof of equivalence would fail.
+        if number in self._killed and self._refutations.succeed(number):
+            return KILLED
+        if self._proofs.succeed(number):
+            return EQUIVALENT
+        return KILLED if self._refutations.succeed(number) else ALIVE
 
 
 def _described(mutant: Mutant) -> dict[str, Any]:

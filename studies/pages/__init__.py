@@ -1,17 +1,19 @@
 """Pages of ``docs/`` from templates beside this file, and from numbers that were measured.
 
 ``NAME.md.j2`` is a page in Markdown with names of values. ``values()`` in ``NAME.py`` makes them,
-mostly of JSON in ``docs/``, and ``pictures()``, if the page has any, draws them.
+mostly of JSON in ``docs/``, and ``pictures()``, if the page has any, draws them. Without that file
+they are those of ``docs/NAME.json``.
 `python -m studies.pages` writes pages.
 """
 
 import contextlib
 import importlib
 import io
+import json
 import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,6 @@ import jinja2
 
 from mxsafe.analysis.report import markdown
 from mxsafe.atomic import write_together
-
-__all__ = ["DOCS", "NAMES", "files", "rendered", "text", "write"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 _TEMPLATES = Path(__file__).parent
@@ -109,19 +109,29 @@ _ENVIRONMENT.filters.update(
 )
 
 
+def kept(name: str) -> Any:
+    """The content of ``docs/NAME.json``."""
+    return json.loads((DOCS / f"{name}.json").read_text())
+
+
+def _made(name: str, part: str, otherwise: Callable[[], Any]) -> Any:
+    """Values or pictures of a page, by the function of its module, or by another without one."""
+    has_module = (_TEMPLATES / f"{name}.py").exists()
+    module = importlib.import_module(f"studies.pages.{name}") if has_module else None
+    return getattr(module, part, otherwise)()
+
+
 def text(name: str, values: Mapping[str, Any] | None = None) -> str:
     """A page as it is now, or of other values."""
     template = (_TEMPLATES / f"{name}.md.j2").read_text()
     if values is None:
-        values = importlib.import_module(f"studies.pages.{name}").values()
+        values = _made(name, "values", lambda: kept(name))
     return rendered(template, values)
 
 
 def files(name: str) -> dict[str, bytes]:
     """A page and its pictures, by their names in ``docs/``."""
-    module = importlib.import_module(f"studies.pages.{name}")
-    pictures = module.pictures() if hasattr(module, "pictures") else {}
-    return {f"{name}.md": text(name).encode(), **pictures}
+    return {f"{name}.md": text(name).encode(), **_made(name, "pictures", dict)}
 
 
 def write(name: str) -> None:

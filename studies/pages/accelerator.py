@@ -18,8 +18,6 @@ from mxsafe.synthesis.machine import PARTS
 from studies import machine_figures
 from studies.synthesised import find, load
 
-__all__ = ["draw", "gates", "pictures", "values"]
-
 _KINDS = {
     "load": "memory to a buffer",
     "gemm": "products of strips",

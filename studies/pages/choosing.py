@@ -12,8 +12,6 @@ from studies.pages import DOCS, comparison, training, training_pass
 from studies.pages.pairs import ARRAYS
 from studies.synthesised import find, load, usual_numbers
 
-__all__ = ["FORMATS", "reach", "values"]
-
 FORMATS = ("mxsf", "mxfp8_e2m5", "mxfp8_e4m3", "mxint8")
 """Formats of eight bits that the page compares."""
 _FOLLOWS = 0.05

@@ -26,22 +26,6 @@ from verif.support.data import minilm
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "LayerError",
-    "Measured",
-    "Point",
-    "area_at_500",
-    "clock",
-    "draw",
-    "layer_error",
-    "margins",
-    "pareto",
-    "pictures",
-    "points",
-    "values",
-    "verdict",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from mxsafe.machine.configuration import MachineConfiguration
-from studies.pages import DOCS
-
-__all__ = ["MEGAHERTZ", "Numbers", "as_text", "costs", "load", "similarities", "values"]
+from studies.pages import kept
 
 MEGAHERTZ = 500
 
@@ -84,5 +82,4 @@ def as_text(numbers: Numbers) -> str:
 
 def load() -> Numbers:
     """The numbers of the last run."""
-    numbers: Numbers = json.loads((DOCS / "encode.json").read_text())
-    return numbers
+    return kept("encode")

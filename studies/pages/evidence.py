@@ -1,14 +1,11 @@
 """Whether the format holds up on models and data, from ``docs/evidence.json``."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies import pages
 from studies.evidence import casts, trainings, tunings
 from studies.evidence.formats import NAMES
-
-__all__ = ["pictures", "values"]
+from studies.pages import kept
 
 Results = Sequence[Mapping[str, Any]]
 _PARTS = {"direct-cast": casts, "training": trainings, "tuning": tunings}
@@ -22,7 +19,7 @@ def values(results: Results | None = None) -> dict[str, Any]:
     results : sequence of Mapping, optional
         Those of runs; by default those that are kept. Some may be missing.
     """
-    results = _kept() if results is None else results
+    results = kept("evidence") if results is None else results
     parts = _parts(results)
     return {
         "versions": _versions(results),
@@ -49,11 +46,6 @@ def values(results: Results | None = None) -> dict[str, Any]:
     }
 
 
-def _kept() -> Results:
-    results: Results = json.loads((pages.DOCS / "evidence.json").read_text())
-    return results
-
-
 def _parts(results: Results) -> list[str]:
     """Parts of which there are results to compare with: those of float32."""
     found = {
@@ -75,7 +67,7 @@ def _versions(results: Results) -> str:
 
 def pictures(results: Results | None = None) -> dict[str, bytes]:
     """The pictures of all parts of which there are results."""
-    results = _kept() if results is None else results
+    results = kept("evidence") if results is None else results
     drawn: dict[str, bytes] = {}
     for part in _parts(results):
         drawn |= _PARTS[part].pictures(results)

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from studies.pages import DOCS
-
-__all__ = ["OUTCOMES", "Experiment", "Step", "cells", "highlights", "load", "values"]
+from studies.pages import kept
 
 OUTCOMES: Mapping[str, str] = {
     "start": "start",
@@ -99,7 +97,7 @@ def load(text: str | None = None) -> list[Experiment]:
     ValueError
         If a step has an unknown outcome or a number without a column.
     """
-    record = json.loads((DOCS / "experiments.json").read_text() if text is None else text)
+    record = kept("experiments") if text is None else json.loads(text)
     experiments = []
     for entry in record["experiments"]:
         steps = tuple(

@@ -8,8 +8,6 @@ from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.floor_plan import PARTS
 from studies.synthesised import Result, load
 
-__all__ = ["PLANS", "draw", "pictures", "values"]
-
 _FAMILIES = {"xilinx": "Xilinx 7", "ice40": "iCE40", "gowin": "Gowin"}
 PLANS = {"pu_exact": "fpga_floor_plan.svg", "sta_exact": "fpga_array_floor_plan.svg"}
 """Files of the floor plans, by unit."""

@@ -5,8 +5,6 @@ from typing import Any
 from studies.pages.synthesis import own_luts, published_luts
 from studies.synthesised import PAPER_GE, PAPER_NS, find, load
 
-__all__ = ["values"]
-
 _ROWS = {
     "safe_mac, 1 stage": "`safe_mac`, one stage",
     "safe_mac, 3 stages": "three stages, as in `gen/`",

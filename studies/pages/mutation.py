@@ -7,8 +7,6 @@ from studies.mutants import record
 from studies.mutants.reasons import reason
 from studies.mutants.trial import LARGEST, SECONDS
 
-__all__ = ["values"]
-
 
 def values(results: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of the page's template, by default of the results that are kept."""

@@ -20,8 +20,6 @@ from studies.training_pass import training_layer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BLOCK", "Pair", "draw", "front", "pairs", "pictures", "product_errors", "values"]
-
 BLOCK = 32
 SINGLE_UNIT = "pu_exact, 1 accumulator"
 ARRAYS = ("sta_exact 4x4x4x4", "sta_exact 4x4x4x4, formats at run time")

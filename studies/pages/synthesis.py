@@ -9,8 +9,6 @@ from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
 from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Result, Synthesis, find, load
 
-__all__ = ["LIMITS", "limits", "own_luts", "pictures", "published_luts", "values"]
-
 
 @dataclass(frozen=True)
 class PublishedLuts:

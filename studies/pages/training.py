@@ -1,6 +1,5 @@
 """A network that learns, from ``docs/training.json``, which `studies.training` measures."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,25 +10,11 @@ from numpy.typing import NDArray
 from mxsafe.analysis import figures
 from mxsafe.analysis.errors import block_name
 from studies.drawing import COLOURS, draw_band, plain
-from studies.pages import DOCS
+from studies.pages import kept
 from studies.training.comparison import EIGHT_BITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "accuracy_rows",
-    "draw_curves",
-    "draw_weights",
-    "largest_gap",
-    "last",
-    "pictures",
-    "points_above_float32",
-    "runs_of",
-    "split",
-    "values",
-    "weight_rows",
-]
 
 Record = Mapping[str, Any]
 """Result of `studies.training.comparison.record`."""
@@ -217,7 +202,7 @@ def values(record: Record | None = None, *, standard: bool = True) -> dict[str, 
         Whether the experiments are `studies.training.comparison.STANDARD`, which the page's prose
         is about; of others, of which the first counts, it has table and picture alone.
     """
-    record = _kept() if record is None else record
+    record = kept("training") if record is None else record
     common = {
         "standard": standard,
         "experiments": record["experiments"],
@@ -249,11 +234,6 @@ def _cost(network: Record) -> dict[str, float]:
     return {"six_bits": six, "four_bits": points["mxfp4_e2m1"]}
 
 
-def _kept() -> Record:
-    record: Record = json.loads((DOCS / "training.json").read_text())
-    return record
-
-
 def points_above_float32(experiment: Record) -> dict[Kind, float]:
     """Mean test accuracy less that of float32, in points, by format and arithmetic."""
     kinds = runs_of(experiment)
@@ -279,7 +259,7 @@ def split(record: Record) -> tuple[list[Record], list[Record]]:
 
 def pictures(record: Record | None = None) -> dict[str, bytes]:
     """The pictures of the page by file name."""
-    one, two = split(_kept() if record is None else record)
+    one, two = split(kept("training") if record is None else record)
     drawn = {"training.svg": draw_curves(one)}
     if two:
         drawn["training_weights.svg"] = draw_weights(two)

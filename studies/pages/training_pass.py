@@ -1,6 +1,5 @@
 """A training pass, from ``docs/training_pass.json``, which `studies.training_pass` measures."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,12 @@ from mxsafe.analysis import figures
 from mxsafe.model.gemm import Arithmetic
 from mxsafe.model.training import PassTraffic
 from studies.drawing import plain
-from studies.pages import DOCS
+from studies.pages import kept
 from studies.training_pass import IMAGES, SIZES, STEP_NUMBERS, TILE, training_layer
 from verif.support.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["CASES", "draw", "layer_traffic", "load", "pictures", "relative_errors", "values"]
 
 CASES: Mapping[str, tuple[int | tuple[int, int], bool]] = {
     "1x32": (32, False),
@@ -34,8 +31,7 @@ _NAMES = {"y": "`Y = X W`", "dx": "`dX = dY W^T`", "dw": "`dW = X^T dY`"}
 
 def load() -> dict[Arithmetic, Any]:
     """Cycles of the last run, by arithmetic."""
-    runs: dict[Arithmetic, Any] = json.loads((DOCS / "training_pass.json").read_text())
-    return runs
+    return kept("training_pass")
 
 
 def relative_errors(arithmetic: Arithmetic, block: int | tuple[int, int]) -> dict[str, float]:

@@ -9,8 +9,6 @@ from studies.mutants import record as mutants
 from studies.pages import DOCS
 from verif.rtl.stream_claims import LEFT_OUT
 
-__all__ = ["COMMAND_LINES", "DATA", "answers", "kinds", "values"]
-
 DATA = DOCS / "trust.json"
 COMMAND_LINES = "command lines"
 """The group of answers of the command."""

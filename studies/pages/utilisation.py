@@ -1,24 +1,15 @@
 """How busy the array is, from ``docs/utilisation.json``, which `studies.utilisation` measures."""
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mxsafe.analysis import figures
-from studies.pages import DOCS
+from studies.pages import kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["draw", "pictures", "values"]
-
-
-def values() -> dict[str, Any]:
-    """Return the values of the page's template: shapes, and their utilisation by case."""
-    numbers: dict[str, Any] = json.loads((DOCS / "utilisation.json").read_text())
-    return numbers
 
 
 def draw(shapes: Sequence[Sequence[int]], table: Mapping[str, Sequence[float]]) -> "Figure":
@@ -41,6 +32,6 @@ def draw(shapes: Sequence[Sequence[int]], table: Mapping[str, Sequence[float]]) 
 
 def pictures() -> dict[str, bytes]:
     """The picture of utilisation by shape."""
-    numbers = values()
+    numbers = kept("utilisation")
     drawn = draw(numbers["shapes"], numbers["utilisation"])
     return {"utilisation.svg": figures.render(drawn, ".svg")}

@@ -26,8 +26,6 @@ from verif.support.data import minilm
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CURVES", "Curve", "Measured", "draw", "measured", "norms", "pictures", "values"]
-
 Floats = NDArray[np.float64]
 _LANES = 16
 

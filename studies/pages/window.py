@@ -16,8 +16,6 @@ from mxsafe.model.window import anchors
 from studies.training_pass import training_layer
 from verif.support.data import minilm
 
-__all__ = ["WIDTHS", "Measured", "measure", "measured", "products", "reordered", "values"]
-
 WIDTHS = (24, 28, 32, 36, 40, 44)
 _SPREADS = (2, 4, 8, 16)
 _BLOCKS: Mapping[str, int | tuple[int, int]] = {"1x64": 64, "8x8": (8, 8)}

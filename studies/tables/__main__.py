@@ -11,8 +11,6 @@ from mxsafe.atomic import write_atomically
 from mxsafe.tables import Table
 from studies.tables.specifications import NAMES, make
 
-__all__ = ["FOLDER", "main", "text"]
-
 FOLDER = Path(tables.__file__).parent
 """Where the tables are."""
 

@@ -15,8 +15,6 @@ from mxsafe.tables import Place, Table
 from mxsafe.tables.activation import DEPTH, FUNCTIONS
 from studies.tables.fit import Piece, empty, fitted, joined
 
-__all__ = ["BOUNDS", "FORMS_OF", "make", "piece", "value"]
-
 Real = Callable[[Any], Any]
 
 WIDTHS = {

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from mxsafe.model.polynomial import evaluate, slopes
 from mxsafe.tables import Coefficients, Table
 
-__all__ = ["Piece", "Specification", "build", "empty", "fitted", "joined", "series"]
-
 Floats = NDArray[np.float64]
 Function = Callable[[Any], Any]
 

@@ -10,8 +10,6 @@ from mxsafe.tables import Table
 from studies.tables import activation
 from studies.tables.fit import Piece, Specification, build
 
-__all__ = ["NAMES", "SPECIFICATIONS", "make"]
-
 
 def _on(
     function: Callable[[Any], Any], start: float, length: float, *, least: float | None = None

@@ -15,7 +15,7 @@ import numpy as np
 
 from mxsafe.analysis import figures
 from mxsafe.atomic import write_together
-from mxsafe.cli.arguments import UsageError, UserError, parse_block
+from mxsafe.cli.arguments import UsageError, UserError, parse_block, parse_positive
 from studies import pages
 from studies.pages import training
 from studies.prose import as_help
@@ -34,20 +34,12 @@ from studies.training.comparison import (
 from studies.training.data import DATASETS
 from studies.training.network import Optimiser
 
-__all__ = ["main"]
-
 OWN = ("data", "hidden", "block", "epochs", "batch", "rate", "seeds")
 """Options that make an experiment of one's own."""
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
-    return int(text)
-
-
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_positive(part) for part in text.split(","))
+    return tuple(parse_positive(part) for part in text.split(","))
 
 
 def _rate(text: str) -> float:
@@ -136,13 +128,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--hidden", type=_sizes, metavar="N,N", help="outputs of each hidden layer (default: 64,32)"
     )
     parser.add_argument("--block", type=parse_block, metavar="N|NxN", help="(default: 8x8)")
-    parser.add_argument("--epochs", type=_positive, metavar="N", help="(default: 20)")
-    parser.add_argument("--batch", type=_positive, metavar="N", help="(default: 64)")
+    parser.add_argument("--epochs", type=parse_positive, metavar="N", help="(default: 20)")
+    parser.add_argument("--batch", type=parse_positive, metavar="N", help="(default: 64)")
     parser.add_argument("--rate", type=_rate, metavar="R", help="learning rate (default: 0.05)")
-    parser.add_argument("--seeds", type=_positive, metavar="N", help="(default: 5)")
+    parser.add_argument("--seeds", type=parse_positive, metavar="N", help="(default: 5)")
     parser.add_argument(
         "--jobs",
-        type=_positive,
+        type=parse_positive,
         default=min(2, os.cpu_count() or 1),
         metavar="N",
         help="processes (default: %(default)s)",

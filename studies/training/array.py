@@ -14,20 +14,6 @@ from verif.rtl.array.array_job import Job, Product, run_products
 from verif.support.manifest import Module
 from verif.support.stream_job import run_stream
 
-__all__ = [
-    "Hardware",
-    "PassProducts",
-    "PassRun",
-    "StoredLayer",
-    "StoredTensor",
-    "Transposed",
-    "multiply",
-    "pass_products",
-    "run_passes",
-    "store",
-    "transpose",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class StoredTensor:

@@ -11,8 +11,6 @@ from mxsafe.formats import MXFormat
 from studies.training.array import Hardware, StoredTensor, multiply, store, transpose
 from studies.training.network import Microscaling, Stored, Underflow
 
-__all__ = ["ArrayNumbers", "Operand"]
-
 
 @dataclass(frozen=True)
 class Operand:

@@ -13,8 +13,6 @@ from studies.training.array_numbers import ArrayNumbers
 from studies.training.network import Microscaling, Optimiser, State, Step, training_step
 from verif.support.checkers import assert_equal
 
-__all__ = ["check_passes", "check_step", "random_layer", "stored"]
-
 Layer = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """X, W and dY."""
 
@@ -25,7 +23,6 @@ def random_layer(
     inputs: int,
     outputs: int,
     *,
-    fmt: str = "mxsf",
     extreme: float = 0.06,
     nan: str = "",
 ) -> Layer:
@@ -38,7 +35,7 @@ def random_layer(
     for name, shape in (("x", (batch, inputs)), ("w", (inputs, outputs)), ("dy", (batch, outputs))):
         values = rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))
         values[rng.random(shape) < 0.1] = 0.0
-        q = mx.quantize(values, fmt, block=(8, 8))
+        q = mx.quantize(values, block=(8, 8))
         chosen = rng.random(q.scales.shape) < extreme
         ends = np.where(
             rng.random(chosen.shape) < 0.5,

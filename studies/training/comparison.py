@@ -33,22 +33,6 @@ from studies.training.network import (
 from verif.support.data import digits
 from verif.support.simulators import SCRATCH
 
-__all__ = [
-    "EIGHT_BITS",
-    "FEW_BITS",
-    "LANES",
-    "STANDARD",
-    "WEIGHTS",
-    "Curves",
-    "Experiment",
-    "Setting",
-    "Trial",
-    "as_text",
-    "compare",
-    "record",
-    "run_trial",
-]
-
 Arithmetic = Literal["float32", "exact", "fp12"]
 EIGHT_BITS = ("mxsf", "mxfp8_e2m5", "mxfp8_e4m3", "mxint8")
 FLOATS = tuple(

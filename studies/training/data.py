@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from mxsafe.cli.arguments import UserError
 from verif.support.data import digits
 
-__all__ = ["DATASETS", "FASHION_MNIST", "Dataset", "load_digits", "load_fashion_mnist"]
-
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package ``dataset-fashion-mnist`` puts its files."""
 

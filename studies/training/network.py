@@ -19,25 +19,6 @@ import mxsafe as mx
 from mxsafe.codec.blocks import QuantizedTensor, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
 
-__all__ = [
-    "FLOAT32",
-    "Adam",
-    "Float32",
-    "Layer",
-    "Measures",
-    "Microscaling",
-    "Numbers",
-    "Optimiser",
-    "Product",
-    "State",
-    "Step",
-    "Underflow",
-    "evaluate",
-    "evaluate_heads",
-    "initial_state",
-    "training_step",
-]
-
 Matrix = NDArray[np.float32]
 
 Product = Callable[[QuantizedTensor, QuantizedTensor], Matrix]

@@ -26,7 +26,7 @@ from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS, MXFormat, ScaleFormat
 from verif.codec.exact_blocks import exact_scale, wide_values
 from verif.support import exact
-from verif.support.tests import some
+from verif.support.tests import raises, some
 
 every_format = pytest.mark.parametrize("name", MX_FORMATS)
 Block = int | tuple[int, int]
@@ -451,9 +451,8 @@ def test_results_are_frozen() -> None:
     ],
 )
 def test_bad_input(call, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
+    with raises(error, message):
         call()
-    assert str(caught.value) == message
 
 
 def test_gap_errors_of_nvfp4_equal_brute_force() -> None:
@@ -495,15 +494,14 @@ def test_a_tensor_of_nvfp4_has_one_scale(monkeypatch: pytest.MonkeyPatch) -> Non
     other = tensor_error(x, "nvfp4", tensor_scale=0.5)
     assert other != whole
     assert other == error_of_slabs([x], "nvfp4", tensor_scale=0.5)
-    with pytest.raises(ValueError) as error:
-        error_of_slabs([x], "nvfp4")
-    assert str(error.value) == (
+    with raises(
+        ValueError,
         "tensor_scale must be a positive finite float that float32 holds exactly for nvfp4, "
-        "not None"
-    )
-    with pytest.raises(ValueError) as error:
+        "not None",
+    ):
+        error_of_slabs([x], "nvfp4")
+    with raises(ValueError, "tensor_scale must be None for mxsf, not 1.0"):
         tensor_error(x, "mxsf", tensor_scale=1.0)
-    assert str(error.value) == "tensor_scale must be None for mxsf, not 1.0"
 
 
 def test_saturation_in_nvfp4() -> None:

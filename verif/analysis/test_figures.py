@@ -15,6 +15,7 @@ import pytest
 from mxsafe.analysis import figures
 from mxsafe.analysis.errors import GapError, TensorError, draw_tensor, gap_error, tensor_error
 from mxsafe.formats import MX_FORMATS, MXFormat
+from verif.support.tests import raises
 
 
 def texts(svg: bytes) -> list[str]:
@@ -131,9 +132,8 @@ def test_odd_numbers_are_drawn() -> None:
     ],
 )
 def test_bad_input(call, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with raises(ValueError, message):
         call()
-    assert str(caught.value) == message
 
 
 def test_png_has_the_size_asked_for() -> None:
@@ -144,9 +144,8 @@ def test_png_has_the_size_asked_for() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ModuleNotFoundError) as caught:
+    with raises(ModuleNotFoundError, "figures need matplotlib: pip install '.[figures]'"):
         figures.draw_gap_errors(gap_errors()[:1])
-    assert str(caught.value) == "figures need matplotlib: pip install '.[figures]'"
 
 
 def test_imports_need_no_matplotlib() -> None:

@@ -9,7 +9,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.analysis.errors import draw_tensor, tensor_error
 from mxsafe.analysis.report import aligned, tensor_rows
-from verif.cli.command import run, run_in
+from verif.cli.command import run
 
 
 def test_analyse_tensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,24 +56,6 @@ def test_analyse_nvfp4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err == message
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--block 8", "--block goes with X.npy or --distribution"),
-        ("--axis 0", "--axis goes with X.npy or --distribution"),
-        (
-            "--format nvfp4 --scale-mode floor",
-            "scale_mode must be nearest for nvfp4, not 'floor'",
-        ),
-    ],
-)
-def test_options_that_gaps_have_not(
-    options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("analyse", *options.split()) == 2
-    assert capsys.readouterr() == ("", f"mxsafe: {message}\n")
-
-
 def test_analyse_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert run("analyse", "--distribution", "normal", "--out", out) == 0
@@ -101,38 +83,3 @@ def test_analyse_without_matplotlib(
     assert captured.out == ""
     assert not list(tmp_path.iterdir())
     assert run("analyse", "--format", "mxsf") == 0  # the table alone needs none
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["analyse", "no.npy"], 1, "mxsafe: cannot read no.npy: No such file"),
-        (["analyse", "--format", "fp9"], 2, "must be one of mxsf, "),
-        (
-            ["analyse", "--distribution", "cauchy"],
-            2,
-            "gradient, not 'cauchy'",
-        ),
-        (["analyse", "--seed", "1"], 2, "mxsafe: --seed goes with --rounding sr"),
-        (
-            ["analyse", "--block", "8x8", "--axis", "0"],
-            2,
-            "mxsafe: --axis goes with 1-D blocks, not with tiles",
-        ),
-        (
-            ["analyse", "--distribution", "normal", "--axis", "2", "--out", "out"],
-            1,
-            "mxsafe: normal: axis must lie in -2..1 for rank 2, not 2",
-        ),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_in(tmp_path, *arguments) == code
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

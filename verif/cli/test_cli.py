@@ -113,28 +113,6 @@ def test_as_a_process() -> None:
     assert result.stdout.splitlines()[1].endswith("1.96875")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ([], 2, "the following arguments are required: COMMAND"),
-        (["analyser"], 2, "run, bitstream, not 'analyser'; did you mean 'analyse'?"),
-        (["decode", "--format", "mxfs", "1"], 2, "not 'mxfs'; did you mean 'mxsf'?"),
-        (["verilog", "soft_max"], 2, "not 'soft_max'; did you mean 'softmax'?"),
-        (["synth", "--technology", "xlinx"], 2, "not 'xlinx'; did you mean 'xilinx'?"),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_in(tmp_path, *arguments) == code
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_every_module_with_a_command_is_a_command() -> None:
     names = {module.name for module in pkgutil.iter_modules(cli.__path__)}
     with_command = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from verif.cli.command import run, run_in
+from verif.cli.command import run
 
 
 def test_safetensors_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,22 +39,3 @@ def test_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert name in capsys.readouterr().err
     assert not (tmp_path / "y.npy").exists()
     assert not (tmp_path / "z.npz").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["dequantize", "a.npy", "b"], 2, "must end in .npz or .safetensors, not 'a.npy'"),
-        (["dequantize", "no.npz", "b"], 1, "mxsafe: cannot read no.npz: No such file"),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_in(tmp_path, *arguments) == code
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

@@ -53,24 +53,3 @@ def test_an_empty_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (tmp_path / "file").write_bytes(b"")
     assert run_in(tmp_path, "disassemble", "file") == 0
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["short.bin"], 1, "short.bin: program must have a multiple of 32 bytes, not 5"),
-        (["none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
-        (["short.bin", "--lanes", "8"], 2, "mxsafe: lanes must be one of 4, not 8"),
-        ([], 2, "the following arguments are required: PROGRAM"),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "short.bin").write_bytes(bytes(5))
-    assert run_in(tmp_path, "disassemble", *arguments) == code
-    assert message in capsys.readouterr().err

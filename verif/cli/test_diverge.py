@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mxsafe.codec.profiles import PROFILES, divergence
-from verif.cli.command import run, run_in
+from verif.cli.command import run
 
 
 def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,24 +25,3 @@ def test_diverge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("diverge", "--list") == 0
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed[::2]] == list(PROFILES)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["diverge"], 2, "mxsafe: diverge needs X.npy and --profile, or --list"),
-        (["diverge", "x.npy", "--list"], 2, "mxsafe: --list goes without X.npy and --profile"),
-        (["diverge", "x.npy", "--profile", "cuda"], 2, "microxcaling_float64, not 'cuda'"),
-        (["diverge", "no.npy", "--profile", "mxsafe"], 1, "mxsafe: cannot read no.npy: No such"),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert run_in(tmp_path, *arguments) == code
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

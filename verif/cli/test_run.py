@@ -8,35 +8,16 @@ import pytest
 
 from mxsafe.host import serial, simulated
 from mxsafe.host.interpreter import Interpreted
-from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
-from verif.cli.command import run, run_in
+from verif.cli.command import run, run_in, write_program
 from verif.host.fake_board import FakeBoard
-
-
-def written(folder: Path, configuration: MachineConfiguration) -> np.ndarray:
-    """A program that doubles a vector beat, and memory for it."""
-    assembler = Assembler(configuration)
-    beat = configuration.beat_bytes
-    program = assembler.assemble(
-        [
-            assembler.load(buffer="vector", count_0=2, signal="vector"),
-            assembler.vector(arithmetic="add", to_vector=1, wait="load", signal="store"),
-            assembler.store(buffer="vector", address=beat, count_0=2, wait="vector"),
-        ]
-    )
-    (folder / "program.bin").write_bytes(program)
-    memory = np.zeros(beat // 2, "<f4")
-    memory[: beat // 4] = np.arange(beat // 4)
-    (folder / "memory.bin").write_bytes(memory.tobytes())
-    return memory
 
 
 @pytest.mark.parametrize(("rows", "options"), [(16, []), (8, ["--rows", "8"])])
 def test_run(
     rows: int, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    memory = written(tmp_path, MachineConfiguration(rows=rows))
+    memory = write_program(tmp_path, MachineConfiguration(rows=rows))
     assert run_in(tmp_path, "run", "program.bin", "memory.bin", "--out", "after.bin", *options) == 0
     assert capsys.readouterr().out == "after.bin: 3 descriptors, 2 words read, 2 written\n"
     assert (tmp_path / "memory.bin").read_bytes() == memory.tobytes()
@@ -48,7 +29,7 @@ def test_run(
 
 
 def test_base(tmp_path: Path) -> None:
-    memory = written(tmp_path, MachineConfiguration())
+    memory = write_program(tmp_path, MachineConfiguration())
     (tmp_path / "memory.bin").write_bytes(bytes(32) + memory.tobytes())
     arguments = ["run", tmp_path / "program.bin", tmp_path / "memory.bin"]
     assert run(*arguments, "--base", "32") == 0
@@ -58,7 +39,7 @@ def test_base(tmp_path: Path) -> None:
 
 def test_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Four words are moved, and a beat is computed."""
-    memory = written(tmp_path, MachineConfiguration())
+    memory = write_program(tmp_path, MachineConfiguration())
     arguments = ["run", "program.bin", "memory.bin", "--limit"]
     for limit, message in (
         (
@@ -89,7 +70,7 @@ def test_cycles_are_shown_of_a_backend_that_counts_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulated, "Simulated", Clocked)
-    written(tmp_path, MachineConfiguration())
+    write_program(tmp_path, MachineConfiguration())
     assert run_in(tmp_path, "run", "program.bin", "memory.bin", "--backend", "verilog") == 0
     out, err = capsys.readouterr()
     assert out == (
@@ -109,7 +90,7 @@ def test_a_board(
         return FakeBoard(configuration)
 
     monkeypatch.setattr(serial, "open_port", open_port)
-    memory = written(tmp_path, configuration)
+    memory = write_program(tmp_path, configuration)
     board = ["run", "program.bin", "memory.bin", "--backend", "serial", "--port", "/dev/x"]
     assert run_in(tmp_path, *board, "--rows", "8") == 1
     assert "must have a_beats 64, not 2048" in capsys.readouterr().err
@@ -118,64 +99,3 @@ def test_a_board(
     after = np.frombuffer((tmp_path / "memory.bin").read_bytes(), "<f4")
     assert np.array_equal(after[len(memory) // 2 :], 2 * memory[: len(memory) // 2])
     assert opened == [("/dev/x", 1_000_000), ("/dev/x", 115_200)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["program.bin", "word.bin"], 1, "program.bin: error 4, read, at descriptor 0: word of"),
-        (["program.bin", "short.bin"], 1, "memory must be a positive multiple of 32 bytes that"),
-        (["program.bin", "none.bin"], 1, "mxsafe: cannot read none.bin: No such file"),
-        (["short.bin", "memory.bin"], 1, "program must have a multiple of 32 bytes, not 33"),
-        (["program.bin", "memory.bin", "--base", "7"], 1, "base must be a multiple of 32 within"),
-        (["program.bin", "memory.bin", "--rows", "5"], 2, "rows must be one of 4, 8, 16, not 5"),
-        (
-            ["program.bin", "memory.bin", "--functions", "sine"],
-            2,
-            "functions must be some of relu, ",
-        ),
-        (["program.bin", "memory.bin", "--affine", "1"], 2, "unrecognized arguments: 1"),
-        (["program.bin", "memory.bin", "--format-a", "fp8"], 2, "format_a must be one of mxsf, "),
-        (
-            ["program.bin", "memory.bin", "--backend", "board"],
-            2,
-            "serial, not 'board'",
-        ),
-        (["program.bin"], 2, "the following arguments are required: MEMORY"),
-        (["program.bin", "memory.bin", "--backend", "serial"], 2, "port must be given with"),
-        (
-            ["program.bin", "memory.bin", "--port", "x"],
-            2,
-            "port must be given with backend serial alone",
-        ),
-        (
-            ["program.bin", "memory.bin", "--baud", "9"],
-            2,
-            "baud must be given with backend serial alone",
-        ),
-        (
-            ["program.bin", "memory.bin", "--backend", "serial", "--port", "x", "--baud", "0"],
-            2,
-            "baud must be a positive integer, not 0",
-        ),
-        (
-            ["program.bin", "memory.bin", "--backend", "serial", "--port", ""],
-            2,
-            "port must be given with backend serial",
-        ),
-    ],
-)
-def test_errors(
-    arguments: list[str],
-    code: int,
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    written(tmp_path, MachineConfiguration())
-    (tmp_path / "short.bin").write_bytes(bytes(33))
-    (tmp_path / "word.bin").write_bytes(bytes(32))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert run_in(tmp_path, "run", *arguments) == code
-    assert message in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -150,36 +150,6 @@ def test_names_that_a_terminal_cannot_show(encoding: str, tmp_path: Path) -> Non
     assert os.listdir(os.fsencode(tmp_path)).count(b"\xff\xe9.npz") == 1  # noqa: PTH208
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["vectors", "--unit", "mac", "--count", str(10**12)], "count must be at most 1048576"),
-        (["vectors", "--unit", "mac", "--lanes", str(2**64)], "lanes must be at most 4294967296"),
-        (
-            ["vectors", "--unit", "mac", "--count", str(2**20), "--lanes", "2048"],
-            "count must be at most 8192 in rows of 2048 elements, not 1048576",
-        ),
-        (
-            ["vectors", "--unit", "converter", "--count", str(2**20), "--block", "1024"],
-            "count must be at most 16384 in rows of 1024 elements, not 1048576",
-        ),
-        (
-            ["verilog", "sta", "--size", "64x64x64x64"],
-            "R * r * C * c * lanes must be at most 65536, not 67108864",
-        ),
-        (["verilog", "sta", "--lanes", str(2**64)], "lanes must be at most 1024"),
-        (["analyse", "x.npy", "--block", str(2**63)], "must be at most 4294967296, not"),
-        (["verilog", "vector_arithmetic", "--lanes", "2000000"], "lanes must be at most 1024"),
-    ],
-)
-def test_sizes_that_are_refused(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_in(tmp_path, *words) == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_input_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "q.npz"
     mx.save(file, mx.quantize(np.ones((2, 64), np.float32)))

@@ -7,8 +7,6 @@ import numpy as np
 
 from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat
 
-__all__ = ["BLOCKINGS", "DTYPES", "OWN_FORMATS", "hard_values", "own_formats"]
-
 BLOCKINGS: list[dict[str, Any]] = [
     {"block": 64},
     {"block": 7, "axis": 0},

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from mxsafe.formats import MX_FORMATS
 from verif.support import exact
 
-__all__ = ["BLOCK", "corner_blocks", "mixed_blocks", "random_blocks"]
-
 BLOCK = 32
 FLT_MAX = float(np.finfo(np.float32).max)
 

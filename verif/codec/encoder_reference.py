@@ -19,8 +19,6 @@ from verif.machine.compiler.network_weights import (
     write_weights,
 )
 
-__all__ = ["encoder_memory", "encoder_output", "random_encoder"]
-
 Floats = NDArray[np.float32]
 
 

@@ -15,7 +15,7 @@ from mxsafe.codec._inputs import to_float64
 from mxsafe.codec.elements import Rounding
 from mxsafe.formats import MX_FORMATS
 from verif.support import exact
-from verif.support.tests import Volume, some
+from verif.support.tests import Volume, raises, some
 
 DETERMINISTIC: tuple[Rounding, ...] = ("rne", "rna", "rtz")
 ML_DTYPES = {
@@ -247,9 +247,8 @@ def test_names_of_roundings() -> None:
             "down: say 'rtz'",
         ),
     ):
-        with pytest.raises(ValueError) as caught:
+        with raises(ValueError, message):
             mx.encode(y, "mxsf", rounding=name)
-        assert str(caught.value) == message
 
 
 def test_every_bfloat16_is_read_as_ml_dtypes_does() -> None:

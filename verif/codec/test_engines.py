@@ -13,7 +13,7 @@ from mxsafe.codec import _engines, _parts
 from mxsafe.codec.elements import ROUNDINGS
 from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat, ScaleFormat
 from verif.codec.codec_cases import BLOCKINGS, DTYPES, OWN_FORMATS, hard_values, own_formats
-from verif.support.tests import Tally, Volume, some
+from verif.support.tests import Tally, Volume, raises, some
 
 BOTH_ORDERS = [np.dtype(dtype).newbyteorder(order) for dtype in DTYPES for order in "<>"]
 every_format = pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_formats_that_the_compiled_code_leaves_to_the_reference() -> None:
         MXFormat(name="coarse", element=MX_FORMATS["mxsf"].element, scale=coarse),
     )
     for fmt in formats:
-        with pytest.raises(ValueError) as caught:
-            mx.quantize(np.ones(4), fmt, engine="numba")
-        assert str(caught.value) == (
+        with raises(
+            ValueError,
             f"engine must be 'numpy' for {fmt.name}, whose binades or scales the compiled code "
-            "cannot do"
-        )
+            "cannot do",
+        ):
+            mx.quantize(np.ones(4), fmt, engine="numba")
         assert _engines.choose_engine("auto", fmt, 1 << 30).__name__.endswith("numpy_engine")
 
 
@@ -262,9 +262,8 @@ def test_codes_with_bits_above_their_width(engine: Any, blocking: dict[str, Any]
         for tensor in (q, q.T):
             q.codes[:] = 1
             q.codes[3, 4] = code
-            with pytest.raises(ValueError) as error:
+            with raises(ValueError, f"codes must have the {width} bits of {name}, not {code:#x}"):
                 mx.dequantize(tensor, engine=engine)
-            assert str(error.value) == f"codes must have the {width} bits of {name}, not {code:#x}"
         q.codes[:] = 1
         assert np.isfinite(mx.dequantize(q, engine=engine)).all()
 

@@ -17,7 +17,8 @@ from mxsafe.codec.elements import ROUNDINGS, Rounding
 from mxsafe.formats import MX_FORMATS, NVFP4, SCALAR_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.verilog.presets import build
 from verif.support import exact
-from verif.support.tests import Tally, some
+from verif.support.quantized import assert_same
+from verif.support.tests import Tally, raises, some
 
 ELEMENTS = exact.float_table(2, 1, 1, 8)
 SCALES = exact.float_table(4, 3, 7, 127)
@@ -242,9 +243,7 @@ def test_input_types(dtype: type) -> None:
     before = x.tobytes()
     assert_exact(x[:, :16].astype(np.float64), "rne")
     q, reference = mx.quantize(x, "nvfp4"), mx.quantize(x.astype(np.float64), "nvfp4")
-    np.testing.assert_array_equal(q.codes, reference.codes)
-    np.testing.assert_array_equal(q.scales, reference.scales)
-    assert q.tensor_scale == reference.tensor_scale
+    assert_same(q, reference)
     assert x.tobytes() == before
 
 
@@ -297,14 +296,6 @@ def test_transposed() -> None:
     )
 
 
-def assert_same(a: mx.QuantizedTensor, b: mx.QuantizedTensor) -> None:
-    np.testing.assert_array_equal(a.codes, b.codes)
-    np.testing.assert_array_equal(a.scales, b.scales)
-    assert (a.format, a.block, a.axis) == (b.format, b.block, b.axis)
-    assert a.tensor_scale == b.tensor_scale
-    assert type(a.tensor_scale) is type(b.tensor_scale) is np.float32
-
-
 @pytest.mark.parametrize("tensor_scale", [None, SMALLEST, FLT_MAX])
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_files(suffix: str, tensor_scale: float | None, tmp_path: Path) -> None:
@@ -334,9 +325,8 @@ def test_views() -> None:
     power = np.full(scales.shape, 127, np.uint8).view(ml_dtypes.float8_e8m0fnu)
     assert mx.from_ml_dtypes(elements, power, block=16).format is MX_FORMATS["mxfp4_e2m1"]
     eight = q.codes.view(ml_dtypes.float8_e4m3fn)
-    with pytest.raises(TypeError) as error:
+    with raises(TypeError, "scales must have dtype float8_e8m0fnu, not float8_e4m3fn"):
         mx.from_ml_dtypes(eight, scales, block=16)
-    assert str(error.value) == "scales must have dtype float8_e8m0fnu, not float8_e4m3fn"
 
 
 E4M3 = SCALAR_FORMATS["float8_e4m3fn"]
@@ -435,9 +425,7 @@ def test_the_compiled_engine_gives_the_same_bits(
                 }
                 plain = mx.quantize(x, fmt, engine="numpy", **options)
                 fast = mx.quantize(x, fmt, engine="numba", **options)
-                np.testing.assert_array_equal(fast.codes, plain.codes)
-                np.testing.assert_array_equal(fast.scales, plain.scales)
-                assert fast.tensor_scale == plain.tensor_scale
+                assert_same(fast, plain)
                 for result in (np.float32, np.float64):
                     wanted = mx.dequantize(plain, dtype=result, engine="numpy")
                     values = mx.dequantize(plain, dtype=result, engine="numba")
@@ -474,9 +462,8 @@ def test_tensor_scales_refused(value: Any) -> None:
     if value is not None:
         calls.append(lambda: small(tensor_scale=value))
     for call in calls:
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             call()
-        assert str(error.value) == message
 
 
 def test_formats_without_a_tensor_scale_refuse_one() -> None:
@@ -486,20 +473,18 @@ def test_formats_without_a_tensor_scale_refuse_one() -> None:
         lambda: mx.QuantizedTensor(codes, scales, "mxsf", 16, -1, 1.0),
         lambda: mx.packing.from_bytes(bytes(17), "mxsf", (1, 16), tensor_scale=1.0),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, "tensor_scale must be None for mxsf, not 1.0"):
             call()
-        assert str(error.value) == "tensor_scale must be None for mxsf, not 1.0"
 
 
 def test_scales_are_not_negative() -> None:
     codes = np.zeros((1, 16), np.uint8)
     for scale in (0x80, 0xFF):
         scales = np.full((1, 1), scale, np.uint8)
-        with pytest.raises(ValueError) as error:
+        with raises(
+            ValueError, f"scales must be non-negative codes of float8_e4m3fn, not {scale:#x}"
+        ):
             mx.QuantizedTensor(codes, scales, NVFP4, 16, -1, np.float32(1))
-        assert str(error.value) == (
-            f"scales must be non-negative codes of float8_e4m3fn, not {scale:#x}"
-        )
     q = mx.quantize(np.ones((1, 16)), "nvfp4")
     q.scales[0] = 0x80
     with pytest.raises(ValueError, match=r"^scales must be non-negative codes of float8_e4m3fn"):
@@ -509,12 +494,10 @@ def test_scales_are_not_negative() -> None:
 def test_there_is_one_scale_mode() -> None:
     assert_same(small(scale_mode="nearest"), small())
     for mode in ("floor", "rceil", "round"):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, f"scale_mode must be nearest for nvfp4, not {mode!r}"):
             small(scale_mode=mode)
-        assert str(error.value) == f"scale_mode must be nearest for nvfp4, not {mode!r}"
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "scale_mode must be one of floor, ceil, even, rceil, not 'nearest'"):
         mx.quantize(np.ones(4), "mxsf", scale_mode="nearest")
-    assert str(error.value) == "scale_mode must be one of floor, ceil, even, rceil, not 'nearest'"
 
 
 def test_the_hardware_refuses_it() -> None:

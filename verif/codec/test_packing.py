@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import mxsafe as mx
 from mxsafe.codec.packing import Layout, from_bytes, pack_codes, to_bytes, unpack_codes
 from mxsafe.formats import MX_FORMATS
+from verif.support.quantized import assert_same
+from verif.support.tests import raises
 
 LAYOUTS: tuple[Layout, ...] = ("planar", "inline")
 
@@ -63,9 +65,7 @@ def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, A
         data = to_bytes(q, layout)
         for raw in (data, data.tobytes()):
             back = from_bytes(raw, name, shape, layout=layout, **blocking)
-            np.testing.assert_array_equal(back.codes, q.codes)
-            np.testing.assert_array_equal(back.scales, q.scales)
-            assert (back.format, back.block, back.axis) == (q.format, q.block, q.axis)
+            assert_same(back, q)
 
 
 @pytest.mark.parametrize("layout", get_args(Layout))
@@ -75,8 +75,7 @@ def test_tensors_have_arrays_of_their_own(layout: Layout) -> None:
     data = np.frombuffer(to_bytes(q, layout), np.uint8).copy()
     back = from_bytes(data, "mxfp4_e2m1", (4, 64), layout=layout)
     data[:] = 1
-    assert np.array_equal(back.codes, q.codes)
-    assert np.array_equal(back.scales, q.scales)
+    assert_same(back, q)
 
 
 def test_planar_is_codes_then_scales() -> None:
@@ -126,8 +125,7 @@ def test_gguf_has_halves_of_blocks_in_halves_of_bytes(name: str, shape: tuple[in
     assert data.tolist() == expected
     assert data.size == x.size // elements * size
     back = from_bytes(data, name, shape, layout="gguf", tensor_scale=q.tensor_scale)
-    np.testing.assert_array_equal(back.codes, q.codes)
-    np.testing.assert_array_equal(back.scales, q.scales)
+    assert_same(back, q)
     if x.size:
         # The same number of bytes, so nothing else tells them apart.
         inline = from_bytes(
@@ -209,6 +207,5 @@ def test_gguf_has_halves_of_blocks_in_halves_of_bytes(name: str, shape: tuple[in
     ],
 )
 def test_bad_input(call, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
+    with raises(error, message):
         call()
-    assert str(caught.value) == message

@@ -14,8 +14,6 @@ from mxsafe.machine.configuration import SMALL_MACHINE
 from mxsafe.machine.description import DESCRIPTOR_BYTES
 from verif.machine.machine_image import Image, product_program
 
-__all__ = ["EXAMPLES", "example_files"]
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

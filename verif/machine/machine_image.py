@@ -10,8 +10,6 @@ from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 
-__all__ = ["Image", "loaded_operand", "product_program"]
-
 
 @dataclass
 class Image:
@@ -29,9 +27,9 @@ class Image:
         self.size += len(data) + rest
         return address
 
-    def room(self, count: int, fill: int = 0xA5) -> int:
+    def room(self, count: int) -> int:
         """Address of room for so many bytes, filled with what no result is."""
-        return self.put(np.full(count, fill, np.uint8))
+        return self.put(np.full(count, 0xA5, np.uint8))
 
     @property
     def memory(self) -> NDArray[np.uint8]:

@@ -8,8 +8,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
 from verif.rtl.machine.power_up import powered_up
 
-__all__ = ["run_in_any_order"]
-
 
 def run_in_any_order(
     program: list[Instruction],

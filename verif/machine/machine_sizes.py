@@ -4,8 +4,6 @@ from typing import Any
 
 from mxsafe.machine.configuration import CONVERSIONS, MachineConfiguration
 
-__all__ = ["ROWS", "machine_of"]
-
 ROWS = (4, 8, 16)
 
 

@@ -16,6 +16,7 @@ from mxsafe.machine.description import (
     constant_registers,
 )
 from verif.machine.machine_sizes import ROWS, machine_of
+from verif.support.tests import raises
 
 DEFAULT = MachineConfiguration()
 
@@ -155,6 +156,5 @@ def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> Non
     ],
 )
 def test_registers_of_no_machine_are_refused(register: str, value: int, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         configuration_of({**constant_registers(DEFAULT), register: value})
-    assert str(error.value) == message

@@ -1,10 +1,9 @@
 """Programs with the machine that they are for."""
 
-import pytest
-
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.program import Program
+from verif.support.tests import raises
 
 DEFAULT = MachineConfiguration()
 
@@ -18,6 +17,5 @@ def test_length() -> None:
 
 
 def test_parts_of_descriptors_are_refused() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "program must have a multiple of 32 bytes, not 33"):
         Program(bytes(33), DEFAULT)
-    assert str(error.value) == "program must have a multiple of 32 bytes, not 33"

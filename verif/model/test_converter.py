@@ -5,6 +5,8 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.model import Schedule, convert_beats, converted_tensor, matrix_beats
+from verif.support.quantized import assert_same
+from verif.support.tests import raises
 
 SHAPES = [(1, 1), (5, 70), (20, 33), (16, 64), (9, 200)]
 
@@ -24,8 +26,7 @@ def test_beats_of_a_matrix(shape: tuple[int, int], block: int | tuple[int, int])
     beats = convert_beats(values, last, "mxsf", block=block)
     tensor = converted_tensor(beats, shape, "mxsf", block=block)
     expected = mx.quantize(x, "mxsf", block=block)
-    assert np.array_equal(tensor.codes, expected.codes)
-    assert np.array_equal(tensor.scales, expected.scales)
+    assert_same(tensor, expected)
     assert np.array_equal(beats.last, last)
     assert beats.block_last[last].all()
 
@@ -79,6 +80,5 @@ def test_arguments_that_do_not_fit() -> None:
         ),
     }
     for message, call in calls.items():
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             call()
-        assert str(error.value) == message

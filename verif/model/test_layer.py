@@ -11,6 +11,8 @@ from mxsafe import model
 from mxsafe.model.layer import bias_beats, residual_beats
 from verif.rtl.array.array_checks import operands
 from verif.support.manifest import GEN
+from verif.support.quantized import assert_same
+from verif.support.tests import raises
 
 BLOCKS: list[int | tuple[int, int]] = [64, 8, 6, (8, 8), (64, 1), (4, 2)]
 SHAPES = [(1, 1), (20, 9), (70, 17), (128, 16)]
@@ -36,9 +38,7 @@ def test_beats_and_back(shape: tuple[int, int], block: int | tuple[int, int]) ->
     q = tensor(1, shape, block)
     beats = model.operand_beats(q, columns=8, lanes=4)
     back = model.operand_tensor(beats, shape, "mxsf", block=block)
-    assert np.array_equal(back.codes, q.codes)
-    assert np.array_equal(back.scales, q.scales)
-    assert (back.block, back.axis) == (q.block, q.axis)
+    assert_same(back, q)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -70,12 +70,10 @@ def test_output_is_the_quantised_product(block: int | tuple[int, int], arithmeti
     product[product < 0] = 0
     axis = 0 if isinstance(block, int) else -1
     expected = mx.quantize(np.abs(product), block=block, axis=axis)
-    assert np.array_equal(q.codes, expected.codes)
-    assert np.array_equal(q.scales, expected.scales)
+    assert_same(q, expected)
     beats = model.layer_beats(weights, samples, **options, columns=8)
     back = model.operand_tensor(beats, q.shape, "mxsf", block=block)
-    assert np.array_equal(back.codes, q.codes)
-    assert np.array_equal(back.scales, q.scales)
+    assert_same(back, q)
 
 
 def test_stages() -> None:
@@ -100,13 +98,11 @@ def test_stages() -> None:
     for given, result in cases:
         q = model.layer_output(weights, samples, **given, **options)
         expected = mx.quantize(np.where(result == 0, np.float32(0), result), block=(4, 2))
-        assert np.array_equal(q.codes, expected.codes)
-        assert np.array_equal(q.scales, expected.scales)
+        assert_same(q, expected)
         # Columns beyond the samples do not count in the scales of tiles.
         beats = model.layer_beats(weights, samples, **given, **options, columns=4)
         back = model.operand_tensor(beats, q.shape, "mxsf", block=(4, 2))
-        assert np.array_equal(back.codes, q.codes)
-        assert np.array_equal(back.scales, q.scales)
+        assert_same(back, q)
 
 
 def test_beats_of_stages() -> None:
@@ -135,9 +131,8 @@ def test_stages_that_do_not_fit() -> None:
             f"{agree}, bias, residual, not ('bias',)",
         ),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             model.layer_output(weights, samples, **given)
-        assert str(error.value) == message
     for call, message in (
         (lambda: bias_beats(residual, 2), "bias must be a vector, not of shape (3, 2)"),
         (lambda: bias_beats(bias, 0), "samples must be a positive integer, not 0"),
@@ -147,9 +142,8 @@ def test_stages_that_do_not_fit() -> None:
             "columns must be a positive integer, not 0",
         ),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             call()
-        assert str(error.value) == message
     with pytest.raises(TypeError, match=r"^bias must be an array of float32, not float64$"):
         model.layer_output(weights, samples, bias=np.zeros(3))
 
@@ -188,9 +182,8 @@ def test_arguments_that_do_not_fit() -> None:
         ),
     }
     for message, call in calls.items():
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             call()
-        assert str(error.value) == message
     with pytest.raises(TypeError, match=r"^x must be an array of float32, not float64$"):
         model.activate(np.zeros(1))
     with pytest.raises(TypeError, match=r"^q must be a QuantizedTensor, not 1$"):

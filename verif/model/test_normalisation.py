@@ -14,6 +14,7 @@ from mxsafe.model.normalisation import (
     rms_norm_backward,
 )
 from verif.rtl.vector.normalise_checks import SPECIAL, kinds_of_rows
+from verif.support.tests import raises
 
 Reals = NDArray[np.longdouble]
 BOUND = 2.0**-14.1
@@ -205,6 +206,5 @@ def test_gradients_of_rows_that_are_filled_up() -> None:
     ],
 )
 def test_arguments_that_do_not_fit(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         layer_norm(**{"x": np.zeros((2, 4)), **arguments})
-    assert str(error.value) == message

@@ -7,6 +7,7 @@ import pytest
 
 from mxsafe.model.polynomial import evaluate, every_result
 from mxsafe.tables import Table
+from verif.support.tests import raises
 
 TABLE = Table(
     name="example",
@@ -68,6 +69,5 @@ def test_shapes_are_broadcast() -> None:
     ],
 )
 def test_what_is_out_of_range(segment: int, offset: int, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         evaluate(TABLE, segment, offset)
-    assert str(error.value) == message

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.row_dot import row_dot, row_sum
+from verif.support.tests import raises
 
 
 def one_by_one(x: np.ndarray, lanes: int, partials: int) -> np.float32:
@@ -65,9 +66,8 @@ def test_arguments_that_do_not_fit() -> None:
         (lambda: row_sum(row[:0]), "x must have numbers along its last axis, not shape (0,)"),
         (lambda: row_sum(row[0]), "x must have numbers along its last axis, not shape ()"),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             call()
-        assert str(error.value) == message
     with pytest.raises(
         TypeError, match=r"^y must have dtype float32, float16, bfloat16, not int64"
     ):

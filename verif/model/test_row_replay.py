@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model.row_replay import replay_rows
+from verif.support.tests import raises
 
 
 def test_rows_come_as_often_as_asked() -> None:
@@ -31,6 +32,5 @@ def test_a_row_that_does_not_end_stays() -> None:
 
 @pytest.mark.parametrize("name", ["passes", "depth"])
 def test_numbers_that_are_not_positive(name: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"{name} must be a positive integer, not 0"):
         replay_rows([True], **{"passes": 1, "depth": 1, name: 0})
-    assert str(error.value) == f"{name} must be a positive integer, not 0"

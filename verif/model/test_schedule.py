@@ -5,6 +5,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.model import Schedule
+from verif.support.tests import raises
 
 
 def operands(
@@ -90,18 +91,17 @@ def test_padding_is_zero_codes_under_a_scale_that_is_no_nan() -> None:
     ],
 )
 def test_bad_sizes(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         Schedule(*operands(3, 8, 2, 8), **options)
-    assert str(error.value) == message
 
 
 def test_blocks_are_those_that_matmul_takes() -> None:
     a, w = operands(3, 12, 2, 6)
-    for refused in (Schedule, mx.matmul):
+    for call in (Schedule, mx.matmul):
         with pytest.raises(ValueError, match=r"^lanes must divide the block length 6 in k, not 4$"):
-            refused(a, w, arithmetic="fp12", lanes=4)
-        refused(a, w, arithmetic="fp12", lanes=2)
-        refused(a, w, arithmetic="exact", lanes=4)
+            call(a, w, arithmetic="fp12", lanes=4)
+        call(a, w, arithmetic="fp12", lanes=2)
+        call(a, w, arithmetic="exact", lanes=4)
 
 
 def test_bad_operands_and_results() -> None:
@@ -127,13 +127,9 @@ def test_bfloat16_operands() -> None:
         assert not got[3].any()
         assert not got[:, 6:].any()
     np.testing.assert_array_equal(tiles[1].w_codes[1, 0, :2], w[4:, 4])
-    with pytest.raises(TypeError) as error:
+    with raises(TypeError, "w must be an array of uint16 for arithmetic bf16, not uint8"):
         Schedule(a, w.astype(np.uint8), arithmetic="bf16")
-    assert str(error.value) == "w must be an array of uint16 for arithmetic bf16, not uint8"
-    with pytest.raises(TypeError) as error:
+    with raises(TypeError, "a must be an array of uint16 for arithmetic bf16, not QuantizedTensor"):
         Schedule(*operands(3, 8, 2, 8), arithmetic="bf16")
-    assert str(error.value) == (
-        "a must be an array of uint16 for arithmetic bf16, not QuantizedTensor"
-    )
     with pytest.raises(ValueError, match=r"^w must have the 6 rows that a has columns, not 5$"):
         Schedule(a, w[:5], arithmetic="bf16")

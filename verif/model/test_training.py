@@ -6,16 +6,16 @@ import pytest
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.gemm import Arithmetic
+from verif.support.tests import raises
 
 SHAPES = {"x": (10, 20), "w": (20, 13), "dy": (10, 13)}
 
 
-def tensors(block: object = (8, 8), fmt: str = "mxsf", **other: object) -> dict[str, object]:
+def tensors(block: object = (8, 8), **other: object) -> dict[str, object]:
     """X, W and dY of one layer; `other` takes the place of some."""
     rng = np.random.default_rng(1)
     made = {
-        name: mx.quantize(rng.standard_normal(shape), fmt, block=block)
-        for name, shape in SHAPES.items()
+        name: mx.quantize(rng.standard_normal(shape), block=block) for name, shape in SHAPES.items()
     }
     return made | other
 
@@ -99,9 +99,8 @@ def test_small_integers_are_exact() -> None:
 def test_what_is_no_training_pass(
     wrong: dict[str, object], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error) as raised:
+    with raises(error, message):
         model.training_pass(**tensors() | wrong)
-    assert str(raised.value) == message
 
 
 def packed(
@@ -186,6 +185,5 @@ def test_traffic_of_tiles(sizes: tuple[int, int, int], fmt: str) -> None:
     ],
 )
 def test_traffic_that_cannot_be(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError) as raised:
+    with raises(ValueError, message):
         model.pass_traffic(**{"batch": 8, "inputs": 8, "outputs": 8, "block": 64} | wrong)
-    assert str(raised.value) == message

@@ -1,10 +1,10 @@
 """The transposer's model against transposed tensors."""
 
 import numpy as np
-import pytest
 
 import mxsafe as mx
 from mxsafe.model import transpose_beats
+from verif.support.tests import raises
 
 
 def test_tiles_of_a_tensor() -> None:
@@ -33,6 +33,5 @@ def test_a_packet_that_goes_on() -> None:
 
 
 def test_flags_that_do_not_fit() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "last must have one flag a row, not (1,) for (4, 4)"):
         transpose_beats(np.zeros((4, 4)), [True])
-    assert str(error.value) == "last must have one flag a row, not (1,) for (4, 4)"

@@ -12,6 +12,7 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.model.window import anchors
 from mxsafe.products import OperandFormats
 from verif.support.exact import element_value, mx_table, nearest_float
+from verif.support.tests import raises
 
 PAIRS = list(itertools.product(MX_FORMATS, repeat=2))
 every_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
@@ -211,9 +212,8 @@ def test_nothing_to_add() -> None:
 )
 def test_refused(options: dict[str, Any], message: str) -> None:
     a, w = random_operands(("mxsf", "mxsf"), 32, 8, [127], 1)
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         mx.matmul(a, w, arithmetic="window", **options)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("arithmetic", ["fp12", "exact"])

@@ -4,8 +4,6 @@ from pathlib import Path
 
 from verif.support.manifest import Module, Port
 
-__all__ = ["counting_stream"]
-
 _TEXT = """\
 // Numbers beats: a register of results that are held until they are taken.
 module counting_stream(

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["write_idx", "write_images"]
-
 Arrays = dict[str, NDArray[np.uint8]]
 
 

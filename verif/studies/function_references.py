@@ -6,8 +6,6 @@ import mpmath
 
 from studies.tables.activation import value
 
-__all__ = ["exact_value", "unit"]
-
 
 def exact_value(name: str, x: Any) -> Any:
     """The exact value, to mpmath's precision."""

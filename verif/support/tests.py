@@ -1,6 +1,7 @@
 """Shared parts of tests: simulators that are there, and the count of compared items."""
 
 import os
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +40,13 @@ def available(name: str) -> str:
     return name
 
 
+def raises(
+    error: type[Exception] | tuple[type[Exception], ...], message: str
+) -> pytest.RaisesExc[Exception]:
+    """Return a context in which an error with this message, and with nothing else, is raised."""
+    return pytest.raises(error, match=rf"\A{re.escape(message)}\Z")
+
+
 def refused(
     unit: Callable[..., object], cases: Iterable[tuple[dict[str, Any], str]], **usual: Any
 ) -> Callable[..., None]:
@@ -46,9 +54,8 @@ def refused(
 
     @pytest.mark.parametrize(("parameters", "message"), cases)
     def test(parameters: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             unit(**usual | parameters)
-        assert str(error.value) == message
 
     return test
 

@@ -1,7 +1,5 @@
 """A small cell library in Liberty format, and a netlist of its cells."""
 
-__all__ = ["HEAD", "LIBRARY", "NETLIST", "TWO"]
-
 HEAD = """\
 /* a comment { */
 library (Small) {

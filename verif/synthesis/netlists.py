@@ -19,8 +19,6 @@ from verif.support.manifest import Module
 from verif.support.proof import compared, run_yosys
 from verif.support.simulators import SCRATCH
 
-__all__ = ["NETLISTS", "netlist_of", "prove_netlist"]
-
 NETLISTS = {
     "ecp5": (ECP5, "luts"),
     "xilinx": (Xilinx(), "dsps"),

@@ -28,6 +28,7 @@ from verif.cli.command import run_in
 from verif.host.copying_machine import copying_machines
 from verif.host.host_programs import SMALL
 from verif.support.manifest import Module
+from verif.support.tests import raises
 
 # No other test generates a machine of this configuration.
 BOARD = Ulx3sConfiguration(machine=replace(SMALL, queue_depth=9), memory_bytes=4096, clock_mhz=25)
@@ -57,12 +58,10 @@ def test_reports() -> None:
     assert found["clocks"] == (Clock("$glbnet$clk", 71.2, 50.0),)
     assert (found["luts"], found["memories"]) == ((1395, 90_000), (65, 90_000))
     for text in ("", "[]", "{}", json.dumps({"fmax": {}, "utilization": {}})):
-        with pytest.raises(SynthesisError) as error:
+        with raises(SynthesisError, f"nextpnr wrote no report: {text!r}"):
             read_report(text, 25)
-        assert str(error.value) == f"nextpnr wrote no report: {text!r}"
-    with pytest.raises(SynthesisError) as error:
+    with raises(SynthesisError, "nextpnr reported no clock"):
         read_report(json.dumps(json.loads(report()) | {"fmax": {}}), 25)
-    assert str(error.value) == "nextpnr reported no clock"
 
 
 @pytest.fixture
@@ -168,12 +167,15 @@ def test_nothing_is_left_of_a_clock_that_is_missed(
 ) -> None:
     (tmp_path / "ulx3s.bit").write_bytes(b"an earlier one")
     ran = tools(report(reached=49.99))
-    with copying_machines(), pytest.raises(SynthesisError) as error:
+    with (
+        copying_machines(),
+        raises(
+            SynthesisError,
+            "the timing is not met: $glbnet$clk reaches 49.99 of 50.00 MHz. There is no bitstream: "
+            f"take a lower clock or another seed; paths are in {tmp_path / 'nextpnr-ecp5.log'}",
+        ),
+    ):
         make_bitstream(BOARD, tmp_path)
-    assert str(error.value) == (
-        "the timing is not met: $glbnet$clk reaches 49.99 of 50.00 MHz. There is no bitstream: "
-        f"take a lower clock or another seed; paths are in {tmp_path / 'nextpnr-ecp5.log'}"
-    )
     assert [line.split()[0] for line in ran] == [
         "first",
         "yosys",
@@ -231,9 +233,8 @@ def test_what_is_refused_before_tools_start(
         ),
         (-1, "seed must be a non-negative integer, not -1"),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             make_bitstream(BOARD, tmp_path, seed=seed)
-        assert str(error.value) == message
     assert ran == []
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -265,33 +266,6 @@ def test_the_default_board_of_the_command(
     assert run_in(tmp_path, "bitstream") == 0
     assert made == [(Ulx3sConfiguration(), Path("build/ulx3s"), 1)]
     assert capsys.readouterr().out.startswith("build/ulx3s/ulx3s.bit\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--clock-mhz", "33"], "clock_mhz must be a multiple of 5, not 33"),
-        (
-            ["--memory-bytes", "5"],
-            "memory_bytes must be a multiple of 4096 up to 425984, the device's 208 block RAMs of "
-            "2048 bytes, not 5",
-        ),
-        (["--rows", "5"], "rows must be one of 4, 8, 16, not 5"),
-    ],
-)
-def test_errors_of_the_command(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_in(tmp_path, "bitstream", *arguments) == 2
-    assert capsys.readouterr().err == f"mxsafe: {message}\n"
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_seed_that_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for seed in ("-1", "x"):
-        assert run_in(tmp_path, "bitstream", "--seed", seed) == 2
-        assert "seed" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_another_design(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from mxsafe.synthesis.cases import FPGA, Case
 from mxsafe.synthesis.earlier import completed, read_synthesis
+from verif.support.tests import raises
 
 CASES = [
     Case(name="first", unit="decoder", technologies=("nangate45", "xilinx")),
@@ -53,18 +54,16 @@ def test_what_was_done_again_takes_the_place_of_what_was_there() -> None:
     ],
 )
 def test_other_tools_and_clocks_are_refused(found: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         completed(found, EARLIER, CASES)
-    assert str(error.value) == message
 
 
 def test_what_is_nowhere_is_named() -> None:
     more = [*CASES, Case(name="third", unit="decoder", format="mxint8", technologies=("ice40",))]
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, "earlier results must have third for mxint8 on ice40, or it must be synthesised"
+    ):
         completed(EARLIER, EARLIER, more)
-    assert str(error.value) == (
-        "earlier results must have third for mxint8 on ice40, or it must be synthesised"
-    )
 
 
 def test_results_for_fpgas_stand_beside_their_own() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from mxsafe.synthesis.first_calls import alone, call_first, program_folder
 from mxsafe.synthesis.technologies import SynthesisError, command
+from verif.support.tests import raises
 
 
 @pytest.fixture
@@ -56,12 +57,12 @@ def test_a_folder_that_cannot_be_written(folder: Path) -> None:
     """Programs may be there already; where they are not, the error names the folder."""
     folder.write_text("no folder")
     call_first(["yosys"], lambda words: 0)
-    with pytest.raises(SynthesisError) as error:
-        call_first(["yosys"], lambda words: 1)
-    assert str(error.value) == (
+    with raises(
+        SynthesisError,
         f"yosys cannot write its program into {folder}: let YOWASP_CACHE_DIR be the name of a "
-        "folder that it can write"
-    )
+        "folder that it can write",
+    ):
+        call_first(["yosys"], lambda words: 1)
 
 
 def test_the_folder_is_that_of_the_wheels(monkeypatch: pytest.MonkeyPatch) -> None:

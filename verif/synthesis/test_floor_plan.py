@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mxsafe.synthesis.floor_plan import PARTS, floor_plan, main, part_of
+from verif.support.tests import raises
 
 CELLS = {
     "unit.decode_a_1.codes_TRELLIS_FF_Q": "d",
@@ -56,9 +57,8 @@ def test_a_tile_is_what_most_of_its_cells_are(tmp_path: Path) -> None:
 
 def test_a_netlist_without_places_is_refused(tmp_path: Path) -> None:
     message = "netlist must have cells with a place, but there is none"
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         floor_plan(netlist())
-    assert str(error.value) == message
     file = tmp_path / "placed.json"
     file.write_text(json.dumps(netlist()))
     with pytest.raises(SystemExit) as ended:

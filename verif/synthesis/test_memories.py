@@ -9,6 +9,7 @@ import pytest
 
 from mxsafe.synthesis import fanout, memories
 from mxsafe.synthesis.memories import Macro, detach, read_macros
+from verif.support.tests import raises
 
 
 def netlist() -> dict[str, Any]:
@@ -77,11 +78,10 @@ def test_other_cells_stay() -> None:
 def test_a_name_that_is_taken_is_refused() -> None:
     module = netlist()
     module["ports"]["replay_memory_read_data"] = {"direction": "input", "bits": [9, 10]}
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, "replay_memory_read_data is a port already, but should be one of replay.memory"
+    ):
         detach(module, ["beat_memory"])
-    assert str(error.value) == (
-        "replay_memory_read_data is a port already, but should be one of replay.memory"
-    )
 
 
 def test_files_are_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

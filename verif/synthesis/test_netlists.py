@@ -14,7 +14,7 @@ from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, raises, some
 from verif.support.units import mutated
 from verif.synthesis.netlists import NETLISTS, netlist_of, prove_netlist
 
@@ -132,7 +132,6 @@ def test_a_change_of_the_verilog_is_found_by_proof(
 
 def test_ecp5_has_one_netlist() -> None:
     design = Design(top="unit", sources={}, clocked=True, inputs={}, outputs={})
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "variant must be luts, not 'dsps'"):
         ECP5.netlist(design, "dsps")
-    assert str(error.value) == "variant must be luts, not 'dsps'"
     assert all(technology.netlist(design, kind) for technology, kind in NETLISTS.values())

@@ -19,6 +19,7 @@ from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
 from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, Nangate45, Recipe, SynthesisError
 from studies.activity import stimulus
+from verif.support.tests import raises
 from verif.synthesis.cells import LIBRARY, NETLIST
 
 ONE_LANE = Case(
@@ -81,9 +82,9 @@ x!
 WANTED = [("_2_", "Q"), ("_1_", "ZN")]
 
 
-def changes(text: str = VCD, *, wanted: list[tuple[str, str]] = WANTED, clocks: int = 3) -> Changes:
+def changes(text: str = VCD, *, wanted: list[tuple[str, str]] = WANTED) -> Changes:
     lines = iter(text.splitlines(keepends=True))
-    return read_changes(lines, wanted, period=2.0, skipped=1, clocks=clocks)
+    return read_changes(lines, wanted, period=2.0, skipped=1, clocks=3)
 
 
 def test_changes_are_counted_clock_by_clock() -> None:
@@ -108,9 +109,8 @@ def test_changes_are_counted_clock_by_clock() -> None:
 def test_a_record_that_says_too_little_is_refused(
     text: str, more: list[tuple[str, str]], message: str
 ) -> None:
-    with pytest.raises(PowerError) as error:
+    with raises(PowerError, message):
         changes(text, wanted=WANTED + more)
-    assert str(error.value) == message
 
 
 def test_energies_by_hand() -> None:
@@ -172,12 +172,10 @@ def test_outputs_are_compared_after_the_clocks_skipped() -> None:
     ],
 )
 def test_outputs_that_differ_are_an_error(verilog: str, netlist: str, message: str) -> None:
-    with pytest.raises(PowerError) as error:
+    with raises(PowerError, message + "cycle 1"):
         compare_outputs(verilog, netlist, OUTPUTS, 1)
-    assert str(error.value) == message + "cycle 1"
-    with pytest.raises(PowerError) as error:
+    with raises(PowerError, "the netlist put out 1 rows, the Verilog 2"):
         compare_outputs(verilog, "000\n", OUTPUTS, 1)
-    assert str(error.value) == "the netlist put out 1 rows, the Verilog 2"
 
 
 def test_the_smallest_netlist_that_is_fast_enough_is_taken() -> None:
@@ -220,34 +218,29 @@ def test_a_stimulus_has_to_fit(
     rows: dict[str, tuple[int, int]], options: dict[str, int], message: str
 ) -> None:
     arrays = {name: np.zeros(shape, np.uint8) for name, shape in rows.items()}
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         power.check_stimulus(Stimulus(rows=arrays, **{"skipped": 2, **options}), DESIGN.inputs)
-    assert str(error.value) == message
 
 
 def test_a_stimulus_for_another_unit_is_refused_before_anything_runs(tmp_path: Path) -> None:
     wrong = Stimulus(rows={"a": np.zeros((9, 1), np.uint8)}, skipped=2)
     configuration = replace(ONE_LANE, technologies=("ice40",))
     name = configuration.build().module_name
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"{name}: stimulus must be for ['a', 'en', 'w'], not ['a']"):
         synthesise([configuration], scratch=tmp_path, stimuli={name: wrong})
-    assert str(error.value) == f"{name}: stimulus must be for ['a', 'en', 'w'], not ['a']"
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"stimuli must be for one of {name}, not for other alone"):
         synthesise([configuration], scratch=tmp_path, stimuli={"other": wrong})
-    assert str(error.value) == f"stimuli must be for one of {name}, not for other alone"
     fitting = Stimulus(
         rows={port: np.zeros((9, 1), np.uint8) for port in ("a", "en", "w")}, skipped=2
     )
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "stimuli are for nangate45, not for ice40"):
         synthesise([configuration], scratch=tmp_path, stimuli={name: fitting})
-    assert str(error.value) == "stimuli are for nangate45, not for ice40"
     assert not list(tmp_path.iterdir())
 
 
 def test_stimuli_are_files(tmp_path: Path) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"{tmp_path} must hold stimuli, but there is no .npz file"):
         read_stimuli(tmp_path)
-    assert str(error.value) == f"{tmp_path} must hold stimuli, but there is no .npz file"
     rows = np.arange(6, dtype=np.uint8).reshape(3, 2)
     np.savez(tmp_path / "unit.npz", skipped=np.array(2), a=rows)
     found = read_stimuli(tmp_path)
@@ -289,18 +282,17 @@ def test_the_report_is_read() -> None:
         json.dumps({**FOUND, "sums": {"sequential": dict.fromkeys(PART, 0.0)}}): "unit must take "
         "some energy, not 0.0 pJ a cycle",
     }.items():
-        with pytest.raises(SynthesisError) as error:
+        with raises(SynthesisError, message):
             flow.read(DESIGN, {"power.json": text})
-        assert str(error.value) == message
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SynthesisError) as error:
+    with raises(
+        SynthesisError,
+        "power needs the program iverilog: install Icarus Verilog (the Debian package iverilog)",
+    ):
         Power.check()
-    assert str(error.value) == (
-        "power needs the program iverilog: install Icarus Verilog (the Debian package iverilog)"
-    )
 
 
 @pytest.fixture

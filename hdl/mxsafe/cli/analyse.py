@@ -16,7 +16,7 @@ from mxsafe.analysis.errors import (
     gap_error,
     tensor_error,
 )
-from mxsafe.cli.arguments import UsageError, UserError, choice, parse_format, read_array
+from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, read_array
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import FIGURES, require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
@@ -38,7 +38,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         action="append",
-        type=parse_format,
+        type=format_of(BLOCK_FORMATS),
         metavar="FORMAT",
         help="format; may be repeated (default: all; with --scale-mode all whose scales have it)",
     )

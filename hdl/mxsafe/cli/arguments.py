@@ -3,7 +3,7 @@
 import argparse
 import io
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +15,6 @@ from mxsafe.codec.storage import DAMAGED, SUFFIXES, damage
 from mxsafe.formats import (
     BLOCK_FORMATS,
     MX_FORMATS,
-    OPERAND_FORMATS,
-    SCALAR_FORMATS,
-    FloatFormat,
-    FormatSet,
-    MXFormat,
-    ScaleFormat,
     named,
 )
 from mxsafe.validation import one_of
@@ -30,14 +24,12 @@ __all__ = [
     "UserError",
     "add_format",
     "choice",
-    "parse_any_format",
+    "format_of",
     "parse_block",
     "parse_code",
     "parse_container",
-    "parse_format",
-    "parse_hardware_format",
-    "parse_mx_format",
     "parse_number",
+    "parse_positive",
     "parse_rounding",
     "parse_seed",
     "parse_size",
@@ -108,56 +100,16 @@ def choice(known: Collection[str]) -> dict[str, Any]:
     return {"type": parse, "choices": known}
 
 
-def _named(name: str, formats: Mapping[str, T]) -> T:
-    """The format of a name, as `mxsafe.formats.named`, for `argparse`."""
-    try:
-        return named(name, formats)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("format ")) from None
+def format_of(formats: Mapping[str, T]) -> Callable[[str], T]:
+    """How `argparse` takes the name of one of some formats, as ``type`` of ``add_argument``."""
 
+    def parse(name: str) -> T:
+        try:
+            return named(name, formats)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix("format ")) from None
 
-def parse_format(name: str) -> MXFormat:
-    """A format that the codec has by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    return _named(name, BLOCK_FORMATS)
-
-
-def parse_mx_format(name: str) -> MXFormat:
-    """An MX format, which is one that has hardware, by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    return _named(name, MX_FORMATS)
-
-
-def parse_hardware_format(name: str) -> MXFormat | FormatSet:
-    """Return a hardware operand's format or set of formats by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    return _named(name, OPERAND_FORMATS)
-
-
-def parse_any_format(name: str) -> FloatFormat | ScaleFormat | MXFormat:
-    """A scalar format or one that the codec has by name, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
-    return _named(name, {**SCALAR_FORMATS, **BLOCK_FORMATS})
+    return parse
 
 
 def parse_number(text: str) -> float:
@@ -212,6 +164,19 @@ def parse_seed(text: str) -> int:
     return int(text)
 
 
+def parse_positive(text: str) -> int:
+    """A positive decimal integer, for `argparse`.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text is none.
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
+    return int(text)
+
+
 def parse_rounding(text: str) -> str:
     """The canonical name of a rounding, for `argparse`.
 
@@ -240,26 +205,23 @@ def parse_container(text: str) -> Path:
     return path
 
 
-def add_format(
-    parser: argparse.ArgumentParser, *, default: str | None = "mxsf", hardware: bool = False
-) -> None:
+def add_format(parser: argparse.ArgumentParser, *, hardware: bool = False) -> None:
     """Add ``--format``, which is MXSF if it is not given.
 
     Parameters
     ----------
     parser : argparse.ArgumentParser
         The parser of the command.
-    default : str, optional
-        What argparse puts where the option is not given; None for a command that has to know.
     hardware : bool
         Whether the command is about hardware, which only MX formats have.
     """
+    formats = MX_FORMATS if hardware else BLOCK_FORMATS
     parser.add_argument(
         "--format",
-        type=parse_mx_format if hardware else parse_format,
-        default=default,
+        type=format_of(formats),
+        default="mxsf",
         metavar="FORMAT",
-        help=f"format: {', '.join(MX_FORMATS if hardware else BLOCK_FORMATS)} (default: mxsf)",
+        help=f"format: {', '.join(formats)} (default: mxsf)",
     )
 
 

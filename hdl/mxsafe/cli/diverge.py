@@ -3,9 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, choice, parse_mx_format, read_array
+from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, read_array
 from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
+from mxsafe.formats import MX_FORMATS
 
 __all__ = ["COMMAND"]
 
@@ -20,7 +21,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        type=parse_mx_format,
+        type=format_of(MX_FORMATS),
         default="mxfp8_e4m3",
         metavar="FORMAT",
         help="element format, one that the library has (default: mxfp8_e4m3)",

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, choice, parse_hardware_format, parse_size
+from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
-from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet, MXFormat
+from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
 
 if TYPE_CHECKING:
     from mxsafe.verilog.presets import Kind, Preset
@@ -57,7 +57,7 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
     },
     ("arithmetic", "layer"): {
         "format_w": {
-            "type": parse_hardware_format,
+            "type": format_of(OPERAND_FORMATS),
             "metavar": "FORMAT",
             "help": "element format of operand w: of the columns of an array, of the samples and "
             "results of a layer (default: that of --format)",
@@ -202,14 +202,14 @@ def _units_of(*kinds: "Kind") -> str:
     return ", ".join(name for name, preset in _presets().items() if preset.kind in kinds)
 
 
-def hardware_format_help(suffix: str = "") -> str:
+def hardware_format_help() -> str:
     """Help of ``--format``."""
     sets = "; ".join(
         f"{name}: {', '.join(fmt.name for fmt in formats.members)}, chosen at run time, for exact "
         "arrays"
         for name, formats in FORMAT_SETS.items()
     )
-    return f"element format: {', '.join(MX_FORMATS)}; {sets} {suffix}"
+    return f"element format: {', '.join(MX_FORMATS)}; {sets} (default: mxsf)"
 
 
 def _require_parameter(units: Sequence[str], option: str, attribute: str, value: object) -> None:

@@ -4,7 +4,7 @@ import re
 from argparse import ArgumentParser, Namespace
 
 from mxsafe.analysis import inspection
-from mxsafe.cli.arguments import parse_any_format, parse_number
+from mxsafe.cli.arguments import format_of, parse_number
 from mxsafe.cli.command import Command
 from mxsafe.formats import BLOCK_FORMATS, SCALAR_FORMATS
 
@@ -29,7 +29,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        type=parse_any_format,
+        type=format_of({**SCALAR_FORMATS, **BLOCK_FORMATS}),
         metavar="FORMAT",
         help=f"one format, step by step: {', '.join(SCALAR_FORMATS)}; or the elements of a format "
         f"of blocks, under scales of 1: {', '.join(BLOCK_FORMATS)}",

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, choice, parse_hardware_format, refuse_device
+from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, refuse_device
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
@@ -13,6 +13,7 @@ from mxsafe.cli.hardware import (
 )
 from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
 from mxsafe.cli.progress import note
+from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.synthesis import TECHNOLOGY_NAMES
 
 __all__ = ["COMMAND"]
@@ -32,7 +33,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         action="append",
-        type=parse_hardware_format,
+        type=format_of(OPERAND_FORMATS),
         metavar="FORMAT",
         help="element format; may be repeated (default: mxsf; of the standard configurations their "
         "own)",

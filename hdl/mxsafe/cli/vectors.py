@@ -4,9 +4,10 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, choice, parse_mx_format, parse_seed
+from mxsafe.cli.arguments import UsageError, add_format, choice, format_of, parse_seed
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
+from mxsafe.formats import MX_FORMATS
 from mxsafe.model.gemm import ARITHMETICS
 
 __all__ = ["COMMAND"]
@@ -16,7 +17,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser, hardware=True)
     parser.add_argument(
         "--format-w",
-        type=parse_mx_format,
+        type=format_of(MX_FORMATS),
         metavar="FORMAT",
         help="element format of a MAC's operand w (default: that of --format)",
     )

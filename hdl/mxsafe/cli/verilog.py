@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, parse_hardware_format
+from mxsafe.cli.arguments import UserError, format_of
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
@@ -15,7 +15,7 @@ from mxsafe.cli.hardware import (
 )
 from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.cli.progress import note
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
 from mxsafe.verilog.names import PREFIX
 
 __all__ = ["COMMAND"]
@@ -24,9 +24,9 @@ __all__ = ["COMMAND"]
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
-        type=parse_hardware_format,
+        type=format_of(OPERAND_FORMATS),
         metavar="FORMAT",
-        help=hardware_format_help("(default: mxsf)"),
+        help=hardware_format_help(),
     )
     add_units(
         parser,

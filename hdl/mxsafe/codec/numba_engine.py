@@ -2,9 +2,9 @@
 
 Every blocking is one of an array of three axes, (outer, rows, columns), in tiles of rows by
 columns: a 1-D block along the last axis is a tile of one row, along another axis a tile of one
-column. Both kernels walk such a tile row by row and keep what differs from block to block in a
-buffer along the columns, so that their inner loops run over contiguous columns without a branch
-and vectorise whatever the shape of a block.
+column. One kernel finds the scales, another one the elements under them. They walk tiles row by row
+and keep what differs from block to block in a buffer along the columns, so that their inner loops
+run over contiguous columns without a branch and vectorise whatever the shape of a block.
 
 An element is rounded in floating point: ``|x|`` over its block's scale is exact, and its exponent
 field says which binade of the format it falls in, hence which quantum it is rounded to. To nearest
@@ -119,6 +119,7 @@ def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _SPLIT, _SIGNIFICANT = np.int64((1 << 31) - 1), np.int64((1 << 9) - 1)
+_EXPONENT, _TOP_SCALE = np.int64(0x7FF << 52), E8M0.max_code
 _FAR = np.float64(2.0**900)  # beyond all formats, and still a float64 times any scale
 
 
@@ -143,58 +144,173 @@ def _quotient(magnitude: Any, divisor: Any) -> Any:
     return np.int64(bits + inexact).view(np.float64)
 
 
-@lru_cache(maxsize=16)
-def _quantize_kernel(
-    single: bool, rounding: str, complement: bool, fused: bool, divided: bool
-) -> Callable[..., None]:
-    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement.
+@numba.njit(error_model="numpy")
+def _largest(
+    bits: Any, mask: Any, top: Any, found: Any, segment: int, columns: int, inner: int
+) -> int:
+    """Largest magnitude of each tile of some rows, as bits; returns how many tiles there are."""
+    place = found.dtype.type
+    line = bits[0] if len(bits) == 1 and inner == 1 else top
+    if len(bits) > 1 or inner > 1:
+        for c in range(top.size):
+            top[c] = bits[0, c] & mask
+        for r in range(1, len(bits)):
+            for c in range(top.size):
+                top[c] = max(top[c], place(bits[r, c] & mask))
+    tiles = 0
+    for start in range(0, top.size, segment):
+        for left in range(start, start + segment, columns * inner):
+            right = min(left + columns * inner, start + segment)
+            if inner == 1:
+                amax = place(0)
+                within = line[left:right]  # from 0 on, so the loop vectorises
+                for c in range(within.size):
+                    amax = max(amax, place(within[c] & mask))
+                found[tiles] = amax
+            else:
+                for i in range(inner):
+                    amax = place(0)
+                    for c in range(left + i, right, inner):
+                        amax = max(amax, line[c])
+                    found[tiles + i] = amax
+            tiles += inner
+    return tiles
 
-    It writes codes and scales or, fused with what dequantises them, values of the same type. Scales
-    are of E8M0 or, with `divided`, have a mantissa. These, and stochastic rounding, whose random
-    bits reach below float32's range, take the arithmetic of float64.
 
-    Columns may be of three axes: segments, each cut into tiles of its own, the columns that are
-    cut, and `inner` elements of tiles side by side for each of them.
+@numba.njit(error_model="numpy")
+def _spread(table: Any, tiles: Any, out: Any, segment: int, columns: int, inner: int) -> None:
+    """Write what a table has for each of a row of tiles to all of its columns."""
+    tile = 0
+    for start in range(0, out.size, segment):
+        for left in range(start, start + segment, columns * inner):
+            right = min(left + columns * inner, start + segment)
+            for i in range(inner):
+                own = table[tiles[tile + i]]
+                if inner == 1:
+                    spread = out[left:right]
+                    for c in range(spread.size):
+                        spread[c] = own
+                else:
+                    for c in range(left + i, right, inner):
+                        out[c] = own
+            tile += inner
+
+
+@numba.njit(error_model="numpy")
+def _power_of_two(amax: Any, mask: Any, stored_bits: int, carry: Any, offset: int) -> Any:
+    """Code of E8M0 for a largest magnitude; `offset` is from its exponent field to a code."""
+    field, fraction = amax >> stored_bits, amax & mask
+    if amax == 0:
+        return 0
+    if field == 0:  # a subnormal maximum
+        field += 1
+        while fraction >> stored_bits == 0:
+            fraction <<= 1
+            field -= 1
+        fraction &= mask
+    return min(max(field + (fraction >= carry) + offset, 0), _TOP_SCALE)
+
+
+@numba.njit(error_model="numpy")
+def _with_mantissa(magnitude: Any, divisor: Any, scale_fmt: Any) -> Any:
+    """Code of a scale with a mantissa, the nearest to a quotient."""
+    lowest, drop = np.int64((scale_fmt[1] + 1023) << 52), np.int64(52 - scale_fmt[0])
+    wanted = _quotient(magnitude, divisor)
+    field = max(np.int64(np.float64(wanted).view(np.int64) & _EXPONENT), lowest)
+    unit = np.int64(field + (drop << 52))
+    quanta = np.float64(wanted + unit.view(np.float64)).view(np.int64) - unit
+    return min(quanta + ((field - lowest) >> drop), np.int64(scale_fmt[4]))
+
+
+@lru_cache(maxsize=4)
+def _scales_kernel(single: bool, divided: bool) -> Callable[..., None]:
+    """Kernel that writes the scale of each tile, for float32 or float64.
+
+    Scales are of E8M0 or, with `divided`, have a mantissa. Columns may be of three axes: segments,
+    each cut into tiles of its own, the columns that are cut, and `inner` elements of tiles side by
+    side for each of them.
     """
-    narrow = single and rounding != "sr" and not divided
     stored: Any = np.float32 if single else np.float64
     place: Any = np.int32 if single else np.int64
-    stored_bits = 23 if single else 52
-    stored_bias = 127 if single else 1023
-    sign_shift = place(31 if single else 63)
+    stored_bits, stored_bias = (23, 127) if single else (52, 1023)
     magnitude_mask = place((1 << (31 if single else 63)) - 1)
     fraction_mask = place((1 << stored_bits) - 1)
     infinity = place(magnitude_mask - fraction_mask)
-    real: Any = np.float32 if narrow else np.float64
-    integer: Any = np.int32 if narrow else np.int64
-    mantissa_bits = 23 if narrow else 52
-    bias = 127 if narrow else 1023
-    exponent_mask = integer((2 * bias + 1) << mantissa_bits)
-    twice_bias_field = integer(2 * bias << mantissa_bits)
-    two_to_mantissa = real(2.0**mantissa_bits)
-    half = real(0.5)
-    two_to_32 = np.float64(2.0**32)
-    scale_bias, top_scale = E8M0.bias, E8M0.max_code
+    offset = E8M0.bias - stored_bias
 
     @_jit
     def kernel(
-        x: Any,
         bits: Any,
-        words: Any,
-        codes: Any,
         scales: Any,
-        values: Any,
         segments: int,
         inner: int,
         rows: int,
         columns: int,
         carry: Any,
         emax: int,
-        fmt: Any,
-        largest_value: Any,
         scale_fmt: Any,
         nan_scale: int,
         unit_of_scales: Any,
+    ) -> None:
+        outer, height, width = bits.shape
+        segment = max(width // segments, 1)  # none are of no width
+        top, largest = np.empty(width, place), np.empty(width, place)
+        for o in range(outer):
+            for first in range(0, height, rows):
+                part = bits[o, first : min(first + rows, height)]
+                tiles = _largest(part, magnitude_mask, top, largest, segment, columns, inner)
+                for tile in range(tiles):
+                    amax = place(largest[tile])
+                    if amax >= infinity:
+                        byte = nan_scale
+                    elif divided:
+                        magnitude = np.float64(place(amax).view(stored))
+                        byte = _with_mantissa(magnitude, unit_of_scales, scale_fmt)
+                    else:
+                        byte = _power_of_two(amax, fraction_mask, stored_bits, carry, offset - emax)
+                    scales[o, first // rows, tile] = byte
+
+    return kernel
+
+
+@lru_cache(maxsize=16)
+def _elements_kernel(
+    single: bool, rounding: str, complement: bool, fused: bool, divided: bool
+) -> Callable[..., None]:
+    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement.
+
+    It writes codes or, fused with what dequantises them, values of the same type. Scales with a
+    mantissa, and stochastic rounding, whose random bits reach below float32's range, take the
+    arithmetic of float64. Columns are those of `_scales_kernel`.
+    """
+    narrow = single and rounding != "sr" and not divided
+    stored: Any = np.float32 if single else np.float64
+    place: Any = np.int32 if single else np.int64
+    sign_shift = place(31 if single else 63)
+    magnitude_mask = place((1 << (31 if single else 63)) - 1)
+    real: Any = np.float32 if narrow else np.float64
+    integer: Any = np.int32 if narrow else np.int64
+    mantissa_bits, bias = (23, 127) if narrow else (52, 1023)
+    exponent_mask = integer((2 * bias + 1) << mantissa_bits)
+    twice_bias_field = integer(2 * bias << mantissa_bits)
+    two_to_mantissa = real(2.0**mantissa_bits)
+    half = real(0.5)
+    two_to_32 = np.float64(2.0**32)
+
+    @_jit
+    def kernel(
+        x: Any,
+        bits: Any,
+        words: Any,
+        scales: Any,
+        codes: Any,
+        values: Any,
+        segments: int,
+        inner: int,
+        rows: int,
+        columns: int,
+        fmt: Any,
+        largest_value: Any,
         factors: Any,
         powers: Any,
     ) -> None:
@@ -205,149 +321,62 @@ def _quantize_kernel(
         drop, sub_drop = integer(mantissa_bits - mantissa), integer(mantissa_bits - sub_mantissa)
         code_mask = np.int32((1 << code_width) - 1)
         sign_bit = np.int32(1 << (code_width - 1))
-        # The same of scales with a mantissa, which have one mode.
-        scale_lowest = integer(integer(scale_fmt[1] + bias) << mantissa_bits)
-        scale_drop, largest_scale = integer(mantissa_bits - scale_fmt[0]), integer(scale_fmt[4])
         outer, height, width = x.shape
-        segment = max(width // segments, 1)  # none are of no width
-        top = np.empty(width, place)  # largest magnitude of a column of tiles, as bits
+        segment = max(width // segments, 1)
         factor = np.empty(width, real)  # the reciprocal of the scale, or a scale with a mantissa
         scale = np.empty(width if fused else 0, real)
-        # The same of each tile of a row of tiles.
-        largest_of = np.empty(width, place)
-        factor_of = np.empty(width, real)
-        power_of = np.empty(width if fused else 0, real)
         for o in range(outer):
-            for first in range(0, height, rows):
-                last = min(first + rows, height)
-                special = False
-                line = bits[o, first] if rows == 1 and inner == 1 else top
-                if rows > 1 or inner > 1:
-                    for c in range(width):
-                        top[c] = bits[o, first, c] & magnitude_mask
-                    for r in range(first + 1, last):
-                        for c in range(width):
-                            top[c] = max(top[c], place(bits[o, r, c] & magnitude_mask))
-                tiles = 0
-                for start in range(0, width, segment):
-                    for left in range(start, start + segment, columns * inner):
-                        right = min(left + columns * inner, start + segment)
-                        if inner == 1:
-                            amax = place(0)
-                            within = line[left:right]  # from 0 on, so the loop vectorises
-                            for c in range(within.size):
-                                amax = max(amax, place(within[c] & magnitude_mask))
-                            largest_of[tiles] = amax
-                        else:
-                            for i in range(inner):
-                                amax = top[left + i]
-                                for c in range(left + inner + i, right, inner):
-                                    amax = max(amax, top[c])
-                                largest_of[tiles + i] = amax
-                        tiles += inner
-                for tile in range(tiles):
-                    amax = largest_of[tile]
-                    if divided:
-                        # What is not finite takes any scale at first.
-                        finite = place(amax if amax < infinity else 0)
-                        wanted = _quotient(real(finite.view(stored)), unit_of_scales)
-                        field = integer(real(wanted).view(integer) & exponent_mask)
-                        field = max(field, scale_lowest)
-                        unit = integer(field + (scale_drop << mantissa_bits))
-                        quanta = real(wanted + unit.view(real)).view(integer) - unit
-                        byte = quanta + integer((field - scale_lowest) >> scale_drop)
-                        byte = min(byte, largest_scale)
-                    else:
-                        exponent = (amax >> stored_bits) - stored_bias
-                        fraction = amax & fraction_mask
-                        if exponent == -stored_bias and amax != 0:  # a subnormal maximum
-                            exponent += 1
-                            while fraction >> stored_bits == 0:
-                                fraction <<= 1
-                                exponent -= 1
-                            fraction &= fraction_mask
-                        byte = exponent + (fraction >= carry) - emax + scale_bias
-                        byte = min(max(byte, 0), top_scale)
-                        if amax == 0:
-                            byte = 0
-                    factor_of[tile] = factors[byte]
-                    if amax >= infinity:
-                        byte = nan_scale
-                        special = True
+            for r in range(height):
+                if r % rows == 0:
+                    tiles = scales[o, r // rows]
+                    _spread(factors, tiles, factor, segment, columns, inner)
                     if fused:
-                        power_of[tile] = powers[byte]
+                        _spread(powers, tiles, scale, segment, columns, inner)
+                for c in range(width):
+                    magnitude = real(abs(x[o, r, c]))
+                    relative = (
+                        _quotient(magnitude, factor[c]) if divided else real(magnitude * factor[c])
+                    )
+                    field = integer(real(relative).view(integer) & exponent_mask)
+                    below = field < lowest_field
+                    dropped = sub_drop if below else drop
+                    lowest = sub_lowest_field if below else lowest_field
+                    field = max(field, lowest)
+                    # 2^mantissa_bits quanta of the binade.
+                    unit = integer(field + (dropped << mantissa_bits))
+                    if rounding == "rne":
+                        summed = real(relative + unit.view(real))
+                        quanta = summed.view(integer) - unit
+                        rounded = real(summed - unit.view(real))
                     else:
-                        scales[o, first // rows, tile] = byte
-                tiles = 0
-                for start in range(0, width, segment):
-                    for left in range(start, start + segment, columns * inner):
-                        right = min(left + columns * inner, start + segment)
-                        if inner == 1:
-                            spread = factor[left:right]
-                            for c in range(spread.size):
-                                spread[c] = factor_of[tiles]
-                            if fused:
-                                spread = scale[left:right]
-                                for c in range(spread.size):
-                                    spread[c] = power_of[tiles]
+                        per_unit = integer(twice_bias_field - unit).view(real)
+                        exact = real(real(relative * two_to_mantissa) * per_unit)
+                        whole = np.trunc(exact)
+                        if rounding == "rna":
+                            whole += real(exact - whole >= half)
+                        elif rounding == "sr":
+                            chance = np.float64(exact - whole) * two_to_32
+                            whole += real(np.float64(words[o, r, c]) < chance)
+                        quanta = integer(whole)
+                        rounded = real(whole * real(unit.view(real) / two_to_mantissa))
+                    sign = bits[o, r, c]
+                    if fused:
+                        value = stored(min(rounded, largest_value) * scale[c])
+                        if complement:  # which has no -0
+                            values[o, r, c] = value if sign >= 0 else stored(0) - value
                         else:
-                            for c in range(left, right, inner):
-                                for i in range(inner):
-                                    factor[c + i] = factor_of[tiles + i]
-                                    if fused:
-                                        scale[c + i] = power_of[tiles + i]
-                        tiles += inner
-                for r in range(first, last):
-                    for c in range(width):
-                        if divided:
-                            relative = _quotient(real(abs(x[o, r, c])), factor[c])
-                        else:
-                            relative = real(real(abs(x[o, r, c])) * factor[c])
-                        field = integer(real(relative).view(integer) & exponent_mask)
-                        below = field < lowest_field
-                        dropped = sub_drop if below else drop
-                        lowest = sub_lowest_field if below else lowest_field
-                        field = max(field, lowest)
-                        # 2^mantissa_bits quanta of the binade.
-                        unit = integer(field + (dropped << mantissa_bits))
-                        if rounding == "rne":
-                            summed = real(relative + unit.view(real))
-                            quanta = summed.view(integer) - unit
-                            rounded = real(summed - unit.view(real))
-                        else:
-                            per_unit = integer(twice_bias_field - unit).view(real)
-                            exact = real(real(relative * two_to_mantissa) * per_unit)
-                            whole = np.trunc(exact)
-                            if rounding == "rna":
-                                whole += real(exact - whole >= half)
-                            elif rounding == "sr":
-                                chance = np.float64(exact - whole) * two_to_32
-                                whole += real(np.float64(words[o, r, c]) < chance)
-                            quanta = integer(whole)
-                            rounded = real(whole * real(unit.view(real) / two_to_mantissa))
-                        if fused:
-                            value = stored(min(rounded, largest_value) * scale[c])
-                            if complement:  # which has no -0
-                                value = value if bits[o, r, c] >= 0 else stored(0) - value
-                            else:
-                                signed = stored(value).view(place) | (
-                                    bits[o, r, c] & ~magnitude_mask
-                                )
-                                value = place(signed).view(stored)
-                            values[o, r, c] = value
-                            continue
+                            signed = stored(value).view(place) | (sign & ~magnitude_mask)
+                            values[o, r, c] = place(signed).view(stored)
+                    else:
                         code = np.int32(quanta + integer((field - lowest) >> dropped))
                         code = min(code, largest)
-                        sign = np.int32(bits[o, r, c] >> sign_shift)
-                        if complement:
-                            code = ((code ^ sign) - sign) & code_mask
-                        else:
-                            code |= sign & sign_bit
+                        minus = np.int32(sign >> sign_shift)
+                        code = (
+                            ((code ^ minus) - minus) & code_mask
+                            if complement
+                            else code | (minus & sign_bit)
+                        )
                         codes[o, r, c] = np.uint8(code)
-                if special and not fused:
-                    for tile, left in enumerate(range(0, width, columns)):
-                        if scales[o, first // rows, tile] == nan_scale:
-                            codes[o, first:last, left : min(left + columns, width)] = 0
 
     return kernel
 
@@ -449,10 +478,10 @@ def _dequantize_kernel(
 
 @lru_cache(maxsize=4)
 def _powers(single: bool, sign: int) -> NDArray[Any]:
-    """Scale, or with `sign` -1 its reciprocal, of every scale byte."""
+    """Scale, or with `sign` -1 its reciprocal, of every scale byte; some reciprocal for NaN."""
     exponents = sign * (np.arange(E8M0.nan_code, dtype=np.int32) - E8M0.bias)
     powers = np.ldexp(np.float32(1) if single else np.float64(1), exponents)
-    return np.append(powers, powers.dtype.type(np.nan))
+    return np.append(powers, powers.dtype.type(np.nan) if sign == 1 else powers[-1])
 
 
 @lru_cache(maxsize=64)
@@ -554,7 +583,7 @@ def _run_kernel(
     tile: tuple[int, int],
     task: tuple[MXFormat, str, str, float],
 ) -> None:
-    """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
+    """Call the kernels of a dtype and a rounding, for codes, or for values where there are any."""
     fmt, rounding, scale_mode, tensor_scale = task
     single = x.dtype == np.float32
     place = np.int32 if single else np.int64
@@ -565,26 +594,40 @@ def _run_kernel(
         factors = np.where(powers > 0, powers, np.inf)
     else:
         powers, factors = (_powers(real is np.float32, sign) for sign in (1, -1))
-    complement = isinstance(fmt.element, IntFormat)
-    _quantize_kernel(single, rounding, complement, values is not None, divided)(
-        x,
+    if values is not None:
+        outer, height, width = x.shape
+        tiles = -(-(width // columns[0]) // (tile[1] * columns[1])) * math.prod(columns)
+        scales = np.empty((outer, -(-height // tile[0]), tiles), np.uint8)
+    _scales_kernel(single, divided)(
         x.view(place),
-        np.zeros((1, 1, 1), np.uint32) if words is None else words,
-        codes,
         scales,
-        np.zeros((1, 1, 1), x.dtype) if values is None else values,
         *columns,
         *tile,
         place(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
         fmt.emax,
-        _binades(fmt.element),
-        real(fmt.element.max_value),
         _binades(fmt.scale) if isinstance(fmt.scale, FloatFormat) else _binades(fmt.element),
         fmt.nan_scale,
         np.float64(fmt.element.max_value * tensor_scale),
+    )
+    complement = isinstance(fmt.element, IntFormat)
+    _elements_kernel(single, rounding, complement, values is not None, divided)(
+        x,
+        x.view(place),
+        np.zeros((1, 1, 1), np.uint32) if words is None else words,
+        scales,
+        codes,
+        np.zeros((1, 1, 1), x.dtype) if values is None else values,
+        *columns,
+        *tile,
+        _binades(fmt.element),
+        real(fmt.element.max_value),
         factors,
         powers,
     )
+    special = scales == fmt.nan_scale
+    if values is None and special.any():
+        whole = special.repeat(tile[0], axis=1)[:, : x.shape[1]]
+        codes[whole.repeat(tile[1], axis=2)[..., : x.shape[2]]] = 0
 
 
 def _scale_table(fmt: MXFormat, tensor_scale: float) -> NDArray[np.float64]:

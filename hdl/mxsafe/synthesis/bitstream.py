@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Pin, Ulx3s, Ulx3sConfiguration
+from mxsafe.rtl.board.ulx3s import CRYSTAL_MHZ, PINS, PLL_ATTRIBUTES, Ulx3s, Ulx3sConfiguration
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import SynthesisError, check_wheel, command
 from mxsafe.validation import require_count
@@ -142,10 +142,10 @@ class Bitstream:
         return "\n".join(parts)
 
 
-def constraints(pins: Iterable[Pin] = PINS) -> str:
+def constraints() -> str:
     """A file of constraints (LPF) for nextpnr."""
     lines = []
-    for pin in pins:
+    for pin in PINS:
         for bit, site in enumerate(pin.sites):
             port = pin.name if len(pin.sites) == 1 else f"{pin.name}[{bit}]"
             lines.append(f'LOCATE COMP "{port}" SITE "{site}";')

@@ -64,6 +64,8 @@ PAIRS: tuple[tuple[str, str], ...] = (
 )
 """Operands of two formats: the other way round the hardware is the same, mirrored."""
 _FUNCTIONS = "relu+gelu+silu+tanh"
+_STREAM = ("converter", "converter_8x8", "transposer", "activation", "operand_packer")
+_VECTOR = ("rms_norm", "vector_arithmetic", "row_dot", "row_replay")
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 
@@ -145,6 +147,14 @@ def macs(unit: Unit[Any]) -> int | None:
 PAIR_UNIT = "pu_exact of two formats"
 SET_UNIT = "pu_exact, formats at run time"
 
+
+def _cells(name: str, unit: str, format: str = "mxsf", **options: int | str) -> Case:
+    """A unit in standard cells alone."""
+    return Case(name=name, unit=unit, format=format, options=options, technologies=("nangate45",))
+
+
+_EXACT_ARRAY = "sta_exact 4x4x4x4"
+
 STANDARD: tuple[Case, ...] = (
     Case(name="decoder", unit="decoder"),
     *(
@@ -158,99 +168,52 @@ STANDARD: tuple[Case, ...] = (
         for unit in ("safe_mac", "safe_mac_exact")
         for stages in ((2, 3) if dsp else (1, 2, 3))
     ),
-    Case(
-        name="pu_exact, 1 accumulator",
-        unit="pu_exact",
-        options={"accumulators": 1},
-        technologies=("nangate45",),
-    ),
-    Case(name="pu", unit="pu", technologies=("nangate45",)),
+    _cells("pu_exact, 1 accumulator", "pu_exact", accumulators=1),
+    _cells("pu", "pu"),
     Case(name="bf16_mac", unit="bf16_mac", technologies=("nangate45", *_DSP)),
-    Case(name="pu_bf16", unit="pu_bf16", technologies=("nangate45",)),
+    _cells("pu_bf16", "pu_bf16"),
     *(
         Case(name=name, unit=unit, format=other, options=options, technologies=technologies)
-        for name, unit, options, technologies in (
-            ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
-            (
-                "safe_mac_exact, 2 stages, DSPs",
-                "safe_mac_exact",
-                {"pipeline": 2, "dsp": True},
-                ("ecp5",),
+        for arithmetic, units in {
+            "exact": (
+                ("safe_mac_exact, 2 stages", "safe_mac_exact", {"pipeline": 2}, _OTHER),
+                (
+                    "safe_mac_exact, 2 stages, DSPs",
+                    "safe_mac_exact",
+                    {"pipeline": 2, "dsp": True},
+                    ("ecp5",),
+                ),
+                ("pu_exact, 1 accumulator", "pu_exact", {"accumulators": 1}, ("nangate45",)),
             ),
-            ("pu_exact, 1 accumulator", "pu_exact", {"accumulators": 1}, ("nangate45",)),
-        )
-        for other in _OTHERS["exact"]
+            "fp12": (
+                ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
+                ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
+                ("pu", "pu", {}, ("nangate45",)),
+            ),
+        }.items()
+        for name, unit, options, technologies in units
+        for other in _OTHERS[arithmetic]
     ),
-    *(
-        Case(name=name, unit=unit, format=other, options=options, technologies=technologies)
-        for name, unit, options, technologies in (
-            ("safe_mac, 3 stages", "safe_mac", {"pipeline": 3}, _OTHER),
-            ("safe_mac, 3 stages, DSPs", "safe_mac", {"pipeline": 3, "dsp": True}, ("ecp5",)),
-            ("pu", "pu", {}, ("nangate45",)),
-        )
-        for other in _OTHERS["fp12"]
-    ),
-    *(
-        Case(
-            name=PAIR_UNIT,
-            unit="pu_exact",
-            format=first,
-            format_w=second,
-            technologies=("nangate45",),
-        )
-        for first, second in PAIRS
-    ),
-    Case(name=SET_UNIT, unit="pu_exact", format="multi", technologies=("nangate45",)),
-    Case(name="sta_exact 4x4x4x4", unit="sta_exact", technologies=("nangate45",)),
-    Case(
-        name="sta_exact 4x4x4x4, formats at run time",
-        unit="sta_exact",
-        format="multi",
-        technologies=("nangate45",),
-    ),
-    Case(
-        name="sta_exact 4x4x4x4, 8 accumulators",
-        unit="sta_exact",
-        options={"accumulators": 8},
-        technologies=("nangate45",),
-    ),
-    Case(
-        name="sta_exact 4x4x4x4, most registers",
-        unit="sta_exact",
-        options=_FAST,
-        technologies=("nangate45",),
-    ),
-    Case(name="converter", unit="converter", technologies=("nangate45",)),
-    Case(name="converter_8x8", unit="converter_8x8", technologies=("nangate45",)),
-    Case(name="transposer", unit="transposer", technologies=("nangate45",)),
-    Case(name="activation", unit="activation", technologies=("nangate45",)),
-    Case(name="operand_packer", unit="operand_packer", technologies=("nangate45",)),
+    *(replace(_cells(PAIR_UNIT, "pu_exact", first), format_w=second) for first, second in PAIRS),
+    _cells(SET_UNIT, "pu_exact", "multi"),
+    _cells(_EXACT_ARRAY, "sta_exact"),
+    _cells(f"{_EXACT_ARRAY}, formats at run time", "sta_exact", "multi"),
+    _cells(f"{_EXACT_ARRAY}, 8 accumulators", "sta_exact", accumulators=8),
+    _cells(f"{_EXACT_ARRAY}, most registers", "sta_exact", "mxsf", **_FAST),
+    *map(_cells, _STREAM, _STREAM),
     Case(name="float32_multiplier, 2 stages", unit="float32_multiplier", options={"pipeline": 2}),
     Case(
         name="activation of four functions, 1 lane",
         unit="activation",
         options={"functions": _FUNCTIONS, "width": 1},
     ),
-    Case(
-        name="activation of four functions",
-        unit="activation",
-        options={"functions": _FUNCTIONS},
-        technologies=("nangate45",),
-    ),
-    *(
-        Case(name=name, unit=unit, options=options, technologies=("nangate45",))
-        for name, unit, options in (
-            ("softmax", "softmax", {}),
-            ("softmax_beats", "softmax_beats", {}),
-            ("layer_norm, no gain, no bias", "layer_norm", {"gain": False, "bias": False}),
-            ("layer_norm", "layer_norm", {}),
-            ("rms_norm, no gain", "rms_norm", {"gain": False}),
-            ("rms_norm", "rms_norm", {}),
-            ("vector_arithmetic", "vector_arithmetic", {}),
-            ("row_dot", "row_dot", {}),
-            ("row_replay", "row_replay", {}),
-        )
-    ),
+    _cells("activation of four functions", "activation", functions=_FUNCTIONS),
+    _cells("softmax", "softmax"),
+    _cells("softmax_beats", "softmax_beats"),
+    _cells("layer_norm, no gain, no bias", "layer_norm", gain=False, bias=False),
+    _cells("layer_norm", "layer_norm"),
+    _cells("rms_norm, no gain", "rms_norm", gain=False),
+    *map(_cells, _VECTOR, _VECTOR),
 )
 """The configurations of ``make synth``: add a line to have another in every table."""
 
@@ -269,39 +232,32 @@ MACHINE: tuple[Case, ...] = tuple(
 
 MORE_LANES: tuple[Case, ...] = (
     *(
-        Case(
-            name=f"sta_exact 4x4x4x4, {lanes} lanes",
-            unit="sta_exact",
-            options={"lanes": lanes, "accumulators": lanes // 4},
-            technologies=("nangate45",),
-        )
+        _cells(f"{_EXACT_ARRAY}, {lanes} lanes", "sta_exact", lanes=lanes, accumulators=lanes // 4)
         for lanes in (8, 16)
     ),
-    Case(
-        name="sta_exact 4x4x4x4, 8 lanes, most registers",
-        unit="sta_exact",
-        options={"lanes": 8, "accumulators": 2, **_FAST},
-        technologies=("nangate45",),
+    _cells(
+        f"{_EXACT_ARRAY}, 8 lanes, most registers",
+        "sta_exact",
+        "mxsf",
+        lanes=8,
+        accumulators=2,
+        **_FAST,
     ),
-    Case(
-        name="sta_window 4x4x4x4, 8 lanes",
-        unit="sta_window",
-        options={"lanes": 8},
-        technologies=("nangate45",),
-    ),
+    _cells("sta_window 4x4x4x4, 8 lanes", "sta_window", lanes=8),
 )
 """Arrays of MACs with more lanes, at the full rate for 1x64 blocks (with windows for 8x8 ones too),
 synthesised by name too."""
 
 
 CARRY_SAVE: tuple[Case, ...] = tuple(
-    Case(
-        name=f"{name}{f', {lanes} lanes' if lanes > 4 else ''}, carry-save sums",
-        unit=unit,
-        options={"lanes": lanes, "accumulators": lanes // 4, "carry_save": True},
-        technologies=("nangate45",),
+    _cells(
+        f"{name}{f', {lanes} lanes' if lanes > 4 else ''}, carry-save sums",
+        unit,
+        lanes=lanes,
+        accumulators=lanes // 4,
+        carry_save=True,
     )
-    for name, unit in (("pu_exact", "pu_exact"), ("sta_exact 4x4x4x4", "sta_exact"))
+    for name, unit in (("pu_exact", "pu_exact"), (_EXACT_ARRAY, "sta_exact"))
     for lanes in (4, 8)
 )
 """Sub-matrix units and arrays that take less energy, synthesised by name too."""

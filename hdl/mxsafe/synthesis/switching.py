@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +109,7 @@ def read_changes(
             counts.append(np.array([rises[:-1], falls[:-1]], np.int32))
 
     until = edges[step]
-    for line in lines:
+    for line in chain(lines, [f"#{edges[-1] + 1}"]):
         first = line[0]
         if first == "1":
             place = index.get(line[1:-1], spare)
@@ -128,9 +129,6 @@ def read_changes(
                 break
         elif first == "x":
             value[index.get(line[1:-1], spare)] = 2
-    while step < len(edges):
-        look()
-        step += 1
     seen = np.stack(values)
     unknown = np.flatnonzero((seen > 1).any(axis=0))
     if len(unknown):

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 
-__all__ = ["NetworkWeights", "by_rows", "random_weights", "write_weights"]
-
 Floats = NDArray[np.float32]
 
 

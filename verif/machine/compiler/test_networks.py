@@ -12,7 +12,7 @@ from mxsafe.machine.description import QUEUES
 from verif.codec.encoder_reference import encoder_memory, encoder_output, random_encoder
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
-from verif.support.tests import by_turns, some
+from verif.support.tests import by_turns, raises, some
 
 SMALL = EncoderShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
 LONG = EncoderShape(tokens=50, features=32, heads=2, hidden=72, blocks=2)
@@ -142,6 +142,5 @@ def test_a_token_too_few_is_found() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(shape: EncoderShape, message: str) -> None:
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, message):
         Encoder(shape, MACHINES["16 rows"])
-    assert str(error.value) == message

@@ -6,6 +6,7 @@ import pytest
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from verif.rtl.machine.control.queue_checks import Program, expected
+from verif.support.tests import raises
 
 _QUEUES = 4
 
@@ -119,9 +120,8 @@ def test_room_goes_round_and_keeps_what_stays_at_its_end() -> None:
     room.free(0)
     assert room.alloc(2, "third") == 4
     assert room.alloc(2, "fourth") == 0
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, "a tile must fit into 0 free places of a buffer (10 in all), not 2"):
         room.alloc(1, "a tile")
-    assert str(error.value) == ("a tile must fit into 0 free places of a buffer (10 in all), not 2")
 
 
 def test_memory_ends() -> None:

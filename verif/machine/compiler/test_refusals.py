@@ -7,7 +7,7 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
-from verif.support.tests import typical
+from verif.support.tests import raises, typical
 
 DEFAULT = MachineConfiguration()
 
@@ -88,9 +88,8 @@ def _compile(shape: EncoderShape | TransformerShape) -> None:
 
 @pytest.mark.parametrize(("shape", "message"), REFUSED)
 def test_refused_for_size(shape: EncoderShape | TransformerShape, message: str) -> None:
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, message):
         _compile(shape)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("shape", typical(TAKEN, every=7))

@@ -18,6 +18,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model.functions import FUNCTIONS
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
+from verif.support.tests import raises
 
 Floats = NDArray[np.float32]
 MACHINE = MachineConfiguration(a_beats=256, w_beats=256, vector_banks=2, bank_beats=128)
@@ -170,9 +171,8 @@ def test_tokens_order_a_step() -> None:
 
 
 def test_ragged_tiles_are_refused() -> None:
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, "batch and features must be multiples of 8, not 20"):
         PerceptronStep(PerceptronShape(batch=20, features=(24, 16), rate=0.5), MACHINE)
-    assert str(error.value) == "batch and features must be multiples of 8, not 20"
 
 
 @pytest.mark.parametrize(

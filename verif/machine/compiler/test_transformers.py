@@ -22,7 +22,7 @@ from verif.machine.compiler.transformer_reference import (
 )
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
-from verif.support.tests import by_turns, some
+from verif.support.tests import by_turns, raises, some
 
 DEIT_TINY = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
 VISION = TransformerShape(tokens=21, features=64, heads=2, hidden=96, blocks=2)
@@ -189,15 +189,13 @@ def test_tables_rotate_pairs() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, int], message: str) -> None:
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, message):
         Transformer(replace(DECODER, **changes), SMALL)
-    assert str(error.value) == message
 
 
 def test_functions_must_be_there() -> None:
-    with pytest.raises(CompileError) as error:
+    with raises(CompileError, "functions of the machine must have silu, not only ('gelu',)"):
         Transformer(DECODER, replace(SMALL, functions=("gelu",)))
-    assert str(error.value) == "functions of the machine must have silu, not only ('gelu',)"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +206,5 @@ def test_functions_must_be_there() -> None:
     ],
 )
 def test_heads_must_share_evenly(changes: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         replace(DECODER, **changes)
-    assert str(error.value) == message

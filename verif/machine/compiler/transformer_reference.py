@@ -20,14 +20,6 @@ from verif.machine.compiler.network_weights import (
     write_weights,
 )
 
-__all__ = [
-    "random_transformer",
-    "transformer_float64",
-    "transformer_keys",
-    "transformer_memory",
-    "transformer_output",
-]
-
 Floats = NDArray[np.float32]
 
 

@@ -13,6 +13,7 @@ from studies.evidence.casts import PAPER, Casts, order_rows, summary_rows, task_
 from studies.evidence.direct_cast import MODELS
 from studies.evidence.formats import configurations
 from studies.pages import evidence
+from verif.support.tests import raises
 
 ERRORS = {
     "float32": 0.0,
@@ -124,6 +125,5 @@ def test_what_is_missing_stays_empty() -> None:
 def test_the_picture_has_a_row_for_each_model() -> None:
     svg = figures.render(casts.draw_errors(Casts(results())), ".svg")
     ElementTree.fromstring(svg)
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "results must hold direct casts, to be drawn"):
         casts.draw_errors(Casts([]))
-    assert str(error.value) == "results must hold direct casts, to be drawn"

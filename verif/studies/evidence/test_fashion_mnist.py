@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from studies.evidence import fashion_mnist
 from verif.studies.fashion_mnist import write_idx, write_images
+from verif.support.tests import raises
 
 
 def test_images_and_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,9 +30,8 @@ def test_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "FASHION_MNIST must name the folder of train-images-idx3-ubyte.gz, not "
         f"{tmp_path}; Debian's package dataset-fashion-mnist installs it"
     )
-    with pytest.raises(FileNotFoundError) as error:
+    with raises(FileNotFoundError, message):
         fashion_mnist.read("train", 1)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,8 @@ def test_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_bad_arguments(part: str, count: int | None, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         fashion_mnist.read(part, count)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -61,9 +60,8 @@ def test_bad_arguments(part: str, count: int | None, message: str) -> None:
 def test_damaged_files(content: bytes, requirement: str, tmp_path: Path) -> None:
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(content))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"path must {requirement}, not {path}"):
         fashion_mnist.read_idx(path)
-    assert str(error.value) == f"path must {requirement}, not {path}"
 
 
 def test_any_shape(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from mxsafe.cli.arguments import UserError
 from studies.evidence import __main__ as command
 from studies.evidence import packages
 from studies.evidence.runs import Run
+from verif.support.tests import raises
 
 
 def measure(folder: Path, value: int) -> dict[str, int]:
@@ -74,28 +75,28 @@ def test_some_of_them(part: Any, tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_refusals(part: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
 
-    def refused(code: int, *arguments: str | Path) -> str:
+    def raises(code: int, *arguments: str | Path) -> str:
         assert run("--out", out, *arguments) == code
         return capsys.readouterr().err.splitlines()[-1]
 
-    assert refused(2, "other") == "evidence: PART must be one of made-up, pages, not 'other'"
-    assert refused(2, "made-up", "--only", "x") == (
+    assert raises(2, "other") == "evidence: PART must be one of made-up, pages, not 'other'"
+    assert raises(2, "made-up", "--only", "x") == (
         "evidence: --only must fit the name of a run, not 'x'"
     )
     part.values = [13]
-    assert refused(1, "made-up") == "made-up/13/3: ArithmeticError: no luck"
+    assert raises(1, "made-up") == "made-up/13/3: ArithmeticError: no luck"
     part.values = [99]
-    assert refused(130, "made-up") == ("evidence: interrupted; the same command goes on from here")
+    assert raises(130, "made-up") == ("evidence: interrupted; the same command goes on from here")
     assert not out.exists()
     out.write_text("")
-    assert refused(1, "made-up") == f"evidence: cannot write to {out}: not a folder"
+    assert raises(1, "made-up") == f"evidence: cannot write to {out}: not a folder"
 
     def require() -> None:
         raise UserError("no data")
 
     out.unlink()
     part.require = require
-    assert refused(1, "made-up") == "evidence: no data"
+    assert raises(1, "made-up") == "evidence: no data"
     assert not out.exists()
 
 
@@ -116,12 +117,12 @@ def test_a_missing_library_is_named(
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(packages.DATA, "no-such-package", "1.0")
     monkeypatch.setitem(packages.DATA, "numpy", "0.1")
-    with pytest.raises(UserError) as missing:
-        packages.require_packages("no-such-package")
-    assert str(missing.value) == (
+    with raises(
+        UserError,
         "these runs need no-such-package==1.0, pip install --no-deps no-such-package==1.0: "
-        "it is not installed"
-    )
+        "it is not installed",
+    ):
+        packages.require_packages("no-such-package")
     with pytest.raises(UserError) as other:
         packages.folder_of("numpy")
     assert str(other.value).startswith(

@@ -10,6 +10,7 @@ import pytest
 from mxsafe.executors import workers
 from studies.evidence import runs
 from studies.evidence.runs import Run, RunError, execute, kept, load
+from verif.support.tests import raises
 
 HERE = "verif.studies.evidence.test_runs"
 
@@ -102,9 +103,8 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_failed_run_stops_no_other(tmp_path: Path) -> None:
     plan = [run(-1, name="bad"), run(2)]
-    with pytest.raises(RunError) as error:
+    with raises(RunError, "bad: ArithmeticError: no root of -1"):
         made(plan, tmp_path)
-    assert str(error.value) == "bad: ArithmeticError: no root of -1"
     assert kept(plan[1], tmp_path) is not None
     assert kept(plan[0], tmp_path) is None
 
@@ -120,12 +120,10 @@ def test_refusals(tmp_path: Path) -> None:
         ({"name": "../x"}, "name must be words of a-z, 0-9 with / between, not '../x'"),
         ({"function": "here"}, "function must be module:name, not 'here'"),
     ):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, message):
             Run(**{"name": "n", "function": "m:f", **given})
-        assert str(error.value) == message
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "names of runs must differ, not kind/value-1 twice"):
         made([run(1), run(2, name="kind/value-1")], tmp_path)
-    assert str(error.value) == "names of runs must differ, not kind/value-1 twice"
 
 
 def test_the_time_left_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from studies.evidence.statistics import Interval, difference, interval, measured
+from verif.support.tests import raises
 
 
 def numbers(rows: object) -> dict[str, object]:
@@ -41,6 +42,5 @@ def test_differences_are_paired() -> None:
 
 
 def test_units_must_be_the_same() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "results must be of the same units, not of 1 and 2"):
         difference(numbers([[1, 1]]), numbers([[1, 1], [2, 1]]), mean)
-    assert str(error.value) == "results must be of the same units, not of 1 and 2"

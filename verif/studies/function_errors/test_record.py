@@ -19,6 +19,7 @@ from studies.function_errors.record import (
     write_published,
 )
 from studies.function_errors.sweep import FIELDS, Found
+from verif.support.tests import raises
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -114,18 +115,16 @@ def test_a_state_of_other_tables_is_not_used(tmp_path: Path) -> None:
 def test_a_file_that_is_no_state(text: str, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     path.write_text(text)
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"state must be a file of this program, not {path}"):
         _state(path)
-    assert str(error.value) == f"state must be a file of this program, not {path}"
     assert path.read_text() == text
 
 
 def test_a_file_that_has_no_results(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text("[1]")
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"results must be a file of this program, not {path}"):
         published(path)
-    assert str(error.value) == f"results must be a file of this program, not {path}"
 
 
 def test_only_all_fields_with_all_arguments_are_complete(tmp_path: Path) -> None:

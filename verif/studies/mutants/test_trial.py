@@ -187,10 +187,10 @@ def test_order_of_a_trial(
         steps.append("a refutation")
         return (1, "proof did fail") if refutes and steps.count(steps[-1]) == 1 else (0, "")
 
-    def failing(step: str, result: object = False) -> Callable[..., object]:
+    def failing(step: str) -> Callable[..., object]:
         def does_not(*_: object, **__: object) -> object:
             steps.append(step)
-            return result
+            return False
 
         return does_not
 

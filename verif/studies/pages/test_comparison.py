@@ -22,6 +22,7 @@ from studies.pages.comparison import (
     verdict,
 )
 from studies.synthesised import find, load
+from verif.support.tests import raises
 
 RESULT = {"macs": 16, "numbers": {"area": {"ge": 1600.0, "delay_ns": 1.0}}}
 POINT = Point(
@@ -140,9 +141,8 @@ def test_points_are_those_synthesised() -> None:
         (p.format, {"exact": "pu_exact", "fp12": "pu", "bf16": "pu_bf16"}[p.arithmetic])
         for p in found
     } == units
-    with pytest.raises(LookupError) as error:
+    with raises(LookupError, "synthesis must have pu for mxint4 on nangate45"):
         find(synthesis, "pu", format="mxint4")
-    assert str(error.value) == "synthesis must have pu for mxint4 on nangate45"
 
 
 def test_the_picture_has_every_point() -> None:
@@ -151,6 +151,5 @@ def test_the_picture_has_every_point() -> None:
     ElementTree.fromstring(svg)
     labels = set(re.findall(r"<!-- (.*?) -->", svg))
     assert {"mxsf", "mxint8", "Pareto front", "exact", "fp12"} <= labels
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "points must not be empty"):
         comparison.draw([])
-    assert str(error.value) == "points must not be empty"

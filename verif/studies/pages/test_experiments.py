@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from studies.pages.experiments import cells, highlights, load
+from verif.support.tests import raises
 
 FIRST = {"step": "a", "ge": 2000, "ns": 2.5, "outcome": "start", "why": "the first version"}
 WORSE = {"step": "b", "ge": 2100, "ns": 2.25, "outcome": "not kept", "why": "larger"}
@@ -63,6 +64,5 @@ def test_a_highlight_stands_beside_the_last_step_that_was_kept() -> None:
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         load(record(FIRST, {**WORSE, **changes}))
-    assert str(error.value) == message

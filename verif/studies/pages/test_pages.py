@@ -8,6 +8,7 @@ import pytest
 from studies import pages
 from studies.pages import DOCS, NAMES, rendered
 from studies.pages.__main__ import main
+from verif.support.tests import raises
 
 WORDS = "word " * 30
 TABLE = "| " + "cell " * 30 + "|\n|---|"
@@ -23,9 +24,8 @@ def test_the_committed_page_is_fresh(name: str) -> None:
 
 @pytest.mark.parametrize("shown", ["nothing", "nothing | fixed(1)", "nothing | thousands"])
 def test_a_name_without_a_value_is_an_error(shown: str) -> None:
-    with pytest.raises(jinja2.UndefinedError) as error:
+    with raises(jinja2.UndefinedError, "'nothing' is undefined"):
         rendered("{{ " + shown + " }}", {})
-    assert str(error.value) == "'nothing' is undefined"
 
 
 def test_paragraphs_have_lines_of_up_to_100_characters() -> None:

@@ -22,6 +22,7 @@ from studies.training.comparison import (
     run_trial,
 )
 from studies.training.network import Microscaling
+from verif.support.tests import raises
 
 COMMITTED = json.loads((DOCS / "training.json").read_text())
 NETWORKS, HEADS = training.split(COMMITTED)
@@ -142,9 +143,8 @@ def test_rows() -> None:
 
 def test_nothing_to_draw() -> None:
     for draw in (training.draw_curves, training.draw_weights):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, "experiments must not be empty"):
             draw([])
-        assert str(error.value) == "experiments must not be empty"
 
 
 def test_claims_on_networks() -> None:

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from studies.pages import DOCS, utilisation
+from studies.pages import DOCS, kept, utilisation
 from studies.utilisation import CASES, SHAPES, as_text
 
-TABLE = utilisation.values()["utilisation"]
+TABLE = kept("utilisation")["utilisation"]
 
 
 def test_picture_and_numbers_are_fresh() -> None:

@@ -4,6 +4,7 @@ import mpmath
 import pytest
 
 from studies.tables.fit import Piece, Specification, build
+from verif.support.tests import raises
 
 
 def _specification(piece: Piece, **changes: int | bool) -> Specification:
@@ -52,6 +53,5 @@ def test_truncated_offsets_stand_for_what_was_cut_off() -> None:
 
 def test_a_function_that_is_not_smooth() -> None:
     piece = Piece(function=mpmath.sqrt)
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "function must be smooth on its segment"):
         build(_specification(piece))
-    assert str(error.value) == "function must be smooth on its segment"

@@ -21,8 +21,9 @@ from verif.rtl.array.array_job import Job, Product, Result
 from verif.rtl.stream.transposer_checks import transposer
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
+from verif.support.quantized import assert_same
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, Volume, available, some, typical
+from verif.support.tests import Tally, Volume, available, raises, some, typical
 from verif.support.units import mutated
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
@@ -78,9 +79,7 @@ def test_stored_bytes(shape: tuple[int, int], fmt: str) -> None:
     width = q.format.element.width
     assert image.tiles.shape == (image.grid[0] * image.grid[1], 1 + 8 * width)
     again = image.tensor()
-    assert np.array_equal(again.codes, q.codes)
-    assert np.array_equal(again.scales, q.scales)
-    assert (again.format, again.block) == (q.format, q.block)
+    assert_same(again, q)
     row, column = shape[0] - 1, shape[1] - 1
     tile = image.tiles[-1]
     beat = int.from_bytes(bytes(tile[1 + row % 8 * width :][:width]), "little")
@@ -325,24 +324,19 @@ def test_flagged_results_are_no_results(
 def test_tiles_of_another_size(modules: dict[str, Module]) -> None:
     hardware = Hardware("icarus", modules["mxsf_sta"], modules["transposer"])
     tiles = store(mx.quantize(np.ones((8, 8)), block=(4, 4)))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "transposer must be for tiles of 4x4 codes of 8 bits, not of 8x8 of 8"):
         transpose(hardware, [tiles])
-    assert str(error.value) == (
-        "transposer must be for tiles of 4x4 codes of 8 bits, not of 8x8 of 8"
-    )
 
 
 def test_what_cannot_be_stored() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, "w must have square tiles, which serve both orientations, not tiles of (8, 4)"
+    ):
         store(mx.quantize(np.ones((8, 8)), block=(8, 4)), "w")
-    assert str(error.value) == (
-        "w must have square tiles, which serve both orientations, not tiles of (8, 4)"
-    )
 
 
 def test_layers_that_do_not_fit(modules: dict[str, Module]) -> None:
     x, w, _ = random_layer(np.random.default_rng(28), 8, 16, 8)
     hardware = Hardware("icarus", modules["mxsf_sta"], modules["transposer"])
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "dy must have the 8 columns of w, not 16"):
         run_passes(hardware, [stored((x, w, x))])
-    assert str(error.value) == "dy must have the 8 columns of w, not 16"

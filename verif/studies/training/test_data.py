@@ -5,11 +5,11 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from mxsafe.cli.arguments import UserError
 from studies.training import data
 from verif.support.data import digits
+from verif.support.tests import raises
 
 DIGITS = (178, 182, 177, 183, 181, 182, 181, 179, 174, 180)
 """Images of each digit, as UCI's page on the data set counts them."""
@@ -65,25 +65,20 @@ def test_fashion_mnist_files(tmp_path: Path) -> None:
 
 def test_fashion_mnist_errors(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    with pytest.raises(UserError) as error:
+    with raises(
+        UserError, f"fashion-mnist must be in {missing}: apt-get install dataset-fashion-mnist"
+    ):
         data.load_fashion_mnist(missing)
-    assert str(error.value) == (
-        f"fashion-mnist must be in {missing}: apt-get install dataset-fashion-mnist"
-    )
     path = tmp_path / "train-images-idx3-ubyte.gz"
-    with pytest.raises(UserError) as error:
+    with raises(UserError, f"cannot read {path}: No such file or directory"):
         data.load_fashion_mnist(tmp_path)
-    assert str(error.value) == f"cannot read {path}: No such file or directory"
     path.write_bytes(b"text")
-    with pytest.raises(UserError) as error:
+    with raises(UserError, f"cannot read {path}: Not a gzipped file (b'te')"):
         data.load_fashion_mnist(tmp_path)
-    assert str(error.value) == f"cannot read {path}: Not a gzipped file (b'te')"
     for content in (np.zeros(3, np.uint8), np.zeros((2, 28), np.uint8)):
         write_idx(path, content)
-        with pytest.raises(UserError) as error:
+        with raises(UserError, f"{path} must be an IDX file of bytes of rank 3"):
             data.load_fashion_mnist(tmp_path)
-        assert str(error.value) == f"{path} must be an IDX file of bytes of rank 3"
     path.write_bytes(gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, 1, 2, 2) + b"abc"))
-    with pytest.raises(UserError) as error:
+    with raises(UserError, f"{path} must be an IDX file of bytes of rank 3"):
         data.load_fashion_mnist(tmp_path)
-    assert str(error.value) == f"{path} must be an IDX file of bytes of rank 3"
