@@ -46,26 +46,27 @@ class Product:
     beats: int
     words_read: int
     words_written: int
+    machine: MachineConfiguration
 
     @property
     def program(self) -> Program:
         """Its bytes."""
-        return Program.assembled(self.instructions, SMALL)
+        return Program.assembled(self.instructions, self.machine)
 
 
-def product(seed: int = 1, depth: int = 64) -> Product:
+def product(seed: int = 1, depth: int = 64, *, machine: MachineConfiguration = SMALL) -> Product:
     """The product of two random strips of as many rows as the machine has."""
-    size, rng = SMALL.rows, np.random.default_rng(seed)
+    size, rng = machine.rows, np.random.default_rng(seed)
     a = mx.quantize(rng.standard_normal((size, depth)).astype(np.float32))
     w = mx.quantize(rng.standard_normal((depth, size)).astype(np.float32), axis=0)
-    operand = OperandLayout(configuration=SMALL, rows=size, columns=depth)
-    result = Float32Layout(configuration=SMALL, rows=size, columns=size)
+    operand = OperandLayout(configuration=machine, rows=size, columns=depth)
+    result = Float32Layout(configuration=machine, rows=size, columns=size)
     exact = mx.matmul(a, w, arithmetic="exact")
     parts = [*operand.packed(a), *operand.packed(w.T), np.zeros(result.strip_bytes, np.uint8)]
     places = np.cumsum([0, *map(len, parts)]).tolist()
-    words = [len(part) // SMALL.word_bytes for part in parts]
+    words = [len(part) // machine.word_bytes for part in parts]
     names = ("a_codes", "a_scales", "w_codes", "w_scales")
-    asm = Assembler(SMALL)
+    asm = Assembler(machine)
     loads = [
         asm.load(buffer=name, address=place, count_0=count, signal=("gemm",) * (name == names[-1]))
         for name, place, count in zip(names, places[:4], words[:4], strict=True)
@@ -92,4 +93,5 @@ def product(seed: int = 1, depth: int = 64) -> Product:
     memory = np.concatenate(parts)
     expected = memory.copy()
     memory[places[4] :] = 0
-    return Product(instructions, memory, expected, operand.beats, sum(words[:4]), words[4])
+    traffic = sum(words[:4]), words[4]
+    return Product(instructions, memory, expected, operand.beats, *traffic, machine)

@@ -12,7 +12,7 @@ from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 from mxsafe.machine.program import Program
 from verif.codec.encoder_reference import encoder_memory, random_encoder
@@ -310,6 +310,19 @@ def test_an_error_that_nobody_knows() -> None:
     with pytest.raises(RuntimeError) as error:
         Host(strange).run(product().program)
     assert str(error.value) == "the machine shows the unknown error 99"
+
+
+@pytest.mark.yosys
+def test_a_product_of_units_that_are_compiled_alone() -> None:
+    """Sub-matrix units, with accumulators within them that Verilator compiles by themselves too."""
+    available("verilator")
+    machine = replace(SMALL_MACHINE, functions=("relu",), reductions=(), conversions=())
+    wanted = product(machine=machine)
+    host = Host(Simulated(machine, folder=SCRATCH, optimisation="-O0"))
+    host.memory = wanted.memory
+    assert host.run(wanted.program).error == "none"
+    assert np.array_equal(host.memory, wanted.expected)
+    assert not np.array_equal(wanted.expected, product(machine=machine).memory)
 
 
 @pytest.mark.full
