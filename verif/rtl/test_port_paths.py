@@ -17,6 +17,7 @@ import pytest
 
 from mxsafe.rtl.board.block_memory import BlockMemory
 from mxsafe.rtl.board.serial_bridge import SerialBridge
+from mxsafe.verilog.parameters import without_parameters
 from verif.support.manifest import Module
 from verif.support.proof import run_yosys
 from verif.support.tests import Tally
@@ -129,11 +130,11 @@ class Design:
 
     def __init__(self, sources: Iterable[Path], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        names = []
-        for source in sources:
-            (folder / source.name).write_text(source.read_text())
-            names.append(source.name)
-        run_yosys(folder, f"read_verilog {' '.join(names)}; proc; write_json design.json")
+        texts = without_parameters({source.stem: source.read_text() for source in sources})
+        for name, text in texts.items():
+            (folder / f"{name}.v").write_text(text)
+        names = " ".join(f"{name}.v" for name in texts)
+        run_yosys(folder, f"read_verilog {names}; proc; write_json design.json")
         modules = json.loads((folder / "design.json").read_text())["modules"]
         self._modules = {name: _Text(text) for name, text in modules.items()}
 
