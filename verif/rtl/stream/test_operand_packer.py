@@ -41,8 +41,10 @@ def random_blocks(module: Module, seed: int, blocks: int, longest: int) -> Conve
     return codes, scales, block_last, last
 
 
-def _gathered(module: Module, beats: ConverterBeats) -> tuple[NDArray[np.int64], ...]:
-    """Fields of operand beats, and their flags."""
+def _gathered(
+    module: Module, beats: ConverterBeats, marked: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], ...]:
+    """Fields of operand beats, and their flags: of those that end a block, whether it is marked."""
     p = module.parameters
     codes, scales, block_last, last = beats
     rows, flags = [], []
@@ -54,7 +56,7 @@ def _gathered(module: Module, beats: ConverterBeats) -> tuple[NDArray[np.int64],
         for index, one in enumerate(operand):
             rows.append(np.concatenate([one.ravel(), spread]))
             ends = index == len(operand) - 1
-            flags.append((ends, ends and last[end - 1]))
+            flags.append((ends and marked[end - 1], ends and last[end - 1]))
         start = end
     return np.array(rows), *np.array(flags).T.astype(np.int64)
 
@@ -64,14 +66,16 @@ def check_packing(
 ) -> Streamed:
     """Operand beats come out as they have to."""
     codes, scales, block_last, last = beats
-    rows, ends_block, ends_packet = _gathered(module, beats)
+    # The end of a packet ends its block, marked or not.
+    marked = block_last & ~(last & (np.arange(len(last)) % 2 == 0))
+    rows, ends_block, ends_packet = _gathered(module, beats, marked)
     return check_stream(
         simulator,
         module,
         {
             "s_axis_tdata": np.concatenate([codes, scales], axis=1),
             "s_axis_tlast": last,
-            "s_axis_tuser": block_last,
+            "s_axis_tuser": marked,
         },
         {"m_axis_tdata": rows, "m_axis_tuser": ends_block, "m_axis_tlast": ends_packet},
         **options,
