@@ -79,7 +79,8 @@ def _played(
         for clock in range(-2, job.clocks):
             starts = clock == -1
             offered = clock >= 0 and (offered or rng.random() < job.valid)
-            ready = clock == -2 or (clock >= 0 and rng.random() < job.ready)
+            taken = clock == -2 and not job.reset
+            ready = taken or (clock >= 0 and rng.random() < job.ready)
             now = {
                 "rst": starts and job.reset,
                 "start": starts,
