@@ -265,3 +265,20 @@ def test_the_library_of_verilator_is_compiled_once_a_machine(
     monkeypatch.setattr(simulators, "_compiler", lambda: b"13.1.0")
     assert runtime_library(covered=False) != folders[0]
     assert len(compiled) == 2 * first
+
+
+def test_each_file_of_the_hardware_has_a_test() -> None:
+    """One of its name, or its docstring says whose it is."""
+    tests = {path.stem for path in (_ROOT / "verif" / "rtl").rglob("test_*.py")}
+    files = (_ROOT / "hdl" / "mxsafe" / "rtl").rglob("*.py")
+    others = [
+        path for path in files if path.stem != "__init__" and f"test_{path.stem}" not in tests
+    ]
+    for path in others:
+        said = re.search(r"^Tested by `(.*)`\.$", path.read_text(), re.MULTILINE)
+        assert said, (
+            f"{path.name} needs verif/rtl/**/test_{path.name}, or a line 'Tested by `FILE`.'"
+        )
+        assert (_ROOT / said[1]).is_file(), f"{path.name}: {said[1]} is no file"
+    assert others
+    assert tests

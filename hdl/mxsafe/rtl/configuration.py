@@ -1,4 +1,7 @@
-"""Configuration of a hardware unit: a frozen value that names its module and decides it all."""
+"""Configuration of a hardware unit: a frozen value that names its module and decides it all.
+
+Tested by `verif/rtl/test_timing.py`.
+"""
 
 import re
 from abc import ABCMeta

@@ -1,4 +1,7 @@
-"""Notes on nets: comments of the generated Verilog that are written where the step is."""
+"""Notes on nets: comments of the generated Verilog that are written where the step is.
+
+Tested by `verif/verilog/test_notes.py`.
+"""
 
 from amaranth.hdl import Signal
 

@@ -6,6 +6,8 @@ simulation (`amaranth.sim`) they become ordinary submodules. When Verilog is gen
 *platform* handed down by Amaranth is a `ModulePlatform`: it notes each distinct unit once, and
 `place` instantiates it by name, a parametric one with its parameters. So a module that is used a
 thousand times is elaborated, written and compiled once.
+
+Tested by `verif/verilog/test_generate.py`.
 """
 
 import inspect

@@ -1,4 +1,7 @@
-"""Small combinational functions that more than one unit is made of."""
+"""Small combinational functions that more than one unit is made of.
+
+Tested by `verif/rtl/arithmetic/test_scaler.py`.
+"""
 
 import functools
 import operator

@@ -1,4 +1,7 @@
-"""Steps that floating-point units share: align, normalise, round and pack to binary32."""
+"""Steps that floating-point units share: align, normalise, round and pack to binary32.
+
+Tested by `verif/rtl/arithmetic/test_float32_adder.py`.
+"""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 

@@ -1,4 +1,7 @@
-"""Between a packed float code and the fixed-point number that the adder tree computes with."""
+"""Between a packed float code and the fixed-point number that the adder tree computes with.
+
+Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Pipeline registers: where they may stand, and which of those places a configuration uses."""
+"""Pipeline registers: where they may stand, and which of those places a configuration uses.
+
+Tested by `verif/rtl/mac/test_safe_mac.py`.
+"""
 
 from collections.abc import Sequence
 

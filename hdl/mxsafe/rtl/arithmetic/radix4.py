@@ -8,6 +8,8 @@ that in them. What it saves is in ``docs/experiments.md``.
 
 In look-up tables of six inputs gates are not worth their wires: `multiply_in_chains` chooses by the
 two bits of a digit.
+
+Tested by `verif/rtl/arithmetic/test_float32_multiplier.py`.
 """
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value

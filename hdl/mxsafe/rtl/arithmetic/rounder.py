@@ -1,4 +1,7 @@
-"""Rounding in place: what makes a fixed-point adder a floating-point one."""
+"""Rounding in place: what makes a fixed-point adder a floating-point one.
+
+Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

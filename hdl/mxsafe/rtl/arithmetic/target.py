@@ -3,6 +3,8 @@
 A *target* is one word in the configurations of units. It chooses where registers may stand and how
 many there are, which `mxsafe.rtl.timing` says as data, and in five units how they are built, which
 their notes say: "By target". Bits are the same; only the latency differs.
+
+Tested by `verif/rtl/test_timing.py`.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 An arithmetic is one object. It owns its MAC, the layout of its operands, what stands at the edge of
 the array for them, how long everything takes, and the accumulators behind the MACs. There are
 `Fp12`, `Exact`, `Window` and `Bf16`; another one is another file like theirs.
+
+Tested by `verif/rtl/array/test_systolic_array.py`.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,7 @@
-"""Arithmetic ``bf16``: bfloat16 products and binary32 sums, the paper's baseline."""
+"""Arithmetic ``bf16``: bfloat16 products and binary32 sums, the paper's baseline.
+
+Tested by `verif/rtl/mac/test_formats.py`.
+"""
 
 from dataclasses import dataclass
 from typing import Any

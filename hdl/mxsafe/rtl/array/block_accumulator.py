@@ -1,4 +1,7 @@
-"""Integer sums of a block, and one scaler and adder for those of several MACs."""
+"""Integer sums of a block, and one scaler and adder for those of several MACs.
+
+Tested by `verif/rtl/array/test_accumulator.py`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

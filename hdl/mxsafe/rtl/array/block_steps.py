@@ -1,4 +1,7 @@
-"""Shared parts of sequencers: steps of the MACs, and where blocks and tiles start."""
+"""Shared parts of sequencers: steps of the MACs, and where blocks and tiles start.
+
+Tested by `verif/rtl/array/test_block_sequencer.py`.
+"""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 

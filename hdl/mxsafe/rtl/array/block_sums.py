@@ -1,4 +1,7 @@
-"""Integer sums of a block, one for each MAC, and those that wait for their turn."""
+"""Integer sums of a block, one for each MAC, and those that wait for their turn.
+
+Tested by `verif/rtl/array/test_accumulator.py`.
+"""
 
 from collections.abc import Sequence
 from typing import Any

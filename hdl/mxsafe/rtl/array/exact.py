@@ -1,4 +1,7 @@
-"""Arithmetic ``exact``: integer sums within a block, scaled and accumulated once a block."""
+"""Arithmetic ``exact``: integer sums within a block, scaled and accumulated once a block.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Arithmetic ``fp12``: the paper's FP12 adder tree, scaled and accumulated every cycle."""
+"""Arithmetic ``fp12``: the paper's FP12 adder tree, scaled and accumulated every cycle.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Shared parts of the arithmetics whose block sums are integers: `Exact` and `Window`."""
+"""Shared parts of the arithmetics whose block sums are integers: `Exact` and `Window`.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Sizes of an array and of the sub-matrix units it consists of."""
+"""Sizes of an array and of the sub-matrix units it consists of.
+
+Tested by `verif/rtl/array/test_systolic_array.py`.
+"""
 
 from dataclasses import dataclass, fields
 

@@ -1,4 +1,7 @@
-"""Token that travels with an operand beat through the array."""
+"""Token that travels with an operand beat through the array.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from amaranth.lib import data
 

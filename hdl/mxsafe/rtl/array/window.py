@@ -1,4 +1,7 @@
-"""Arithmetic ``window``: integer sums throughout, converted to binary32 at the end of a tile."""
+"""Arithmetic ``window``: integer sums throughout, converted to binary32 at the end of a tile.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Integer sums of blocks and of tiles, and one conversion to binary32 for those of all MACs."""
+"""Integer sums of blocks and of tiles, and one conversion to binary32 for those of all MACs.
+
+Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

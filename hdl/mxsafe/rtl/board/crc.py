@@ -1,4 +1,7 @@
-"""The checksum of frames in gates: CRC-32 as zlib has it, a byte at a time."""
+"""The checksum of frames in gates: CRC-32 as zlib has it, a byte at a time.
+
+Tested by `verif/rtl/board/test_serial_bridge.py`.
+"""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 

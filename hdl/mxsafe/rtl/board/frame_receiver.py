@@ -1,4 +1,7 @@
-"""Requests of a host: bytes to frames."""
+"""Requests of a host: bytes to frames.
+
+Tested by `verif/rtl/board/test_serial_bridge.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

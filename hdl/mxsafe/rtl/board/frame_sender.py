@@ -1,4 +1,7 @@
-"""Answers of a board: frames to bytes."""
+"""Answers of a board: frames to bytes.
+
+Tested by `verif/rtl/board/test_serial_bridge.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Length of a bit, shared by both ends of a serial line."""
+"""Length of a bit, shared by both ends of a serial line.
+
+Tested by `verif/rtl/board/test_uart.py`.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated

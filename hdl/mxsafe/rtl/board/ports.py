@@ -1,4 +1,7 @@
-"""The signature between a bridge and the memory of a board."""
+"""The signature between a bridge and the memory of a board.
+
+Tested by `verif/rtl/board/test_serial_bridge.py`.
+"""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out

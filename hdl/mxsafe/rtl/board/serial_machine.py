@@ -1,4 +1,7 @@
-"""A machine with its memory at a serial line: all of a board but clock and pins."""
+"""A machine with its memory at a serial line: all of a board but clock and pins.
+
+Tested by `verif/rtl/board/test_ulx3s.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Steps of a unit, one after the other: a register for each, one of which is set."""
+"""Steps of a unit, one after the other: a register for each, one of which is set.
+
+Tested by `verif/rtl/board/test_serial_bridge.py`.
+"""
 
 from collections.abc import Iterable
 

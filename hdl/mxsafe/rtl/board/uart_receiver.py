@@ -1,4 +1,7 @@
-"""The receiver of a serial line: bits to bytes."""
+"""The receiver of a serial line: bits to bytes.
+
+Tested by `verif/rtl/board/test_uart.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

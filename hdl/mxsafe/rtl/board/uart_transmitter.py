@@ -1,4 +1,7 @@
-"""The transmitter of a serial line: bytes to bits."""
+"""The transmitter of a serial line: bytes to bits.
+
+Tested by `verif/rtl/board/test_uart.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""A MAC of bfloat16 products and binary32 sums: the paper's baseline."""
+"""A MAC of bfloat16 products and binary32 sums: the paper's baseline.
+
+Tested by `verif/rtl/mac/test_formats.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

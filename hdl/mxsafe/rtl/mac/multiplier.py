@@ -1,4 +1,7 @@
-"""Multipliers of two elements: exact, and rounded to the format of the adder tree."""
+"""Multipliers of two elements: exact, and rounded to the format of the adder tree.
+
+Tested by `verif/rtl/mac/test_operand_dot.py`.
+"""
 
 import itertools
 import math

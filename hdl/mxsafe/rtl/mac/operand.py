@@ -1,4 +1,7 @@
-"""How elements look to the multipliers of an array: which factor of a product they are, and how."""
+"""How elements look to the multipliers of an array: which factor of a product they are, and how.
+
+Tested by `verif/rtl/mac/test_operand_decoder.py`.
+"""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,7 @@
-"""SAFE-MAC that adds exactly, in fixed point."""
+"""SAFE-MAC that adds exactly, in fixed point.
+
+Tested by `verif/rtl/mac/test_safe_mac.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ additions see them (see `mxsafe.rtl.arithmetic.signed_sum`). Rounding to nearest
 signs alike, and the last sum is packed as `mxsafe.rtl.arithmetic.scaler` does it: of a negative
 number the magnitude less one is the complement, and the one that is missing comes in with the
 rounding.
+
+Tested by `verif/rtl/mac/test_safe_mac.py`.
 """
 
 from dataclasses import dataclass

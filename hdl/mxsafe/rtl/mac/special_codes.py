@@ -1,4 +1,7 @@
-"""Element codes for NaN and Inf, turned into NaN block scales at the edge of an array."""
+"""Element codes for NaN and Inf, turned into NaN block scales at the edge of an array.
+
+Tested by `verif/rtl/mac/test_operand_decoder.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Everything of the machine behind its registers: memory, queues, engines, buffers."""
+"""Everything of the machine behind its registers: memory, queues, engines, buffers.
+
+Tested by `verif/rtl/machine/test_accelerator.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -1,4 +1,7 @@
-"""AXI4 and AXI4-Lite as signatures: the channels of a port are one member of a unit."""
+"""AXI4 and AXI4-Lite as signatures: the channels of a port are one member of a unit.
+
+Tested by `verif/rtl/machine/test_accelerator.py`.
+"""
 
 from typing import Any
 

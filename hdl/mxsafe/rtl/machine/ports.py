@@ -1,4 +1,7 @@
-"""Signatures between the units of the machine: queues and engines, engines and buffers."""
+"""Signatures between the units of the machine: queues and engines, engines and buffers.
+
+Tested by `verif/rtl/machine/test_part.py`.
+"""
 
 from amaranth.hdl import ShapeLike
 from amaranth.lib import wiring

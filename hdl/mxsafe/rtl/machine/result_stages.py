@@ -1,4 +1,7 @@
-"""Stages that results may pass between an array and the converter."""
+"""Stages that results may pass between an array and the converter.
+
+Tested by `verif/rtl/machine/test_layer.py`.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,7 @@
-"""Names of modules whose configuration has sizes of the machine."""
+"""Names of modules whose configuration has sizes of the machine.
+
+Tested by `verif/rtl/machine/test_part.py`.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any

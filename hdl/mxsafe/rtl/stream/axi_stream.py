@@ -1,4 +1,7 @@
-"""AXI4-Stream as a signature: ports of a stream are one member of a unit, and connect as one."""
+"""AXI4-Stream as a signature: ports of a stream are one member of a unit, and connect as one.
+
+Tested by `verif/rtl/stream/test_converter.py`.
+"""
 
 from typing import Any
 

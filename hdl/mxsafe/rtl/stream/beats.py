@@ -1,4 +1,7 @@
-"""Layouts of the beats that units hand each other over streams."""
+"""Layouts of the beats that units hand each other over streams.
+
+Tested by `verif/rtl/stream/test_converter.py`.
+"""
 
 from amaranth.lib import data
 

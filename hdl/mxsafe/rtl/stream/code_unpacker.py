@@ -1,4 +1,7 @@
-"""Beats of packed element codes, unpacked to beats of a code in each place."""
+"""Beats of packed element codes, unpacked to beats of a code in each place.
+
+Tested by `verif/rtl/array/test_operand_formats.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The second half of a converter's lane: a normalised value, rounded to an element code."""
+"""The second half of a converter's lane: a normalised value, rounded to an element code.
+
+Tested by `verif/rtl/stream/test_converter.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

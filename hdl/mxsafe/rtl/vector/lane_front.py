@@ -2,6 +2,8 @@
 
 A number has a signed exponent field of 10 bits here, so that it may be larger or smaller than any
 binary32. `exp` is whole behind these steps, and `sigmoid` needs a reciprocal yet.
+
+Tested by `verif/rtl/vector/test_function_lane.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Shared base of softmax's parts: only the target can be chosen, and it places registers."""
+"""Shared base of softmax's parts: only the target can be chosen, and it places registers.
+
+Tested by `verif/rtl/vector/test_softmax.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

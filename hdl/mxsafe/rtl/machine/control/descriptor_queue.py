@@ -1,4 +1,7 @@
-"""A queue of descriptors in front of an engine: in order, each when its tokens are there."""
+"""A queue of descriptors in front of an engine: in order, each when its tokens are there.
+
+Tested by `verif/rtl/machine/control/test_queues.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

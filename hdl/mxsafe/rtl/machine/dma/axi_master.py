@@ -1,4 +1,7 @@
-"""Shared parts of the masters that read and write memory."""
+"""Shared parts of the masters that read and write memory.
+
+Tested by `verif/rtl/machine/dma/test_axi_reader.py`.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""From the buffer side of a descriptor to the places of its words, while the next one waits."""
+"""From the buffer side of a descriptor to the places of its words, while the next one waits.
+
+Tested by `verif/rtl/machine/dma/test_address_generator.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

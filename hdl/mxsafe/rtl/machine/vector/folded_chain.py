@@ -1,4 +1,7 @@
-"""A chain of vector units with fewer lanes than a beat has numbers."""
+"""A chain of vector units with fewer lanes than a beat has numbers.
+
+Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
