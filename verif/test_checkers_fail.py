@@ -122,6 +122,13 @@ FAULTS: dict[str, Fault] = {
         _streams,
         "beats differ after reset",
     ),
+    "an element of a beat": (
+        "transposer",
+        "assign entering_3 = is_padding ? 8'h00 : s_axis_tdata[39:32]",
+        "assign entering_3 = is_padding ? 8'h00 : { s_axis_tdata[39:33], 1'h0 }",
+        _streams,
+        r"m_axis_tdata: \d+ of \d+ differ",
+    ),
     "a beat that waits": (
         "transposer",
         "assign step = is_open & has_row",

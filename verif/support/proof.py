@@ -232,7 +232,7 @@ def never(
     ----------
     seconds : int
         That each method may take.
-    cycles : int
+    clocks : int
         Where all methods come to no end, so many cycles are enough.
     first : str
         The method that is tried first, since it ends soonest.
@@ -311,7 +311,7 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
         Verilog of the module and of all inside it; see `never` of registers and memories.
     seconds : int
         That the search may take.
-    cycles : int
+    clocks : int
         That are looked at.
     """
     _write(folder, text, top)

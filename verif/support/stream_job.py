@@ -45,10 +45,12 @@ def check_stream(
 ) -> Streamed:
     """Beats come out of a unit as expected; options are those of `run_stream`."""
     __tracebackhide__ = True
+    assert expected, f"{module.name}: nothing is expected"
     streamed = run_stream(simulator, module, job, **options)
     for pin, right in expected.items():
         exact = right.view(np.uint32) if right.dtype == np.float32 else right
         got = module.ports[pin].unpacked(streamed.words[pin], right)
+        assert exact.dtype.kind in "biu", f"{pin}: {exact.dtype} is no type of bits"
         index = np.arange(len(right))
         assert_equal(f"{module.name}.{pin}", got, exact.astype(got.dtype), beat=index)
     return streamed
@@ -81,7 +83,7 @@ def run_stream(
     apart : sequence of str
         Streams in that the unit takes when it wants to, such as ``s_axis_bias``. All their beats
         must be taken in the end.
-    cycles : int, optional
+    clocks : int, optional
         Cycles that the unit may need for the job, without stalls; by default one a beat.
     probe : tuple of int, optional
         First beats of the job that are whole packets, and in how many they come out; by default up

@@ -22,7 +22,10 @@ def noted(signal: Signal, text: str) -> Signal:
     signal : Signal
         A net that keeps its name in the Verilog.
     text : str
-        What is not obvious; one string literal, so that a test finds it.
+        What is not obvious: a line without quotation marks and backslashes, which attributes would
+        have to escape; one string literal, so that a test finds it.
     """
+    if not text.isprintable() or not {'"', "\\"}.isdisjoint(text):
+        raise ValueError(f"text must have no quotation mark, backslash or newline, not {text!r}")
     signal.attrs[NOTE] = text
     return signal

@@ -214,7 +214,7 @@ def bench(
         The unit.
     inputs, outputs : Mapping
         Widths.
-    cycles, skipped : int
+    clocks, skipped : int
         Cycles in all, and those before changes are recorded.
     period : float
         ns.

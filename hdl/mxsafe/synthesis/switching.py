@@ -83,7 +83,7 @@ def read_changes(
         Instances and outputs that are counted; others may be there.
     period : float
         ns.
-    skipped, cycles : int
+    skipped, clocks : int
         The cycles from `skipped` to ``clocks - 1`` are counted.
 
     Raises

@@ -36,7 +36,7 @@ _CONTENTS = "$meminit_v2"
 
 _WIRE = re.compile(r"(  wire width )(\d+)(.*? )([\\$]\S+)")
 _FIELD = re.compile(r"[.[]")
-"""In the name of a field of a signal."""
+"""In the name of a field of a signal, which goes where not all of it is read."""
 _PART = re.compile(r"(\d+)'([01x]*)|([\\$]\S+)(?: \[(\d+)(?::(\d+))?\])?")
 
 
@@ -259,7 +259,7 @@ class _Module:
             name = line.split()[1]
             targets: dict[str, None] = {}
             block, _ = self._block(lines, targets)
-            (target,) = targets
+            (target,) = targets or ("",)
             return _Process(name, target, block)
         return line
 
@@ -282,11 +282,10 @@ class _Module:
         for line in map(str.strip, lines):
             word, _, rest = line.partition(" ")
             if word == "assign":
-                found = _PART.match(rest)
-                assert found is not None
-                ((name, low, _),) = self._bits(found[0])
-                targets[name] = None
-                block.append(_Assign(low, self._bits(rest[found.end() + 1 :])))
+                if found := _PART.match(rest):  # else no bit is assigned
+                    ((name, low, _),) = self._bits(found[0])
+                    targets[name] = None
+                    block.append(_Assign(low, self._bits(rest[found.end() + 1 :])))
             elif word == "switch":
                 switch, stop = _Switch(self._bits(rest)), next(lines).strip()
                 while stop != "end":
@@ -317,7 +316,7 @@ class _Module:
                 self._wires[item.target].driver = len(self._drivers)
                 self._drivers.append(item)
         for _, item in self._items:
-            if isinstance(item, _Cell) and not item.target:
+            if isinstance(item, _Cell) and not item.target:  # an instance, a port of a memory
                 self._need(*(part for bits in item.pins.values() for part in bits))
         for name, wire in self._wires.items():
             if wire.is_port:
@@ -382,8 +381,9 @@ class _Module:
             if isinstance(item, str):
                 inner: Iterable[str] = (item,)
             elif isinstance(item, _Wire):
-                width = widths[item.line[4]]
-                inner = (f"{item.line[1]}{width}{item.line[3]}{item.line[4]}",) if width else ()
+                before, _, between, name = item.line.groups()
+                is_there = item.is_port or widths[name]
+                inner = (f"{before}{widths[name]}{between}{name}",) if is_there else ()
             elif item.target:
                 width = widths[item.target]
                 inner = item.lines(width) if width else ()
