@@ -101,7 +101,7 @@ lint: $(VENV)/installed-dev
 	$(RUN) mypy
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist vectors mac.vvp .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find sim_build -mindepth 1 ! -name .gitignore -delete
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -19,7 +19,7 @@ from verif.support.checkers import assert_equal, assert_same
 from verif.support.farm import prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, run_bench, run_lockstep, runtime_library, simulate
-from verif.support.tests import available, on_one_simulator
+from verif.support.tests import available, on_one_simulator, raises, refused
 
 _ROOT = Path(__file__).parents[1]
 
@@ -282,3 +282,16 @@ def test_each_file_of_the_hardware_has_a_test() -> None:
         assert (_ROOT / said[1]).is_file(), f"{path.name}: {said[1]} is no file"
     assert others
     assert tests
+
+
+def test_checks_that_see_nothing_fail() -> None:
+    with raises(AssertionError, "unit: nothing was compared"):
+        assert_equal("unit", np.zeros(0), np.zeros(0))
+    with pytest.raises((AssertionError, pytest.fail.Exception)):  # noqa: SIM117
+        with raises(ValueError, "one"):
+            raise ValueError("one more")
+    with raises(AssertionError, "int refuses nothing"):
+        refused(int, [])
+    test = refused(int, [({}, "")])
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        test({}, "")

@@ -14,6 +14,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from verif.cli.command import run_in, write_program
 
 LINES = (Path(__file__).parent / "refusals.txt").read_text().splitlines()
+assert LINES
 
 
 @pytest.mark.parametrize(("words", "said"), [*zip(LINES[::2], LINES[1::2], strict=True)])

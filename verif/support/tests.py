@@ -51,6 +51,8 @@ def refused(
     unit: Callable[..., object], cases: Iterable[tuple[dict[str, Any], str]], **usual: Any
 ) -> Callable[..., None]:
     """A test that parameters are refused, each with its message."""
+    cases = list(cases)
+    assert cases, f"{unit.__name__} refuses nothing"
 
     @pytest.mark.parametrize(("parameters", "message"), cases)
     def test(parameters: dict[str, Any], message: str) -> None:

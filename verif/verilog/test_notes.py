@@ -23,10 +23,10 @@ _SMALL = {"pu_rows": 1, "pu_columns": 1, "rows": 2, "columns": 2}
 
 RTLIL = """\
   attribute \\mxsafe_note "It stands before its first net alone."
+  wire \\sum
+  attribute \\mxsafe_note "It stands before its first net alone."
   attribute \\init 1'0
   wire width 4 \\held
-  attribute \\mxsafe_note "It stands before its first net alone."
-  wire \\sum
   attribute \\mxsafe_note "An input."
   wire input 1 \\a
   attribute \\mxsafe_note "No such net."

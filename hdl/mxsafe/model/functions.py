@@ -408,4 +408,4 @@ FUNCTIONS: Mapping[str, Callable[[ArrayLike], Floats]] = MappingProxyType(
         "tanh_derivative": tanh_derivative,
     }
 )
-"""By name. The order is that of the codes by which the hardware is told the function."""
+"""By name."""

@@ -20,6 +20,7 @@ from mxsafe.rtl.array.shape import ArrayShape, UnitShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.array.window import Window
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
@@ -339,7 +340,9 @@ def build(
             raise ValueError(f"{option} is not a parameter of {name}, but {value} was given")
         part, own = known[option]
         if not part and own in preset.fixed:
-            raise ValueError(f"{option} is {preset.fixed[own]} in {name}, but {value} was given")
+            fixed = preset.fixed[own]
+            said = "decided by its functions" if isinstance(fixed, Configuration) else fixed
+            raise ValueError(f"{option} is {said} in {name}, but {value} was given")
     return preset.build(formats, given)
 
 
