@@ -71,7 +71,7 @@ def check_summed_rows(
             "m_axis_tlast": rows.last,
             "m_axis_tuser": np.stack([0 * rows.first, rows.first, rows.overlong], axis=1),
             "m_axis_sums_tdata": sums,
-            "m_axis_sums_tlast": np.ones(len(sums)),
+            "m_axis_sums_tlast": np.ones(len(sums), np.bool_),
         },
         beside=["m_axis_sums"],
         beside_first=True,
