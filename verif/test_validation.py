@@ -314,8 +314,8 @@ def test_axes_of_no_rank() -> None:
             lambda: FORMAT_SETS["multi"].mode("mxsf"),
             "format must be an MXFormat, not 'mxsf'",
         ),
-        (lambda: load("exp2").only([99]), "segments must be an integer from 0 to 15, not 99"),
-        (lambda: load("exp2").column(3), "power must be an integer from 0 to 2, not 3"),
+        (lambda: load("exp2_fine").only([99]), "segments must be an integer from 0 to 15, not 99"),
+        (lambda: load("exp2_fine").column(3), "power must be an integer from 0 to 2, not 3"),
         (lambda: matrix_beats(_X, width=2**31), "width must be at most 1024, not 2147483648"),
     ],
 )

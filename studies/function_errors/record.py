@@ -20,10 +20,10 @@ from studies.pages import DOCS
 RESULTS = DOCS / "function_errors.json"
 """The published results."""
 _TABLES: Mapping[str, tuple[str, ...]] = {
-    "exp": ("exp2",),
-    "sigmoid": ("exp2", "reciprocal"),
-    "reciprocal": ("reciprocal",),
-    "rsqrt": ("rsqrt",),
+    "exp": ("exp2_fine",),
+    "sigmoid": ("exp2_fine", "reciprocal_fine"),
+    "reciprocal": ("reciprocal_fine",),
+    "rsqrt": ("rsqrt_fine",),
 }
 _SAMPLES = 1 << 16
 
@@ -31,11 +31,11 @@ _SAMPLES = 1 << 16
 def _parameters(name: str) -> list[Any]:
     """Return the parameters of a function's tables."""
     if name in activation.FUNCTIONS:
-        table = tables.load("activation")
+        table = tables.load("activation_fine")
         own = [number for number, place in enumerate(table.places) if place.function == name]
         forms = [repr(form) for form in activation.FORMS.items()]
         return [repr(activation.FUNCTIONS[name]), *forms, astuple(table.only(own))[1:8]]
-    return [astuple(tables.load(each)) for each in _TABLES.get(name, ())]
+    return [astuple(tables.load(each))[1:8] for each in _TABLES.get(name, ())]
 
 
 def fingerprint(name: str) -> str:

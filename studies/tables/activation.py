@@ -125,7 +125,7 @@ def _segments(function: str, exponent: int, depth: int, index: int) -> list[tupl
         if wanted.rising and not _rises(wanted):
             continue
         try:
-            found = fitted(empty(name="activation", **WIDTHS), wanted, truncated=True)
+            found = fitted(empty(name="activation_fine", **WIDTHS), wanted, truncated=True)
         except ValueError:
             continue
         most = 1 << (MOST_SLOPE_BITS if wanted.rising else MOST_SLOPE_BITS - 1)
@@ -153,6 +153,6 @@ def make() -> Table:
         for exponent in range(function.first, function.last + 1)
         for segment in _segments(name, exponent, 0, 0)
     ]
-    table = joined(empty(name="activation", **WIDTHS), [found for _, found in segments])
+    table = joined(empty(name="activation_fine", **WIDTHS), [found for _, found in segments])
     worst = max(found.error / BOUNDS[place.function] for place, found in segments)
     return replace(table, places=tuple(place for place, _ in segments), error=worst)

@@ -27,7 +27,7 @@ def _on(
 def _exp2() -> Specification:
     """``2^f``, f from 0 to 1: 16 segments."""
     return Specification(
-        name="exp2",
+        name="exp2_fine",
         pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16, least=1) for i in range(16)],
         offset_bits=14,
         high_bits=10,
@@ -40,7 +40,7 @@ def _exp2() -> Specification:
 def _reciprocal() -> Specification:
     """``1 / s`` of a significand from 1 to 2: 32 segments."""
     return Specification(
-        name="reciprocal",
+        name="reciprocal_fine",
         pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32, least=0.5) for i in range(32)],
         offset_bits=14,
         high_bits=10,
@@ -58,7 +58,7 @@ def _rsqrt() -> Specification:
         for i in range(16)
     ]
     return Specification(
-        name="rsqrt",
+        name="rsqrt_fine",
         pieces=pieces,
         offset_bits=14,
         high_bits=10,
@@ -71,7 +71,7 @@ def _rsqrt() -> Specification:
 def _softmax_exp2() -> Specification:
     """``2^f``, f from 0 to 1 in steps of 2^-17, cut off: 32 segments."""
     return Specification(
-        name="softmax_exp2",
+        name="softmax_exp2_fine",
         pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 32, 1 / 32) for i in range(32)],
         offset_bits=12,
         high_bits=6,
@@ -97,7 +97,7 @@ def _log2() -> Specification:
         return Piece(function=exact, weight=lambda place: mpmath.mpf(1), ceiling=ceiling)
 
     return Specification(
-        name="log2",
+        name="log2_fine",
         pieces=[piece(index) for index in range(32)],
         offset_bits=14,
         high_bits=9,
@@ -110,18 +110,18 @@ def _log2() -> Specification:
 
 SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
     {
-        "exp2": _exp2,
-        "reciprocal": _reciprocal,
-        "rsqrt": _rsqrt,
-        "softmax_exp2": _softmax_exp2,
-        "log2": _log2,
+        "exp2_fine": _exp2,
+        "reciprocal_fine": _reciprocal,
+        "rsqrt_fine": _rsqrt,
+        "softmax_exp2_fine": _softmax_exp2,
+        "log2_fine": _log2,
     }
 )
 """By the name of its table what makes a specification."""
-NAMES = (*SPECIFICATIONS, "activation")
+NAMES = (*SPECIFICATIONS, "activation_fine")
 """Names of all tables."""
 
 
 def make(name: str) -> Table:
     """The table of that name, made anew."""
-    return activation.make() if name == "activation" else build(SPECIFICATIONS[name]())
+    return activation.make() if name == "activation_fine" else build(SPECIFICATIONS[name]())

@@ -170,7 +170,7 @@ _KEY_CUT = _MANTISSA_BITS - activation.DEPTH
 
 @functools.cache
 def _pieces(name: str) -> _Pieces:
-    table, function = tables.load("activation"), activation.FUNCTIONS[name]
+    table, function = tables.load("activation_fine"), activation.FUNCTIONS[name]
     numbers = [number for number, place in enumerate(table.places) if place.function == name]
     places = {(p.exponent, p.depth, p.index): p for p in (table.places[n] for n in numbers)}
     order = {key: number for number, key in enumerate(places)}
@@ -268,7 +268,7 @@ def _mantissas(name: str) -> Integers:
     Those of `reciprocal` and `rsqrt`, which are below 1, are taken twice; where the exact result is
     1, they are 1: so the mantissa is above by the hidden bit. Powers of two have exact results.
     """
-    table = tables.load(name)
+    table = tables.load(f"{name}_fine")
     results = every_result(table).ravel()
     if name == "exp2":
         result = (results << (_MANTISSA_BITS - table.fraction_bits)) - _HIDDEN
@@ -289,7 +289,7 @@ def _power_of_e(magnitude: Integers, signs: Integers) -> tuple[Integers, Integer
     signs : ndarray of int32
         -1 where x is below 0, else 0.
     """
-    table = tables.load("exp2")
+    table = tables.load("exp2_fine")
     fraction_bits = table.index_bits + table.offset_bits
     # Below 2^-20, x counts as 0.
     exponent = np.minimum(np.maximum(magnitude >> _MANTISSA_BITS, _BIAS - 21), _BIAS + 7)
@@ -312,7 +312,7 @@ def exp(x: Numbers) -> Floats:
 
 def _reciprocal(fraction: Integers) -> Integers:
     """``1 / s`` of a significand with 23 bits below 1: the mantissa of twice that."""
-    table = tables.load("reciprocal")
+    table = tables.load("reciprocal_fine")
     cut = _MANTISSA_BITS - table.index_bits - table.offset_bits
     return _mantissas("reciprocal").take(fraction >> cut)
 
@@ -351,7 +351,7 @@ def rsqrt(x: Numbers) -> Floats:
     """
     words = _words(x)
     size = _magnitudes(words)
-    table = tables.load("rsqrt")
+    table = tables.load("rsqrt_fine")
     normal = size
     subnormal = size < _HIDDEN
     if subnormal.any():

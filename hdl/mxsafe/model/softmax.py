@@ -198,7 +198,7 @@ def _results(keys: Integers, factor: np.float32) -> Integers:
     terms = np.where(flushed, 0, _terms(*_powers(product + start)))
     logarithm = _logarithm(terms.sum(axis=-1, keepdims=True))
     power, place = _powers(product + start - logarithm)
-    bits = tables.load("softmax_exp2").fraction_bits
+    bits = tables.load("softmax_exp2_fine").fraction_bits
     fraction = np.where(place == _PLACE_OF_ONE, 0, power - (1 << bits))
     words = (place + 64 << 23) + (fraction << 23 - bits)
     invalid = maximum >= 0x7F800000
@@ -266,7 +266,7 @@ def _product(places: Integers, significand: int) -> Integers:
 
 def _powers(exponents: Integers) -> tuple[Integers, Integers]:
     """``2^f`` of the fractions, from 1 to 2, and the integer parts from 0 to 63."""
-    table = tables.load("softmax_exp2")
+    table = tables.load("softmax_exp2_fine")
     bits = table.index_bits + table.offset_bits
     cut = (exponents % (1 << widths.PRODUCT_BITS)) >> widths.PRODUCT_FRACTION_BITS - bits
     index = (cut >> table.offset_bits) % table.segments
@@ -276,13 +276,13 @@ def _powers(exponents: Integers) -> tuple[Integers, Integers]:
 
 def _terms(power: Integers, place: Integers) -> Integers:
     """Powers in units of ``2^-31``, rounded down."""
-    bits = tables.load("softmax_exp2").fraction_bits
+    bits = tables.load("softmax_exp2_fine").fraction_bits
     return power << widths.TERM_FRACTION_BITS - bits >> 63 - place
 
 
 def _logarithm(total: Integers) -> Integers:
     """Logarithm of the sum, rounded down; of a sum of 0 anything."""
-    table = tables.load("log2")
+    table = tables.load("log2_fine")
     bits = table.index_bits + table.offset_bits
     total = np.maximum(total, 1)
     place = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1  # exact below 2^53

@@ -1,7 +1,8 @@
 """Fixed-point piecewise polynomials: the numbers that models and hardware of functions share.
 
 A table is data and nothing else: JSON files beside this one, written by ``python -m
-studies.tables``. `mxsafe.model.polynomial` and `mxsafe.rtl.vector.polynomial` evaluate it.
+studies.tables``. `mxsafe.model.polynomial` and `mxsafe.rtl.vector.polynomial` evaluate it. Each is
+there for both *grades* of vector functions: what a grade promises is in ``docs/vector.md``.
 """
 
 import functools
@@ -9,12 +10,25 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from mxsafe.validation import checked, require_integer, require_one_of, shown
 
-__all__ = ["Bounds", "Coefficients", "Place", "Table", "from_parameters", "load", "names"]
+__all__ = [
+    "GRADES",
+    "Bounds",
+    "Coefficients",
+    "Grade",
+    "Place",
+    "Table",
+    "from_parameters",
+    "load",
+    "names",
+]
 
+Grade = Literal["compact", "fine"]
+"""How exact a vector function is; the name of a table ends with it."""
+GRADES: tuple[Grade, ...] = ("compact", "fine")
 Coefficients = tuple[int, int, int]
 """Of one segment: `c0`, `c1` and `c2`."""
 Bounds = tuple[int, int, int, int]

@@ -24,7 +24,7 @@ def test_all_tables(simulator: str, tmp_path: Path, tally: Tally, volume: Volume
     most = {"icarus": 1_000, "verilator": 10_000}[simulator]
     rows = volume(most // 2, most, most)
     units = {name: Polynomial(table=name) for name in NAMES}
-    units |= {f"exp2_{stages}": Polynomial(table="exp2", pipeline=stages) for stages in STAGES}
+    units |= {f"exp2_{stages}": Polynomial(table="exp2_fine", pipeline=stages) for stages in STAGES}
     farm = farm_of(tmp_path, f"polynomials_{simulator}", units)
     rng = np.random.default_rng(3)
     inputs, operands = {}, {}
@@ -62,7 +62,7 @@ test_configurations_that_cannot_work = refused(
     [
         ({"table": "sine"}, f"table must be one of {', '.join(tables.names())}, not 'sine'"),
         (
-            {"table": "exp2", "pipeline": 3},
+            {"table": "exp2_fine", "pipeline": 3},
             "pipeline must be an integer from 0 to 2, not 3",
         ),
     ],

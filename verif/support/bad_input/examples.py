@@ -134,7 +134,7 @@ _BY_TYPE: Mapping[Any, Make] = {
     ConvertedBeats: _converted,
     OperandBeats: lambda: operand_beats(_rows().T, columns=8),
     Beats: _beats,
-    Table: lambda: load("exp2"),
+    Table: lambda: load("exp2_fine"),
     VectorSet: lambda: decoder(count=4),
     ArrayShape: lambda: ArrayShape(pu_rows=1, pu_columns=1, rows=2, columns=2),
     UnitShape: lambda: UnitShape(rows=2, columns=2),
@@ -185,7 +185,7 @@ _TENSORS = {"a": _rows, "w": lambda: _rows().T}
 _OPERANDS = {"values": lambda: _numbers(8, 8), "last": lambda: _last(8)}
 _SQUARE = dict.fromkeys(("x", "w", "dy"), _tiles)
 _TABLE = {
-    "table": lambda: load("exp2"),
+    "table": lambda: load("exp2_fine"),
     "segment": lambda: np.zeros(4, np.int64),
     "offset": lambda: np.arange(4),
     "segments": lambda: np.zeros(4, np.int64),
@@ -330,7 +330,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "products.OperandFormats.window_exponent": {"window": lambda: 32},
     "products.signed_name": {"number": lambda: 3},
     "rtl.arithmetic.rounder": {"width": lambda: 20},
-    "rtl.vector.polynomial": {"table": lambda: "exp2"},
+    "rtl.vector.polynomial": {"table": lambda: "exp2_fine"},
     "tables.Table": {"segments": lambda: [0], "power": lambda: 0},
     "tables.from_parameters": {
         "parameters": lambda: {

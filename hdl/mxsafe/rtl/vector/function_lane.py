@@ -253,7 +253,7 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         known = sorted(
             {
                 place.exponent + _BIAS
-                for place in tables.load("activation").places
+                for place in tables.load("activation_fine").places
                 if place.function in names
             }
         )
@@ -288,7 +288,7 @@ class _Lane:
         self._field = self._wide_field[:EXPONENT_BITS]
         self._some = named(m, "has_mantissa", 1, self._mantissa.any())
         self._has_roots = bool({*ROOTS, *POWERS[1:]} & set(chosen))
-        table = tables.load("activation")
+        table = tables.load("activation_fine")
         self._places = [place for place in table.places if place.function in chosen]
         self._table = table.only(
             [i for i, place in enumerate(table.places) if place.function in chosen]
@@ -298,7 +298,7 @@ class _Lane:
         self._exact, rows = self._roots(lines)
         for name, segments in rows:
             places += segments
-            self._table = _with_rows(self._table, tables.load(name))
+            self._table = _with_rows(self._table, tables.load(f"{name}_fine"))
         self._rows = places
         self._segments = Segments(m, places, lines, fields, self._mantissa)
 
@@ -319,7 +319,7 @@ class _Lane:
         for name, users in (("reciprocal", _RECIPROCALS), ("rsqrt", ("rsqrt",))):
             if not set(users) & set(self._chosen):
                 continue
-            table, chosen = tables.load(name), self._any(users)
+            table, chosen = tables.load(f"{name}_fine"), self._any(users)
             halves = ("",) if name == "reciprocal" else ("_even", "_odd")
             depth = (table.segments // len(halves) - 1).bit_length()
             kept = self._mantissa[MANTISSA_BITS - depth - table.offset_bits :]

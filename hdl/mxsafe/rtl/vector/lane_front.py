@@ -35,7 +35,7 @@ _LOG2_E = (
 _LOG2_E_BITS = 26
 _LEAST_FIELD, _FAR_FIELD = _BIAS - 20, _BIAS + 7
 """Numbers below count as 0 in a power of e; from there on it is 0 or Inf."""
-_TABLE = "exp2"
+_TABLE = "exp2_fine"
 _FRACTION_BITS = 18
 _POWER_EXPONENT_BITS = 9
 

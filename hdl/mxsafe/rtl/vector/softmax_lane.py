@@ -173,7 +173,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         difference: Value = truncated(m, "lowered", widths.WINDOW_BITS, place + self.complement)
         difference, counts = pipe.cross_all("difference", difference=difference, counts=counts)
 
-        table = tables.load("softmax_exp2")
+        table = tables.load("softmax_exp2_fine")
         bits = table.index_bits + table.offset_bits
         product = self._exponent(m, pipe, difference)
         counts = pipe.cross("halved", "counts", counts)

@@ -52,7 +52,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         m = Module()
         stages = self.config.stages
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
-        table = tables.load("log2")
+        table = tables.load("log2_fine")
         _, zeros = leading_one_and_zeros(m, "zeros", self.total)
         total, zeros = pipe.cross_all("counted", total=self.total, zeros=zeros)
         shifted = named(m, "normalised", TOTAL_BITS, (total << zeros)[:TOTAL_BITS])
