@@ -11,24 +11,36 @@ from typing import Any
 
 import mpmath
 
-from mxsafe.tables import Place, Table
+from mxsafe.tables import Grade, Place, Table
 from mxsafe.tables.activation import DEPTH, FUNCTIONS
 from studies.tables.fit import Piece, empty, fitted, joined
 
 Real = Callable[[Any], Any]
 
-WIDTHS = {
-    "offset_bits": 14,
-    "high_bits": 10,
-    "fraction_bits": 20,
-    "slope_bits": 19,
-    "curvature_bits": 16,
+WIDTHS: Mapping[Grade, Mapping[str, int]] = {
+    "compact": {
+        "offset_bits": 8,
+        "high_bits": 0,
+        "fraction_bits": 14,
+        "slope_bits": 12,
+        "curvature_bits": 12,
+    },
+    "fine": {
+        "offset_bits": 14,
+        "high_bits": 10,
+        "fraction_bits": 20,
+        "slope_bits": 19,
+        "curvature_bits": 16,
+    },
 }
-MOST_SLOPE_BITS = 16
-BOUNDS: Mapping[str, float] = {
-    name: 2.0**-14 if name.endswith("derivative") else 2.0**-16 for name in FUNCTIONS
-}
-"""Errors: absolute of derivatives; else relative to the function of the positive argument."""
+DEGREES: Mapping[Grade, int] = {"compact": 1, "fine": 2}
+MOST_SLOPE_BITS: Mapping[Grade, int] = {"compact": 9, "fine": 16}
+BOUNDS: Mapping[Grade, float] = {"compact": 0.9 * 2.0**-10, "fine": 2.0**-16}
+"""Errors relative to the function of the positive argument.
+
+Those of derivatives are absolute, and may be the double or four times as large. The compact
+grade's are less than what it promises, for the argument is cut besides."""
+_LOOSER: Mapping[Grade, int] = {"compact": 2, "fine": 4}
 FORMS_OF: Mapping[str, tuple[str, ...]] = {
     "gelu": ("even", "tail"),
     "silu": ("even", "tail"),
@@ -63,7 +75,12 @@ def value(function: str, x: Any) -> Any:
     return _VALUES[function](x)
 
 
-def piece(function: str, place: Place) -> Piece:
+def bound(function: str, grade: Grade) -> float:
+    """Return the largest error that a segment may have."""
+    return BOUNDS[grade] * (_LOOSER[grade] if function.endswith("derivative") else 1)
+
+
+def piece(function: str, place: Place, degree: int) -> Piece:
     """Return the requirements of the polynomial of a segment."""
     unit = mpmath.mpf(2) ** place.exponent
     step = mpmath.mpf(2) ** -place.depth
@@ -98,7 +115,7 @@ def piece(function: str, place: Place) -> Piece:
         "one_less": Piece(function=lambda t: 1 - absolute(t), weight=one, ceiling=one),
         "half_plus": Piece(function=lambda t: absolute(t) - mpmath.mpf(1) / 2, weight=one),
     }
-    return replace(pieces[place.form], rising=not function.endswith("derivative"))
+    return replace(pieces[place.form], rising=not function.endswith("derivative"), degree=degree)
 
 
 def _possible(function: str, exponent: int) -> tuple[str, ...]:
@@ -112,47 +129,58 @@ def _rises(found: Piece) -> bool:
     """Whether the function rises all over the segment, by its values at some places."""
     with mpmath.workdps(30):
         values = [found.function(mpmath.mpf(i) / 16) for i in range(17)]
-    slack = mpmath.mpf(2) ** -WIDTHS["fraction_bits"]
-    return all(b >= a - slack / 16 for a, b in pairwise(values))
+    slack = mpmath.mpf(2) ** -24
+    return all(b >= a - slack for a, b in pairwise(values))
 
 
-def _segments(function: str, exponent: int, depth: int, index: int) -> list[tuple[Place, Table]]:
-    """The segments of a part of a binade."""
-    best: tuple[Place, Table] | None = None
-    for form in _possible(function, exponent):
-        place = Place(function, exponent, depth, index, form)
-        wanted = piece(function, place)
-        if wanted.rising and not _rises(wanted):
-            continue
-        try:
-            found = fitted(empty(name="activation_fine", **WIDTHS), wanted, truncated=True)
-        except ValueError:
-            continue
-        most = 1 << (MOST_SLOPE_BITS if wanted.rising else MOST_SLOPE_BITS - 1)
-        least_slope, largest_slope = found.slopes
-        slopes_fit = -most <= least_slope and largest_slope < most
-        fits = slopes_fit and found.error <= BOUNDS[function]
-        if fits and (best is None or largest_slope < best[1].slopes[1]):
-            best = place, found
-    if best is not None:
-        return [best]
-    if depth == DEPTH:
-        raise ValueError(f"{function} needs more segments at 2^{exponent}")
-    return [
-        segment
-        for half in (0, 1)
-        for segment in _segments(function, exponent, depth + 1, 2 * index + half)
-    ]
+class _Maker:
+    """The segments of a grade."""
+
+    def __init__(self, grade: Grade) -> None:
+        self._grade = grade
+        self.empty = empty(name=f"activation_{grade}", **WIDTHS[grade])
+
+    def segments(
+        self, function: str, exponent: int, depth: int = 0, index: int = 0
+    ) -> list[tuple[Place, Table]]:
+        """The segments of a part of a binade."""
+        grade = self._grade
+        best: tuple[Place, Table] | None = None
+        for form in _possible(function, exponent):
+            place = Place(function, exponent, depth, index, form)
+            wanted = piece(function, place, DEGREES[grade])
+            if wanted.rising and not _rises(wanted):
+                continue
+            try:
+                found = fitted(self.empty, wanted, truncated=True)
+            except ValueError:
+                continue
+            most = 1 << (MOST_SLOPE_BITS[grade] - (not wanted.rising))
+            least_slope, largest_slope = found.slopes
+            slopes_fit = -most <= least_slope and largest_slope < most
+            fits = slopes_fit and found.error <= bound(function, grade)
+            if fits and (best is None or largest_slope < best[1].slopes[1]):
+                best = place, found
+        if best is not None:
+            return [best]
+        if depth == DEPTH:
+            raise ValueError(f"{function} needs more segments at 2^{exponent}")
+        return [
+            segment
+            for half in (0, 1)
+            for segment in self.segments(function, exponent, depth + 1, 2 * index + half)
+        ]
 
 
-def make() -> Table:
-    """The table, made anew."""
+def make(grade: Grade) -> Table:
+    """The table of a grade, made anew."""
+    maker = _Maker(grade)
     segments = [
         segment
         for name, function in FUNCTIONS.items()
-        for exponent in range(function.first, function.last + 1)
-        for segment in _segments(name, exponent, 0, 0)
+        for exponent in range(function.exponents[grade][0], function.exponents[grade][1] + 1)
+        for segment in maker.segments(name, exponent)
     ]
-    table = joined(empty(name="activation_fine", **WIDTHS), [found for _, found in segments])
-    worst = max(found.error / BOUNDS[place.function] for place, found in segments)
+    table = joined(maker.empty, [found for _, found in segments])
+    worst = max(found.error / bound(place.function, grade) for place, found in segments)
     return replace(table, places=tuple(place for place, _ in segments), error=worst)

@@ -1,12 +1,13 @@
 """Which tables there are: functions, segments and widths."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import mpmath
 
-from mxsafe.tables import Table
+from mxsafe.tables import GRADES, Grade, Table
 from studies.tables import activation
 from studies.tables.fit import Piece, Specification, build
 
@@ -24,48 +25,52 @@ def _on(
     )
 
 
-def _exp2() -> Specification:
-    """``2^f``, f from 0 to 1: 16 segments."""
-    return Specification(
-        name="exp2_fine",
-        pieces=[_on(lambda x: mpmath.mpf(2) ** x, i / 16, 1 / 16, least=1) for i in range(16)],
-        offset_bits=14,
-        high_bits=10,
-        fraction_bits=22,
-        slope_bits=21,
-        curvature_bits=18,
-    )
+_FINE = {
+    "offset_bits": 14,
+    "high_bits": 10,
+    "fraction_bits": 22,
+    "slope_bits": 21,
+    "curvature_bits": 18,
+}
+_LINES = {
+    "offset_bits": 8,
+    "high_bits": 0,
+    "fraction_bits": 16,
+    "slope_bits": 14,
+    "curvature_bits": 14,
+}
+"""Widths of `compact`, where a segment is a straight line."""
 
 
-def _reciprocal() -> Specification:
-    """``1 / s`` of a significand from 1 to 2: 32 segments."""
-    return Specification(
-        name="reciprocal_fine",
-        pieces=[_on(lambda x: 1 / x, 1 + i / 32, 1 / 32, least=0.5) for i in range(32)],
-        offset_bits=14,
-        high_bits=10,
-        fraction_bits=22,
-        slope_bits=21,
-        curvature_bits=18,
-    )
+def _grades(
+    name: str,
+    function: Callable[[Any], Any],
+    binades: Sequence[int],
+    segments: Mapping[Grade, int],
+    least: float,
+) -> dict[str, Callable[[], Specification]]:
+    """A function from 0 to 1, or on binades, of which each has so many segments in a grade."""
+
+    def pieces(grade: Grade) -> list[Piece]:
+        count = segments[grade]
+        return [
+            _on(function, start + (start or 1) * i / count, (start or 1) / count, least=least)
+            for start in binades
+            for i in range(count)
+        ]
+
+    def lines() -> Specification:
+        straight = [replace(piece, degree=1) for piece in pieces("compact")]
+        return Specification(name=f"{name}_compact", pieces=straight, truncated=True, **_LINES)
+
+    def parabolas() -> Specification:
+        return Specification(name=f"{name}_fine", pieces=pieces("fine"), **_FINE)
+
+    return {f"{name}_compact": lines, f"{name}_fine": parabolas}
 
 
-def _rsqrt() -> Specification:
-    """``1 / sqrt(s)`` of a significand from 1 to 4: 16 segments each below and above 2."""
-    pieces = [
-        _on(lambda x: 1 / mpmath.sqrt(x), binade + binade * i / 16, binade / 16, least=0.5)
-        for binade in (1, 2)
-        for i in range(16)
-    ]
-    return Specification(
-        name="rsqrt_fine",
-        pieces=pieces,
-        offset_bits=14,
-        high_bits=10,
-        fraction_bits=22,
-        slope_bits=21,
-        curvature_bits=18,
-    )
+def _inverse_root(x: Any) -> Any:
+    return 1 / mpmath.sqrt(x)
 
 
 def _softmax_exp2() -> Specification:
@@ -110,18 +115,21 @@ def _log2() -> Specification:
 
 SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
     {
-        "exp2_fine": _exp2,
-        "reciprocal_fine": _reciprocal,
-        "rsqrt_fine": _rsqrt,
+        **_grades("exp2", lambda x: mpmath.mpf(2) ** x, [0], {"compact": 16, "fine": 16}, 1),
+        **_grades("reciprocal", lambda x: 1 / x, [1], {"compact": 16, "fine": 32}, 0.5),
+        **_grades("rsqrt", _inverse_root, [1, 2], {"compact": 8, "fine": 16}, 0.5),
         "softmax_exp2_fine": _softmax_exp2,
         "log2_fine": _log2,
     }
 )
 """By the name of its table what makes a specification."""
-NAMES = (*SPECIFICATIONS, "activation_fine")
+NAMES = (*SPECIFICATIONS, *(f"activation_{grade}" for grade in GRADES))
 """Names of all tables."""
 
 
 def make(name: str) -> Table:
     """The table of that name, made anew."""
-    return activation.make() if name == "activation_fine" else build(SPECIFICATIONS[name]())
+    if name in SPECIFICATIONS:
+        return build(SPECIFICATIONS[name]())
+    (grade,) = (grade for grade in GRADES if name == f"activation_{grade}")
+    return activation.make(grade)

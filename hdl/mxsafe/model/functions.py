@@ -2,8 +2,12 @@
 
 Each function takes an array of float32, bfloat16 or float16 and any shape, and gives float32. No
 library's exponential or the like is called: what comes out is the same everywhere, and what the
-hardware computes. Every NaN that comes out is ``0x7fc00000``. Bounds of errors over all binary32
-numbers are in the docstrings; ``python -m studies.function_errors`` proves them.
+hardware computes. Every NaN that comes out is ``0x7fc00000``.
+
+Errors have bounds over all binary32 numbers, which ``python -m studies.function_errors`` proves: in
+the grade ``fine`` 2^-16, and for derivatives 2^-14; in ``compact`` 2^-10 and 2^-9. Bounds are
+relative to the result, or to what a docstring says; those of derivatives are absolute. Where a
+result is subnormal, it may be off by a unit of its last place more, in ``compact`` by 2^9 units.
 
 What a table gives is computed once for all its segments and offsets (`_mantissas`, `_Pieces`), and
 looked up: that makes these functions up to ten times faster than evaluating it for each number.
@@ -15,12 +19,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mxsafe import tables
 from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import every_result
-from mxsafe.tables import activation
+from mxsafe.tables import Grade, activation
 from mxsafe.validation import checked
 
 __all__ = [
@@ -54,9 +58,6 @@ _UNITS = _BIAS + _MANTISSA_BITS
 _SUBNORMAL_UNITS = 1 - _UNITS
 """Exponent of the last place of subnormals."""
 _DTYPES = ("float32", "bfloat16", "float16")
-_LOG2_E = 96817625
-"""log2(e) in units of 2^-26."""
-_LOG2_E_BITS = 26
 
 
 def _words(x: Numbers) -> Words:
@@ -102,8 +103,10 @@ def _flushed(result: Integers) -> Integers:
 
 
 @checked
-def relu(x: Numbers) -> Floats:
+def relu(x: Numbers, grade: Grade = "compact") -> Floats:
     """The argument, or +0 where its sign is set; a NaN of either sign keeps its bits.
+
+    It is the same in each `grade`.
 
     Raises
     ------
@@ -116,8 +119,8 @@ def relu(x: Numbers) -> Floats:
 
 
 @checked
-def relu_derivative(x: Numbers) -> Floats:
-    """1 for arguments above 0, else +0."""
+def relu_derivative(x: Numbers, grade: Grade = "compact") -> Floats:
+    """1 for arguments above 0, else +0, in each `grade`."""
     words = _words(x)
     above = (words > 0) & (words <= np.uint32(_INFINITY))
     return _floats(np.where(above, np.int32(_ONE), np.int32(0)), words)
@@ -144,6 +147,8 @@ class _Pieces:
         What the polynomial is multiplied by: 1, or -1.
     mantissa, hidden : ndarray of int32
         Mask of the mantissa's bits in the base, and what is added to them.
+    kept : int
+        Mask of the base's bits that are not cut off.
     halved : ndarray of int32
         1 where the base is half of that.
     lift : ndarray of int32
@@ -163,14 +168,15 @@ class _Pieces:
     halved: Integers
     lift: Integers
     plain: Integers
+    kept: np.int32
 
 
 _KEY_CUT = _MANTISSA_BITS - activation.DEPTH
 
 
 @functools.cache
-def _pieces(name: str) -> _Pieces:
-    table, function = tables.load("activation_fine"), activation.FUNCTIONS[name]
+def _pieces(name: str, grade: Grade) -> _Pieces:
+    table, function = tables.load(f"activation_{grade}"), activation.FUNCTIONS[name]
     numbers = [number for number, place in enumerate(table.places) if place.function == name]
     places = {(p.exponent, p.depth, p.index): p for p in (table.places[n] for n in numbers)}
     order = {key: number for number, key in enumerate(places)}
@@ -196,22 +202,23 @@ def _pieces(name: str) -> _Pieces:
         sign = -1 if form.subtract[side] else 1
         rows.append((first, offset, cut, sign, used, hidden, int(base == 1), lift, plain))
     results = every_result(table.only(numbers)).ravel() << (_MANTISSA_BITS - table.fraction_bits)
-    return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy())
+    kept = np.int32(-1 << _MANTISSA_BITS - activation.BASE_BITS[grade])
+    return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy(), kept)
 
 
-def _from_table(name: str, x: Numbers) -> Floats:
+def _from_table(name: str, x: Numbers, grade: Grade) -> Floats:
     """One of `mxsafe.tables.activation.FUNCTIONS`."""
     words = _words(x)
-    p = _pieces(name)
+    p = _pieces(name, grade)
     key = _shared((words >> np.uint32(_KEY_CUT)).view(np.int32))
     signed = words.view(np.int32)
-    total = ((signed & p.mantissa[key]) + p.hidden[key]) >> p.halved[key]
+    total = ((signed & p.mantissa[key]) + p.hidden[key]) >> p.halved[key] & p.kept
     offset = p.offset[key]
     if offset.any():
         at = p.first[key] + ((signed & offset) >> p.cut[key])
         total = total + p.polynomial.take(at) * p.sign[key]
     # A negative sum loses a unit of its last place: its bits are inverted.
-    size = total ^ (total >> 31)
+    size = (total ^ (total >> 31)) & p.kept
     # Whole numbers of up to 24 bits are exact, and normalised.
     result = size.astype(np.float32).view(np.int32) + p.lift[key]
     plain = size <= p.plain[key]
@@ -222,53 +229,52 @@ def _from_table(name: str, x: Numbers) -> Floats:
 
 
 @checked
-def gelu(x: Numbers) -> Floats:
-    """``x * Phi(x)``, Phi the normal distribution: within 2^-16, of the result or of ``abs(x)``.
+def gelu(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``x * Phi(x)``, Phi the normal distribution; errors below 0 are relative to ``abs(x)``.
 
-    Of the result for ``x >= 0``, where subnormal results are cut, and of ``abs(x)`` below, where
-    the sign is always set.
+    The sign is that of the argument, and subnormal results are cut.
     """
-    return _from_table("gelu", x)
+    return _from_table("gelu", x, grade)
 
 
 @checked
-def silu(x: Numbers) -> Floats:
-    """``x / (1 + exp(-x))``: within 2^-16, of the result for ``x >= 0``, else of ``abs(x)``."""
-    return _from_table("silu", x)
+def silu(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``x / (1 + exp(-x))``; errors below 0 are relative to ``abs(x)``."""
+    return _from_table("silu", x, grade)
 
 
 @checked
-def tanh(x: Numbers) -> Floats:
-    """Hyperbolic tangent: within 2^-16 of the result, odd, and of size 1 at most."""
-    return _from_table("tanh", x)
+def tanh(x: Numbers, grade: Grade = "compact") -> Floats:
+    """Hyperbolic tangent: odd, and of size 1 at most."""
+    return _from_table("tanh", x, grade)
 
 
 @checked
-def gelu_derivative(x: Numbers) -> Floats:
-    """Derivative of `gelu`, within 2^-14."""
-    return _from_table("gelu_derivative", x)
+def gelu_derivative(x: Numbers, grade: Grade = "compact") -> Floats:
+    """Derivative of `gelu`; its error is absolute."""
+    return _from_table("gelu_derivative", x, grade)
 
 
 @checked
-def silu_derivative(x: Numbers) -> Floats:
-    """Derivative of `silu`, within 2^-14."""
-    return _from_table("silu_derivative", x)
+def silu_derivative(x: Numbers, grade: Grade = "compact") -> Floats:
+    """Derivative of `silu`; its error is absolute."""
+    return _from_table("silu_derivative", x, grade)
 
 
 @checked
-def tanh_derivative(x: Numbers) -> Floats:
-    """Derivative of `tanh`, within 2^-14."""
-    return _from_table("tanh_derivative", x)
+def tanh_derivative(x: Numbers, grade: Grade = "compact") -> Floats:
+    """Derivative of `tanh`; its error is absolute."""
+    return _from_table("tanh_derivative", x, grade)
 
 
 @functools.cache
-def _mantissas(name: str) -> Integers:
+def _mantissas(name: str, grade: Grade) -> Integers:
     """Results of a table by index and offset, as what the mantissa is above 1, in its units.
 
     Those of `reciprocal` and `rsqrt`, which are below 1, are taken twice; where the exact result is
     1, they are 1: so the mantissa is above by the hidden bit. Powers of two have exact results.
     """
-    table = tables.load(f"{name}_fine")
+    table = tables.load(f"{name}_{grade}")
     results = every_result(table).ravel()
     if name == "exp2":
         result = (results << (_MANTISSA_BITS - table.fraction_bits)) - _HIDDEN
@@ -279,7 +285,7 @@ def _mantissas(name: str) -> Integers:
     return result
 
 
-def _power_of_e(magnitude: Integers, signs: Integers) -> tuple[Integers, Integers]:
+def _power_of_e(magnitude: Integers, signs: Integers, grade: Grade) -> tuple[Integers, Integers]:
     """``e^x``: exponent, and the mantissa. From 128 on x is some number from 128 to 256.
 
     Parameters
@@ -288,38 +294,43 @@ def _power_of_e(magnitude: Integers, signs: Integers) -> tuple[Integers, Integer
         The words of x without their sign.
     signs : ndarray of int32
         -1 where x is below 0, else 0.
+    grade : {"compact", "fine"}
     """
-    table = tables.load("exp2_fine")
+    table, widths = tables.load(f"exp2_{grade}"), activation.POWERS[grade]
     fraction_bits = table.index_bits + table.offset_bits
     # Below 2^-20, x counts as 0.
     exponent = np.minimum(np.maximum(magnitude >> _MANTISSA_BITS, _BIAS - 21), _BIAS + 7)
-    cut = _shared(_MANTISSA_BITS + _LOG2_E_BITS - fraction_bits + _BIAS - exponent)
-    size = (magnitude & (_HIDDEN - 1) | _HIDDEN).astype(np.int64) * _LOG2_E >> cut
+    dropped = _MANTISSA_BITS - widths.argument_bits
+    fields = _BIAS - exponent - dropped
+    cut = _shared(_MANTISSA_BITS + widths.log2_e_bits - fraction_bits + fields)
+    significand = (magnitude & (_HIDDEN - 1) | _HIDDEN) >> dropped
+    size = significand.astype(np.int64) * widths.log2_e >> cut
     power = (size.astype(np.int32) ^ signs) - signs
     fraction = power & ((1 << fraction_bits) - 1)
-    return power >> fraction_bits, _mantissas("exp2").take(fraction)
+    return power >> fraction_bits, _mantissas("exp2", grade).take(fraction)
 
 
 @checked
-def exp(x: Numbers) -> Floats:
-    """``e^x`` within 2^-16 of the result; +0 below 2^-126. It never falls."""
+def exp(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``e^x``; +0 below 2^-126. It never falls."""
     words = _words(x)
-    exponent, mantissa = _power_of_e(_magnitudes(words), _signs(words))
+    exponent, mantissa = _power_of_e(_magnitudes(words), _signs(words), grade)
     field = np.minimum(np.maximum(exponent + _BIAS, 0), _TOP_FIELD)
+    mantissa = mantissa & np.int32(-1 << _MANTISSA_BITS - activation.BASE_BITS[grade])
     result = np.minimum((field << _MANTISSA_BITS) + mantissa, _INFINITY)
     return _floats(_flushed(result), words)
 
 
-def _reciprocal(fraction: Integers) -> Integers:
+def _reciprocal(fraction: Integers, grade: Grade) -> Integers:
     """``1 / s`` of a significand with 23 bits below 1: the mantissa of twice that."""
-    table = tables.load("reciprocal_fine")
+    table = tables.load(f"reciprocal_{grade}")
     cut = _MANTISSA_BITS - table.index_bits - table.offset_bits
-    return _mantissas("reciprocal").take(fraction >> cut)
+    return _mantissas("reciprocal", grade).take(fraction >> cut)
 
 
 @checked
-def reciprocal(x: Numbers) -> Floats:
-    """``1 / x`` within 2^-16 of the result; of size 0 below 2^-126. Powers of two are exact."""
+def reciprocal(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``1 / x``; of size 0 below 2^-126. Powers of two are exact."""
     words = _words(x)
     size = _magnitudes(words)
     subnormal = size < _HIDDEN
@@ -330,7 +341,7 @@ def reciprocal(x: Numbers) -> Floats:
         shifted = (size << zeros & (_HIDDEN - 1)) + (1 - zeros) * _HIDDEN
         normal = np.where(subnormal, shifted, size)
     field = 2 * _BIAS - 1 - (normal >> _MANTISSA_BITS)
-    result = (field << _MANTISSA_BITS) + _reciprocal(normal & (_HIDDEN - 1))
+    result = (field << _MANTISSA_BITS) + _reciprocal(normal & (_HIDDEN - 1), grade)
     result = _flushed(result)
     if subnormal.any():
         result = np.where(size < _HIDDEN >> 2, np.int32(_INFINITY), result)
@@ -338,20 +349,20 @@ def reciprocal(x: Numbers) -> Floats:
 
 
 @functools.cache
-def _roots() -> Integers:
+def _roots(grade: Grade) -> Integers:
     """`_mantissas` of `rsqrt`, by the last bit of the exponent field and then by the mantissa."""
-    return np.concatenate(np.split(_mantissas("rsqrt"), 2)[::-1])
+    return np.concatenate(np.split(_mantissas("rsqrt", grade), 2)[::-1])
 
 
 @checked
-def rsqrt(x: Numbers) -> Floats:
-    """``1 / sqrt(x)`` within 2^-16 of the result; NaN below 0, and Inf of its sign of a zero.
+def rsqrt(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``1 / sqrt(x)``; NaN below 0, and Inf of its sign of a zero.
 
     Powers of four are exact.
     """
     words = _words(x)
     size = _magnitudes(words)
-    table = tables.load("rsqrt_fine")
+    table = tables.load(f"rsqrt_{grade}")
     normal = size
     subnormal = size < _HIDDEN
     if subnormal.any():
@@ -360,7 +371,7 @@ def rsqrt(x: Numbers) -> Floats:
     bits = table.index_bits + table.offset_bits
     kept = normal >> (_MANTISSA_BITS + 1 - bits) & ((1 << bits) - 1)
     half = (normal >> _MANTISSA_BITS) - _BIAS >> 1
-    result = (_BIAS - 1 - half << _MANTISSA_BITS) + _roots().take(kept)
+    result = (_BIAS - 1 - half << _MANTISSA_BITS) + _roots(grade).take(kept)
     signs = words.view(np.int32) & np.int32(_SIGN)
     special = (signs < 0) | (size == _INFINITY) | (size == 0)
     if special.any():
@@ -371,28 +382,29 @@ def rsqrt(x: Numbers) -> Floats:
 
 
 @checked
-def sigmoid(x: Numbers) -> Floats:
-    """``1 / (1 + e^-x)`` within 2^-16 of the result, from 0 to 1; subnormal results are cut."""
+def sigmoid(x: Numbers, grade: Grade = "compact") -> Floats:
+    """``1 / (1 + e^-x)``, from 0 to 1; subnormal results are cut."""
     words = _words(x)
-    exponent, mantissa = _power_of_e(_magnitudes(words), ~_signs(words))
+    exponent, mantissa = _power_of_e(_magnitudes(words), ~_signs(words), grade)
     power = mantissa + _HIDDEN
     # 1 + e^-x, with the larger of both as it is.
     of_one = np.minimum(np.maximum(exponent, 0), _MANTISSA_BITS + 1)
     of_power = np.minimum(np.maximum(-exponent, 0), _MANTISSA_BITS + 1)
-    total = (np.int32(_HIDDEN) >> of_one) + (power >> of_power)
+    kept = np.int32(-1 << _MANTISSA_BITS - activation.POWERS[grade].sum_bits)
+    total = (np.int32(_HIDDEN) >> of_one & kept) + (power >> of_power & kept)
     carry = total >> (_MANTISSA_BITS + 1)
     exponent = np.maximum(exponent, 0) + carry
-    inverse = _reciprocal((total >> carry) - _HIDDEN)
+    inverse = _reciprocal((total >> carry) - _HIDDEN, grade)
     result = (_BIAS - 1 - exponent << _MANTISSA_BITS) + inverse
     subnormal = result < _HIDDEN
     if subnormal.any():
         lost = np.clip(1 - (result >> _MANTISSA_BITS), 0, _MANTISSA_BITS + 1)
-        cut = (result & (_HIDDEN - 1) | _HIDDEN) >> lost
+        cut = (result & (_HIDDEN - 1) | _HIDDEN) >> lost & kept
         result = np.where(subnormal, cut, result)
     return _floats(result, words)
 
 
-FUNCTIONS: Mapping[str, Callable[[ArrayLike], Floats]] = MappingProxyType(
+FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
     {
         "relu": relu,
         "gelu": gelu,
@@ -408,4 +420,4 @@ FUNCTIONS: Mapping[str, Callable[[ArrayLike], Floats]] = MappingProxyType(
         "tanh_derivative": tanh_derivative,
     }
 )
-"""By name."""
+"""By name; each takes numbers and a grade."""

@@ -88,7 +88,8 @@ class Table:
     offset_bits : int
         Bits of an offset, which runs through a segment.
     high_bits : int
-        Of a distance, how many of the highest `c2` is multiplied by.
+        Of a distance, how many of the highest `c2` is multiplied by; 0 where segments are straight
+        lines.
     fraction_bits : int
         Result in units of ``2^-fraction_bits``.
     slope_bits : int

@@ -11,8 +11,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["DEPTH", "FORMS", "FUNCTIONS", "Form", "Function"]
+from mxsafe.tables import Grade
 
+__all__ = ["BASE_BITS", "DEPTH", "FORMS", "FUNCTIONS", "POWERS", "Form", "Function", "PowerOfE"]
+
+BASE_BITS: Mapping[Grade, int] = MappingProxyType({"compact": 14, "fine": 23})
+"""Fraction bits of a base: what is below them in the argument is cut off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerOfE:
+    """Widths of the product that turns a power of e into one of two.
+
+    Attributes
+    ----------
+    log2_e : int
+        log2(e) in units of ``2^-log2_e_bits``.
+    log2_e_bits : int
+    argument_bits : int
+        Bits of the argument's mantissa that are multiplied.
+    sum_bits : int
+        Fraction bits of the sum of 1 and a power, relative to the larger of both.
+    """
+
+    log2_e: int
+    log2_e_bits: int
+    argument_bits: int
+    sum_bits: int
+
+
+POWERS: Mapping[Grade, PowerOfE] = MappingProxyType(
+    {
+        "compact": PowerOfE(log2_e=189097, log2_e_bits=17, argument_bits=21, sum_bits=16),
+        "fine": PowerOfE(log2_e=96817625, log2_e_bits=26, argument_bits=23, sum_bits=23),
+    }
+)
+"""By grade."""
 DEPTH = 4
 """Most bits of the mantissa that choose a segment."""
 
@@ -68,16 +102,15 @@ class Function:
 
     Attributes
     ----------
-    first, last : int
-        Exponents with segments.
+    exponents : Mapping
+        By grade the first and the last exponent with segments.
     small, large : str
         Forms of arguments with exponents below and above.
     odd : bool
         The result has the sign of the argument; else it has that of the sum.
     """
 
-    first: int
-    last: int
+    exponents: Mapping[Grade, tuple[int, int]]
     small: str
     large: str
     odd: bool
@@ -86,15 +119,29 @@ class Function:
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         "gelu": Function(
-            first=-16, last=2, small="half_argument", large="positive_argument", odd=True
+            exponents={"compact": (-11, 1), "fine": (-16, 2)},
+            small="half_argument",
+            large="positive_argument",
+            odd=True,
         ),
         "silu": Function(
-            first=-16, last=3, small="half_argument", large="positive_argument", odd=True
+            exponents={"compact": (-10, 2), "fine": (-16, 3)},
+            small="half_argument",
+            large="positive_argument",
+            odd=True,
         ),
-        "tanh": Function(first=-8, last=2, small="argument", large="one", odd=True),
-        "gelu_derivative": Function(first=-14, last=2, small="half", large="step", odd=False),
-        "silu_derivative": Function(first=-13, last=3, small="half", large="step", odd=False),
-        "tanh_derivative": Function(first=-8, last=2, small="one", large="zero", odd=False),
+        "tanh": Function(
+            exponents={"compact": (-5, 1), "fine": (-8, 2)}, small="argument", large="one", odd=True
+        ),
+        "gelu_derivative": Function(
+            exponents={"compact": (-9, 1), "fine": (-14, 2)}, small="half", large="step", odd=False
+        ),
+        "silu_derivative": Function(
+            exponents={"compact": (-8, 3), "fine": (-13, 3)}, small="half", large="step", odd=False
+        ),
+        "tanh_derivative": Function(
+            exponents={"compact": (-5, 1), "fine": (-8, 2)}, small="one", large="zero", odd=False
+        ),
     }
 )
 """By name."""

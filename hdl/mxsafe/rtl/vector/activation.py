@@ -21,6 +21,7 @@ from mxsafe.rtl.vector.function_lane import (
     most_stages,
     short_name,
 )
+from mxsafe.tables import Grade
 from mxsafe.validation import Alike, Names, require_integer
 
 __all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
@@ -54,6 +55,8 @@ class ActivationConfiguration(Configuration):
     pipeline : int, optional
         Registers on the way: by default none for `relu` alone; else 3, or 4 with `reciprocal` or
         `rsqrt`, or 8 with `exp` or `sigmoid`, for 500 MHz in 45 nm. At most one more than these.
+    grade : {"compact", "fine"}
+        How exact the functions are, see `mxsafe.model.functions`.
 
     Raises
     ------
@@ -66,6 +69,7 @@ class ActivationConfiguration(Configuration):
     functions: Names = "relu"
     width: Alike = 16
     pipeline: int | None = None
+    grade: Grade = "compact"
 
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
@@ -88,7 +92,7 @@ class ActivationConfiguration(Configuration):
     @property
     def lane(self) -> FunctionLaneConfiguration:
         """Configuration of the lane of each number, if more than `relu` without registers."""
-        return FunctionLaneConfiguration(functions=self.functions, pipeline=self.latency)
+        return self.part(FunctionLaneConfiguration, pipeline=self.latency)
 
     @property
     def code_bits(self) -> int:

@@ -42,9 +42,9 @@ from mxsafe.rtl.vector.polynomial import (
     slope_shape,
 )
 from mxsafe.rtl.vector.segments import Segment, Segments
-from mxsafe.tables import Table, activation
+from mxsafe.tables import GRADES, Grade, Table, activation
 from mxsafe.tables.activation import Form
-from mxsafe.validation import Names, require_integer
+from mxsafe.validation import Names, require_integer, require_one_of
 
 __all__ = [
     "FUNCTIONS",
@@ -90,7 +90,6 @@ _SIGNED = ("gelu_derivative", "silu_derivative")
 """Functions of which a sum can be negative."""
 _RECIPROCALS = ("sigmoid", "reciprocal")
 _BIAS = 127
-_SUM_BITS = MANTISSA_BITS + 1
 
 
 def _boundaries(functions: str) -> tuple[tuple[str, ...], ...]:
@@ -146,6 +145,8 @@ class FunctionLaneConfiguration(Configuration):
         Of `FUNCTIONS`, joined by ``+``.
     pipeline : int
         Registers on the way, up to `most_stages` of the functions.
+    grade : {"compact", "fine"}
+        How exact they are, see `mxsafe.model.functions`.
 
     Raises
     ------
@@ -155,9 +156,11 @@ class FunctionLaneConfiguration(Configuration):
 
     functions: Names = "gelu+silu+tanh"
     pipeline: int = 0
+    grade: Grade = "compact"
 
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
+        require_one_of("grade", self.grade, GRADES)
         most = most_stages(self.functions)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
 
@@ -253,12 +256,12 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         known = sorted(
             {
                 place.exponent + _BIAS
-                for place in tables.load("activation_fine").places
+                for place in tables.load(f"activation_{config.grade}").places
                 if place.function in names
             }
         )
-        number = front_of(m, pipe, self.value, first, known)
-        m.d.comb += self.result.eq(_Lane(m, pipe, number, late).result())
+        number = front_of(m, pipe, self.value, first, known, config.grade)
+        m.d.comb += self.result.eq(_Lane(m, pipe, number, late, config.grade).result())
         return m
 
 
@@ -282,13 +285,14 @@ class _Lane:
         pipe: Pipeline,
         number: tuple[Value, Value, Value, dict[int, Value]],
         chosen: Mapping[str, Value],
+        grade: Grade,
     ) -> None:
-        self._m, self._pipe, self._chosen = m, pipe, chosen
+        self._m, self._pipe, self._chosen, self._grade = m, pipe, chosen, grade
         self._sign, self._wide_field, self._mantissa, fields = number
         self._field = self._wide_field[:EXPONENT_BITS]
         self._some = named(m, "has_mantissa", 1, self._mantissa.any())
         self._has_roots = bool({*ROOTS, *POWERS[1:]} & set(chosen))
-        table = tables.load("activation_fine")
+        table = tables.load(f"activation_{grade}")
         self._places = [place for place in table.places if place.function in chosen]
         self._table = table.only(
             [i for i, place in enumerate(table.places) if place.function in chosen]
@@ -298,9 +302,13 @@ class _Lane:
         self._exact, rows = self._roots(lines)
         for name, segments in rows:
             places += segments
-            self._table = _with_rows(self._table, tables.load(f"{name}_fine"))
+            self._table = _with_rows(self._table, tables.load(f"{name}_{self._grade}"))
         self._rows = places
         self._segments = Segments(m, places, lines, fields, self._mantissa)
+        self._base_bits = activation.BASE_BITS[grade]
+        # Roots have a bit more, and none above that of 1/2.
+        least = self._table.fraction_bits + 2 * self._has_roots
+        self._fraction_bits = max(self._base_bits, least)
 
     def _any(self, names: Iterable[str]) -> Value:
         """Whether one of these functions is chosen."""
@@ -319,7 +327,7 @@ class _Lane:
         for name, users in (("reciprocal", _RECIPROCALS), ("rsqrt", ("rsqrt",))):
             if not set(users) & set(self._chosen):
                 continue
-            table, chosen = tables.load(f"{name}_fine"), self._any(users)
+            table, chosen = tables.load(f"{name}_{self._grade}"), self._any(users)
             halves = ("",) if name == "reciprocal" else ("_even", "_odd")
             depth = (table.segments // len(halves) - 1).bit_length()
             kept = self._mantissa[MANTISSA_BITS - depth - table.offset_bits :]
@@ -358,6 +366,11 @@ class _Lane:
             "becomes_nan": named(m, "becomes_nan", 1, nan & ~relu),
             "has_sign": self._any(_SIGNED),
         }
+        if "relu" in self._chosen and self._base_bits < MANTISSA_BITS:
+            # The base is cut, but relu keeps every bit.
+            keeps = named(m, "keeps_rest", 1, relu & (~self._sign | nan))
+            rest = self._mantissa[: MANTISSA_BITS - self._base_bits]
+            flags["rest"] = named(m, "rest", len(rest), rest & keeps.replicate(len(rest)))
         if self._has_roots:
             self._refer_to_root(flags)
         total = self._pipe.cross("signed", "total", self._sum(base, flags))
@@ -421,7 +434,7 @@ class _Lane:
             found[form] = [self._segments.column(f"{form}_segments", flags)]
         for name, function in activation.FUNCTIONS.items():
             if name in self._chosen:
-                first, last = function.first + _BIAS, function.last + _BIAS
+                first, last = (each + _BIAS for each in function.exponents[self._grade])
                 small = named(m, f"is_below_{name}", 1, self._chosen[name] & (self._field < first))
                 large = named(m, f"is_beyond_{name}", 1, self._chosen[name] & (self._field > last))
                 found.setdefault(function.small, []).append(small)
@@ -455,8 +468,9 @@ class _Lane:
         subtract = where("subtracts", lambda form, side: form.subtract[side])
         absolute = where("is_absolute", lambda form, side: form.absolute, step, root)
         hidden = named(m, "hidden_bit", 1, absolute | self._field.any())
-        fraction = self._mantissa & ~absolute.replicate(MANTISSA_BITS)
-        significand = named(m, "significand", _SUM_BITS, Cat(fraction, hidden))
+        bits = self._base_bits
+        fraction = self._mantissa[MANTISSA_BITS - bits :] & ~absolute.replicate(bits)
+        significand = named(m, "significand", bits + 1, Cat(fraction, hidden))
         choices = (whole, significand), (half, significand[1:])
         return gated_or(m, "base", choices), subtract, absolute
 
@@ -472,10 +486,11 @@ class _Lane:
         m, pipe, table = self._m, self._pipe, self._table
         subtract = flags["subtracts"]
         # a - b is ~(~a + b): to subtract takes inverters and no carry.
-        start: Value = named(m, "start", _SUM_BITS, base ^ subtract.replicate(_SUM_BITS))
-        low = MANTISSA_BITS - table.fraction_bits
-        bits = _SUM_BITS - low
-        # Roots have a bit more, and none above that of 1/2.
+        sum_bits = self._fraction_bits + 1
+        wide = Cat(Const(0, self._fraction_bits - self._base_bits), base)
+        start: Value = named(m, "start", sum_bits, wide ^ subtract.replicate(sum_bits))
+        low = self._fraction_bits - table.fraction_bits
+        bits = sum_bits - low
         width = bits + 1 if self._has_roots else bits
         upper: Value = start[low:]
         if table.segments:
@@ -507,14 +522,15 @@ class _Lane:
         upper = pipe.cross("summed", "upper", upper)
         sums = Cat(lowest, upper[:bits])
         if self._has_roots:
-            root = Cat(Const(0, 1), upper, Const(0, low - 2))
+            root = Cat(Const(0, low - 2), upper, Const(0, 1))
             sums = Mux(flags["is_inexact"], root, sums)
-        sums = named(m, "sum_or_root", _SUM_BITS, sums)
-        total = named(m, "total", _SUM_BITS, sums ^ flags["subtracts"].replicate(_SUM_BITS))
+        sums = named(m, "sum_or_root", sum_bits, sums)
+        total = named(m, "total", sum_bits, sums ^ flags["subtracts"].replicate(sum_bits))
         # A sum below 0 is one of a derivative, and close to 0: its upper bits are both set.
         below = named(m, "is_below_zero", 1, flags["has_sign"] & total[-1] & total[-2])
         flags["is_negative"] = flags["is_negative"] | below
-        return named(m, "magnitude", _SUM_BITS, total ^ below.replicate(_SUM_BITS))
+        inverted = below.replicate(self._base_bits + 1) << self._fraction_bits - self._base_bits
+        return named(m, "magnitude", sum_bits, total ^ inverted)
 
     def _cross(self, flags: dict[str, Value], boundary: str) -> None:
         for name, value in flags.items():
@@ -555,13 +571,16 @@ class _Lane:
         # Numbers near the smallest are not moved.
         stays = flags["is_tiny"].replicate(len(zeros))
         distance = named(m, "distance_up", len(zeros), zeros & ~stays)
-        shifted = named(m, "shifted", _SUM_BITS, (magnitude << distance)[:_SUM_BITS])
+        shifted = named(m, "shifted", len(magnitude), (magnitude << distance)[: len(magnitude)])
         lowered = truncated(m, "lowered", EXPONENT_BITS, flags["reference"] - distance)
         field = lowered & shifted[-1].replicate(EXPONENT_BITS)
-        number = Cat(shifted[:-1], field)
+        zeros = Const(0, MANTISSA_BITS - self._fraction_bits)
+        number: Value = Cat(zeros, shifted[:-1], field)
         if "is_subnormal" in flags:
-            rest = named(m, "rest", _SUM_BITS, magnitude >> flags["reference"][:5])
-            number = Mux(flags["is_subnormal"], rest, number)
+            lowered = named(m, "cut", len(magnitude), magnitude >> flags["reference"][:5])
+            number = Mux(flags["is_subnormal"], Cat(zeros, lowered), number)
+        if "rest" in flags:
+            number = number | flags["rest"]
         if self._has_roots:
             special = Mux(flags["becomes_infinite"], INFINITY, number)
             number = special & ~flags["vanishes"].replicate(31)

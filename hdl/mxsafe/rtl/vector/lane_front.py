@@ -16,6 +16,7 @@ from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS, lead
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.vector.polynomial import columns, product_rows, slope_at
 from mxsafe.rtl.vector.segments import Segment, Segments
+from mxsafe.tables import Grade, activation
 
 __all__ = ["FIELD_BITS", "FRONT", "POWERS", "ROOTS", "front_of"]
 
@@ -27,21 +28,18 @@ FRONT = ("scaled", "powered", "power_sloped", "raised", "merged")
 """Where registers may stand, in the direction of the data."""
 FIELD_BITS = 10
 _BIAS = 127
-_LOG2_E = (
-    *((place, 1) for place in (0, 9, 12, 14, 16, 18, 25, 26)),
-    *((place, -1) for place in (3, 5, 22)),
-)
-"""log2(e) in units of 2^-26: its digits from -1 to 1, with their places."""
-_LOG2_E_BITS = 26
 _LEAST_FIELD, _FAR_FIELD = _BIAS - 20, _BIAS + 7
 """Numbers below count as 0 in a power of e; from there on it is 0 or Inf."""
-_TABLE = "exp2_fine"
-_FRACTION_BITS = 18
 _POWER_EXPONENT_BITS = 9
 
 
 def front_of(
-    m: Module, pipe: Pipeline, word: Value, chosen: Mapping[str, Value], known: Sequence[int]
+    m: Module,
+    pipe: Pipeline,
+    word: Value,
+    chosen: Mapping[str, Value],
+    known: Sequence[int],
+    grade: Grade,
 ) -> tuple[Value, Value, Value, dict[int, Value]]:
     """Sign, field and mantissa of the number that the tables get, and what is known of its field.
 
@@ -57,6 +55,8 @@ def front_of(
         By name whether a function is chosen, when `word` comes.
     known : sequence of int
         Fields that are to be told apart early, unless the number is made of a power.
+    grade : {"compact", "fine"}
+        Of powers.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def front_of(
     number = named(m, "normalised", None, _normalised(m, word, chosen))
     sign = word[-1]
     if set(POWERS) & set(chosen):
-        power = _Power(m, pipe, word, chosen)
+        power = _Power(m, pipe, word, chosen, grade)
         sign, number = power.before_merging(sign, number)
     before = number[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
     if set(POWERS) & set(chosen):
@@ -103,14 +103,34 @@ def _normalised(m: Module, word: Value, chosen: Mapping[str, Value]) -> Value:
     return Cat(Mux(low, up, mantissa), Mux(low, lowered, field), below | huge, below)
 
 
+def _signed_digits(number: int) -> list[tuple[int, int]]:
+    """Digits -1 and 1 of a number, with their places: as few as there can be."""
+    digits = []
+    for place in range(number.bit_length() + 1):
+        if number >> place & 1:
+            digit = 2 - (number >> place & 3)
+            digits.append((place, digit))
+            number -= digit << place
+    return digits
+
+
 class _Power:
     """A power of e, step by step; a number of which none is wanted goes along in its registers."""
 
-    def __init__(self, m: Module, pipe: Pipeline, word: Value, chosen: Mapping[str, Value]) -> None:
+    def __init__(
+        self,
+        m: Module,
+        pipe: Pipeline,
+        word: Value,
+        chosen: Mapping[str, Value],
+        grade: Grade,
+    ) -> None:
         self._m, self._pipe, self._word = m, pipe, word
         self._flags = {name: chosen[name] for name in POWERS if name in chosen}
         self._alone = len(self._flags) == len(chosen)
-        self._table = tables.load(_TABLE)
+        self._table = tables.load(f"exp2_{grade}")
+        self._fraction_bits = self._table.index_bits + self._table.offset_bits
+        self._widths = activation.POWERS[grade]
         self._number_bits = 0
 
     def before_merging(self, sign: Value, other: Value) -> tuple[Value, Value]:
@@ -157,13 +177,15 @@ class _Power:
         mantissa, field = self._word[:MANTISSA_BITS], self._word[MANTISSA_BITS:31]
         far = named(m, "is_far", 1, field >= _FAR_FIELD)
         within = named(m, "counts", 1, (field >= _LEAST_FIELD) & ~far)
-        significand = Cat(mantissa, Const(1, 1))
+        widths = self._widths
+        significand = Cat(mantissa[MANTISSA_BITS - widths.argument_bits :], Const(1, 1))
+        digits = _signed_digits(widths.log2_e)
         # To add up 5 times the significand first takes fewer gates by a tenth, and half as long
         # again. A row to subtract is that of the inverted significand, and a constant.
-        rows = [(significand if sign > 0 else ~significand) << place for place, sign in _LOG2_E]
-        width = MANTISSA_BITS + _LOG2_E_BITS + 2
+        rows = [(significand if sign > 0 else ~significand) << place for place, sign in digits]
+        width = widths.argument_bits + widths.log2_e_bits + 2
         most = (1 << len(significand)) - 1
-        constant = -sum(most << place for place, sign in _LOG2_E if sign < 0) % (1 << width)
+        constant = -sum(most << place for place, sign in digits if sign < 0) % (1 << width)
         product = truncated(m, "scaled", width, sum(rows, Const(constant, width)))
         size = product[self._least :] & within.replicate(width - self._least)
         amount = truncated(m, "amount", 5, Const(_FAR_FIELD - 1, 8) - field)
@@ -176,20 +198,22 @@ class _Power:
     @property
     def _least(self) -> int:
         """Bits of a product that no power needs: the largest number that counts is not shifted."""
-        return MANTISSA_BITS + _LOG2_E_BITS - _FRACTION_BITS - (_FAR_FIELD - 1 - _BIAS)
+        widths = self._widths
+        product_bits = widths.argument_bits + widths.log2_e_bits
+        return product_bits - self._fraction_bits - (_FAR_FIELD - 1 - _BIAS)
 
     def _power(self, payload: Value) -> Value:
         """x, or -x for the sigmoid, times log2(e): 18 bits of a fraction, 9 above."""
         m = self._m
-        width = _FRACTION_BITS + _POWER_EXPONENT_BITS - 1
+        width = self._fraction_bits + _POWER_EXPONENT_BITS - 1
         amount, downwards, far = payload[width : width + 5], payload[width + 5], payload[width + 6]
         size = named(m, "size", width, payload[:width] >> amount)
         signed = truncated(m, "power", width + 1, Mux(downwards, -size, size))
         # Beyond all that counts its size is 255.
-        lowest, *others = signed[_FRACTION_BITS:-1]
+        lowest, *others = signed[self._fraction_bits : -1]
         upper = Cat(*others) | (far & ~downwards).replicate(len(others))
         top = signed[-1] | (far & downwards)
-        return Cat(signed[:_FRACTION_BITS], lowest | far, upper, top)
+        return Cat(signed[: self._fraction_bits], lowest | far, upper, top)
 
     def _coefficients(self, name: str, payload: Value, *powers: int) -> list[Value]:
         """Coefficients of these powers for the upper bits of the fraction; 0 for others."""
@@ -197,10 +221,12 @@ class _Power:
         depth = table.index_bits
         segments = [Segment("exp2", None, depth, index) for index in range(table.segments)]
         every = {"exp2": Const(1, 1)}
-        lines = Segments(m, segments, every, {}, payload[:_FRACTION_BITS], prefix=name)
+        lines = Segments(m, segments, every, {}, payload[: self._fraction_bits], prefix=name)
         found: list[Value] = [Const(0, 0)] * 3
         for power in powers:
             values = columns(table)[power]
+            if not any(values):
+                continue
             bits = [
                 lines.column(f"{name}_c{power}_{bit}", [bool(value >> bit & 1) for value in values])
                 for bit in range(max(values).bit_length())
@@ -218,7 +244,7 @@ class _Power:
     def _raised(self, payload: Value, slope: Value) -> Value:
         """Mantissa of two to the power, and its exponent."""
         m, table = self._m, self._table
-        fraction, exponent = payload[:_FRACTION_BITS], payload[_FRACTION_BITS:]
+        fraction, exponent = payload[: self._fraction_bits], payload[self._fraction_bits :]
         distance = self._distance("raised", payload)
         rows = product_rows(m, "power_rise", slope, distance, table.result_shift)
         middle = self._coefficients("raised", payload, 0)[0][: table.fraction_bits]
@@ -266,19 +292,21 @@ class _Power:
 
     def _one_more(self, exponent: Value, mantissa: Value) -> Value:
         """Mantissa and field of one more than a power of e, whose exponent is a sign and a size."""
-        m = self._m
+        m, bits = self._m, self._widths.sum_bits
+        mantissa = mantissa[MANTISSA_BITS - bits :]
         size, lower = exponent[:-1], exponent[-1]
-        spread = lower.replicate(MANTISSA_BITS)
+        spread = lower.replicate(bits)
         # Of 1 and the power the larger one is as it is, and the other one is moved. Of 1 in their
         # places there is a mantissa of zeros.
         near = named(m, "is_near", 1, ~size[5:].any())
-        large = named(m, "larger", MANTISSA_BITS + 1, Cat(mantissa & ~spread, Const(1, 1)))
-        moved = named(m, "moved", MANTISSA_BITS + 1, Cat(mantissa & spread, lower | near))
-        small = named(m, "smaller", MANTISSA_BITS + 1, moved >> size[:5])
-        total = named(m, "one_more", MANTISSA_BITS + 2, large + small)
+        large = named(m, "larger", bits + 1, Cat(mantissa & ~spread, Const(1, 1)))
+        moved = named(m, "moved", bits + 1, Cat(mantissa & spread, lower | near))
+        small = named(m, "smaller", bits + 1, moved >> size[:5])
+        total = named(m, "one_more", bits + 2, large + small)
         carry = total[-1]
         fraction = Mux(carry, total[1:-1], total[:-2])
         # A carry is of a number from 1 on, whose size is that of its exponent.
         raised = Cat(size[:7], ~size[7], size[7])
         same = truncated(m, "one_more_field", FIELD_BITS, Mux(lower, 0, size) + _BIAS)
-        return Cat(fraction[:MANTISSA_BITS], Mux(carry, raised, same))
+        zeros = Const(0, MANTISSA_BITS - bits)
+        return Cat(zeros, fraction[:bits], Mux(carry, raised, same))

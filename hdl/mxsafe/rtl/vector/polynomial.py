@@ -95,11 +95,11 @@ def polynomial(
 
 def slope_at(m: Module, name: str, table: Table, c1: Value, c2: Value, distance: Value) -> Value:
     """The slope from the middle of a segment to what is at a (signed) distance from it."""
-    if isinstance(c2, Const):
-        return c1
+    shape = slope_shape(table)
+    if not table.high_bits:
+        return c1.as_signed() if shape.signed else c1
     high = distance[table.distance_cut :].as_signed()
     rows = product_rows(m, f"{name}_bend", c2, high, table.slope_shift)
-    shape = slope_shape(table)
     total = truncated(m, f"{name}_slope_total", shape.width, sum(rows, c1))
     return named(m, f"{name}_slope", shape, total.as_signed() if shape.signed else total)
 
@@ -111,7 +111,7 @@ def columns(table: Table, width: int | None = None) -> tuple[list[int], list[int
     """
     c0, c1, c2 = (table.column(power) for power in range(3))
     rise = rise_constant(table)
-    bend = _constant(range_shape(c2), table.high_bits, table.slope_shift) if any(c2) else 0
+    bend = _constant(range_shape(c2), table.high_bits, table.slope_shift)
     narrow = slope_shape(table).width
     wide = width or result_shape(table).width
     return (
