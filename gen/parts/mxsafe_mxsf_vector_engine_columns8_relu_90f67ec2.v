@@ -2,7 +2,7 @@
 // function, reduction and conversion.
 // Configuration: format mxsf, columns 8, lanes 4, functions relu+gelu+silu+tanh, reductions
 // softmax+layer_norm+rms_norm, conversions blocks+tiles, reduction_beats 128, vector_beats 512,
-// operand_beats 64x256x512, affine, parts 8, target fpga.
+// operand_beats 64x256x512, affine, grade compact, parts 8, target fpga.
 // Latency: 11 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.

@@ -1,7 +1,7 @@
 // mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b: Arithmetic, then a function, then a reduction
 // along each lane; each of them if it is wanted.
 // Configuration: columns 1, functions relu+gelu+silu+tanh, reductions softmax+layer_norm+rms_norm,
-// depth 128, affine, dividers 1, target fpga.
+// depth 128, affine, dividers 1, grade compact, target fpga.
 // Latency: 22 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.

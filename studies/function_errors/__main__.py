@@ -1,6 +1,7 @@
 """``python -m studies.function_errors [NAME...]``: prove errors over all binary32 numbers.
 
-Every one of the 2^32 arguments goes through the model of each function of these names, or of all.
+Every one of the 2^32 arguments goes through the model of each function of these names, or of all;
+``gelu`` is that of the compact grade, ``gelu_fine`` that of the fine one.
 Errors must stay within the bound, and what else is promised must hold; the first argument where it
 does not ends the sweep of that function, and the program then fails. Results of functions that are
 done go to ``docs/function_errors.json``, and with ``--check`` are compared with what is there.
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.cli.arguments import parse_positive
-from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors import promises, record
 from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.models import MODELS
 from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
 from studies.prose import as_help
@@ -34,8 +35,8 @@ _Task = tuple[str, int]
 
 
 def _function(text: str) -> str:
-    if text not in FUNCTIONS:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(FUNCTIONS)}, not {text!r}")
+    if text not in MODELS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(MODELS)}, not {text!r}")
     return text
 
 
@@ -219,7 +220,7 @@ def main(arguments: Sequence[str]) -> int:
     """Sweep the functions of these names, or all."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    names = list(dict.fromkeys(options.names)) or list(FUNCTIONS)
+    names = list(dict.fromkeys(options.names)) or list(MODELS)
     if options.tables:
         if options.check:
             parser.error("check must be without tables: those are not all arguments")
@@ -227,7 +228,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         missing = [name for name in names if name not in record.published()]
         # What the state says of other functions is kept.
-        state = State.load(options.state, FUNCTIONS)
+        state = State.load(options.state, MODELS)
     except ValueError as error:
         parser.error(str(error))
     if options.check and missing:

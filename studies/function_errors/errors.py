@@ -31,23 +31,35 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.model.functions import FUNCTIONS
+from mxsafe.tables import Grade
+from studies.function_errors.models import EXACT, MODELS, function_of, grade_of
 from studies.function_errors.reference import REFERENCE_ERROR, reference
 
 Floats = NDArray[np.float64]
 Results = NDArray[np.float32]
 Words = NDArray[np.uint32]
 
+_PROMISED: Mapping[Grade, float] = {"compact": 2.0**-10, "fine": 2.0**-16}
+_LOOSER: Mapping[Grade, int] = {"compact": 2, "fine": 4}
+"""How many times as large errors of derivatives may be."""
+
+
+def _is_absolute(name: str) -> bool:
+    return function_of(name).endswith("derivative")
+
+
 BOUNDS: Mapping[str, float] = {
-    name: 2.0**-14 if name.endswith("derivative") else 2.0**-16
-    for name in FUNCTIONS
-    if not name.startswith("relu")
+    name: _PROMISED[grade_of(name)] * (_LOOSER[grade_of(name)] if _is_absolute(name) else 1)
+    for name in MODELS
+    if name not in EXACT
 }
 """Errors that are promised."""
 BLOCK = 64
 """Arguments between two references."""
 _PLACES = np.arange(BLOCK)[:, np.newaxis] / BLOCK
-_SMALLEST_NORMAL, _UNIT = 2.0**-126, 2.0**-149
+_SMALLEST_NORMAL = 2.0**-126
+_UNITS: Mapping[Grade, float] = {"compact": 2.0**-140, "fine": 2.0**-149}
+"""What errors of subnormal results may be larger by."""
 _LARGEST = float(np.finfo(np.float32).max)
 _MAY_VANISH = ("exp", "reciprocal", "rsqrt")
 """Functions whose results below 2^-126 may be 0."""
@@ -75,14 +87,15 @@ def numbers(words: Words) -> Floats:
 
 def _of_argument(name: str, x: Floats) -> bool:
     """Whether the bound is relative to the argument."""
-    return name in ("gelu", "silu") and bool(np.signbit(x.flat[0]))
+    return function_of(name) in ("gelu", "silu") and bool(np.signbit(x.flat[0]))
 
 
 def errors(name: str, x: Floats, got: Results) -> Floats:
     """Errors of results at finite arguments of the same sign and exponent, in units of the bound.
 
-    Where the exact result is subnormal, one unit in its last place is taken off the error; results
-    of `exp`, `reciprocal` and `rsqrt` below 2^-126 may be 0. A NaN is infinitely wrong.
+    Where the exact result is subnormal, a unit in its last place is taken off the error, or of the
+    compact grade 2^9 of them; results of `exp`, `reciprocal` and `rsqrt` below 2^-126 may be 0. A
+    NaN is infinitely wrong.
 
     Parameters
     ----------
@@ -93,9 +106,9 @@ def errors(name: str, x: Floats, got: Results) -> Floats:
     got : ndarray of float32
         Results.
     """
-    exact = reference(name, x)
+    exact = reference(function_of(name), x)
     results = got.astype(np.float64)
-    if name.endswith("derivative"):
+    if _is_absolute(name):
         allowed = np.full_like(exact, BOUNDS[name])
     else:
         allowed = BOUNDS[name] * np.abs(x if _of_argument(name, x) else exact)
@@ -107,9 +120,9 @@ def errors(name: str, x: Floats, got: Results) -> Floats:
     )
     error[over & (np.sign(exact) == np.sign(results))] = 0.0
     tiny = np.abs(exact) < _SMALLEST_NORMAL
-    if name in _MAY_VANISH:
+    if function_of(name) in _MAY_VANISH:
         error[tiny & (results == 0)] = 0.0
-    error[tiny] = np.maximum(error[tiny] - _UNIT, 0.0)
+    error[tiny] = np.maximum(error[tiny] - _UNITS[grade_of(name)], 0.0)
     with np.errstate(divide="ignore", over="ignore"):
         part = np.divide(error, allowed, out=np.zeros_like(error), where=error != 0)
     part += REFERENCE_ERROR / BOUNDS[name]
@@ -120,7 +133,7 @@ def errors(name: str, x: Floats, got: Results) -> Floats:
 
 def check(name: str, words: Words) -> Worst:
     """Largest error over finite arguments of the same sign and exponent, the smallest first."""
-    part = errors(name, numbers(words), FUNCTIONS[name](words.view(np.float32)))
+    part = errors(name, numbers(words), MODELS[name](words.view(np.float32)))
     return Worst(float(part.max()), int(words[part == part.max()].min()))
 
 
@@ -129,11 +142,12 @@ def _bend(name: str, ends: Floats, exact: Floats) -> tuple[Floats, Floats]:
     sizes = np.abs(exact)
     unit, largest_unit = sizes.min(axis=0), sizes.max(axis=0)
     near, far = np.abs(ends)
-    if name.endswith("derivative"):
+    if _is_absolute(name):
         unit = largest_unit = np.ones_like(unit)
     elif _of_argument(name, ends):
         unit, largest_unit = near, far
-    steep = name == "exp" or (name == "sigmoid" and np.signbit(ends[0, 0]))
+    function = function_of(name)
+    steep = function == "exp" or (function == "sigmoid" and np.signbit(ends[0, 0]))
     curvature = far**2 if steep else 2.0
     return unit, ((far - near) / near) ** 2 / 8 * curvature * largest_unit
 
@@ -182,14 +196,14 @@ def limits(name: str, ends: Floats, exact: Floats, got: Results) -> Floats:
         unit, bend = _bend(name, ends, exact)
         error = _from_chord(exact, got) + bend
         tiny = most + error < _SMALLEST_NORMAL
-        if name in _MAY_VANISH:
+        if function_of(name) in _MAY_VANISH:
             vanished, over = most < _SMALLEST_NORMAL, least > _LARGEST * (1 - BOUNDS[name])
             if vanished.any() or over.any():
                 size = np.abs(got)
                 vanished &= size.max(axis=0) == 0
                 over &= size.min(axis=0) == np.inf
                 error = np.where(vanished | over, 0.0, error)
-        error = np.where(tiny, np.maximum(error - _UNIT, 0.0), error)
+        error = np.where(tiny, np.maximum(error - _UNITS[grade_of(name)], 0.0), error)
         slack = 4 * REFERENCE_ERROR / BOUNDS[name]
         return np.where(error == 0, 0.0, error / (BOUNDS[name] * unit) + slack)
 

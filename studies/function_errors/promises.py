@@ -5,14 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.model.functions import FUNCTIONS
+from studies.function_errors.models import MODELS, function_of
 
 Words = NDArray[np.uint32]
 
 _SIGN, _ONE, _HALF = 0x80000000, 0x3F800000, 0x3F000000
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
-EXACT = ("relu", "relu_derivative")
-"""Functions without errors."""
 _SIGN_OF_ARGUMENT = ("gelu", "silu", "tanh", "reciprocal")
 _LARGEST: Mapping[str, int] = {"tanh": _ONE, "sigmoid": _ONE}
 """Words that sizes of results do not exceed; of all others of `_SIGNED` Inf."""
@@ -56,17 +54,18 @@ def check_range(name: str, words: Words, got: Words) -> None:
     BrokenPromiseError
         If not.
     """
-    if name not in _SIGNED:
+    function = function_of(name)
+    if function not in _SIGNED:
         return
-    sign = int(words.flat[0]) & _SIGN if name in _SIGN_OF_ARGUMENT else 0
-    largest = _LARGEST.get(name, _INFINITY)
+    sign = int(words.flat[0]) & _SIGN if function in _SIGN_OF_ARGUMENT else 0
+    largest = _LARGEST.get(function, _INFINITY)
     # Two reductions are faster than two comparisons.
     if int(got.min()) < sign or int(got.max()) > sign | largest:
         held = (got >= sign) & (got <= sign | largest)
         _demand(held, name, f"results lie in 0x{sign:08x}..0x{sign | largest:08x}", words)
 
 
-def check_rising(words: Words, got: Words) -> None:
+def check_rising(name: str, words: Words, got: Words) -> None:
     """``exp`` does not fall: from row to row, and from the last row to the next column.
 
     Arguments have one sign; the smallest in size is first.
@@ -79,10 +78,10 @@ def check_rising(words: Words, got: Words) -> None:
     pairs = (got[:-1], got[1:], words[1:]), (got[-1, :-1], got[0, 1:], words[0, 1:])
     for before, after, at in pairs:
         held = after <= before if int(words[0, 0]) & _SIGN else after >= before
-        _demand(held, "exp", "it never falls", at)
+        _demand(held, name, "it never falls", at)
 
 
-def check_odd(words: Words, above: Words, below: Words) -> None:
+def check_odd(name: str, words: Words, above: Words, below: Words) -> None:
     """``tanh`` of opposite numbers is opposite: results at arguments above 0, and at those below.
 
     Raises
@@ -90,11 +89,11 @@ def check_odd(words: Words, above: Words, below: Words) -> None:
     BrokenPromiseError
         If not.
     """
-    _demand(above ^ below == _SIGN, "tanh", "it is odd", words)
+    _demand(above ^ below == _SIGN, name, "it is odd", words)
 
 
 def _at(name: str, words: Words) -> Words:
-    return FUNCTIONS[name](words.view(np.float32)).view(np.uint32)
+    return MODELS[name](words.view(np.float32)).view(np.uint32)
 
 
 def check_special(name: str) -> None:
@@ -106,7 +105,7 @@ def check_special(name: str) -> None:
         If not.
     """
     words = np.array([0, _SIGN, _INFINITY, _SIGN | _INFINITY], np.uint32)
-    wanted = np.array(SPECIAL[name], np.uint32)
+    wanted = np.array(SPECIAL[function_of(name)], np.uint32)
     listed = ", ".join(f"0x{word:08x}" for word in wanted.tolist())
     _demand(_at(name, words) == wanted, name, f"0, -0, Inf and -Inf give {listed}", words)
 
@@ -133,7 +132,7 @@ def check_exact(name: str, words: Words, got: Words) -> None:
     wanted: Words | int
     if (most & ~_SIGN) > _INFINITY:
         wanted, promise = words if name == "relu" else _NAN, "a NaN gives a NaN"
-    elif name == "rsqrt":
+    elif function_of(name) == "rsqrt":
         wanted, promise = _NAN, "a number below 0 gives a NaN"
     elif name == "relu":
         wanted, promise = 0 if most & _SIGN else words, "it is the argument, or +0"

@@ -11,31 +11,32 @@ import numpy as np
 
 from mxsafe import tables
 from mxsafe.atomic import write_atomically
-from mxsafe.model.functions import FUNCTIONS
 from mxsafe.tables import activation
 from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.models import MODELS, function_of, grade_of
 from studies.function_errors.sweep import FIELDS, Found
 from studies.pages import DOCS
 
 RESULTS = DOCS / "function_errors.json"
 """The published results."""
 _TABLES: Mapping[str, tuple[str, ...]] = {
-    "exp": ("exp2_fine",),
-    "sigmoid": ("exp2_fine", "reciprocal_fine"),
-    "reciprocal": ("reciprocal_fine",),
-    "rsqrt": ("rsqrt_fine",),
+    "exp": ("exp2",),
+    "sigmoid": ("exp2", "reciprocal"),
+    "reciprocal": ("reciprocal",),
+    "rsqrt": ("rsqrt",),
 }
 _SAMPLES = 1 << 16
 
 
 def _parameters(name: str) -> list[Any]:
     """Return the parameters of a function's tables."""
-    if name in activation.FUNCTIONS:
-        table = tables.load("activation_fine")
-        own = [number for number, place in enumerate(table.places) if place.function == name]
+    function, grade = function_of(name), grade_of(name)
+    if function in activation.FUNCTIONS:
+        table = tables.load(f"activation_{grade}")
+        own = [number for number, place in enumerate(table.places) if place.function == function]
         forms = [repr(form) for form in activation.FORMS.items()]
-        return [repr(activation.FUNCTIONS[name]), *forms, astuple(table.only(own))[1:8]]
-    return [astuple(tables.load(each))[1:8] for each in _TABLES.get(name, ())]
+        return [repr(activation.FUNCTIONS[function]), *forms, astuple(table.only(own))[1:8]]
+    return [astuple(tables.load(f"{each}_{grade}"))[1:8] for each in _TABLES.get(function, ())]
 
 
 def fingerprint(name: str) -> str:
@@ -47,7 +48,7 @@ def fingerprint(name: str) -> str:
     """
     count = np.arange(_SAMPLES, dtype=np.uint32)
     words = np.concatenate([count << np.uint32(16), count * np.uint32(65521) + np.uint32(1)])
-    results = FUNCTIONS[name](words.view(np.float32)).view(np.uint32).astype("<u4")
+    results = MODELS[name](words.view(np.float32)).view(np.uint32).astype("<u4")
     known = json.dumps([name, BOUNDS.get(name, 0.0), _parameters(name)])
     return hashlib.sha256(known.encode() + results.tobytes()).hexdigest()[:16]
 
@@ -172,7 +173,7 @@ def published(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
 def write_published(entries: Mapping[str, Mapping[str, Any]], path: Path = RESULTS) -> None:
     """Put entries into the published results, beside those of other functions."""
     merged = {**published(path), **entries}
-    _write(path, {name: merged[name] for name in FUNCTIONS if name in merged})
+    _write(path, {name: merged[name] for name in MODELS if name in merged})
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

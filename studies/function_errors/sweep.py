@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.model.functions import FUNCTIONS
 from mxsafe.tables import activation
 from studies.function_errors import promises
 from studies.function_errors.errors import (
@@ -21,6 +20,7 @@ from studies.function_errors.errors import (
     numbers,
     ranges,
 )
+from studies.function_errors.models import EXACT, MODELS, function_of, grade_of
 from studies.function_errors.reference import reference
 
 Floats = NDArray[np.float64]
@@ -81,11 +81,11 @@ def sample(name: str, count: int = 256) -> Worst:
 def _has_errors(name: str, upper: int) -> bool:
     """Whether arguments with these nine upper bits have results with errors."""
     finite = upper & (FIELDS - 1) != FIELDS - 1
-    return finite and name not in promises.EXACT and (name != "rsqrt" or upper < FIELDS)
+    return finite and name not in EXACT and (function_of(name) != "rsqrt" or upper < FIELDS)
 
 
 def _results(name: str, words: Words) -> NDArray[np.float32]:
-    return FUNCTIONS[name](words.view(np.float32))
+    return MODELS[name](words.view(np.float32))
 
 
 def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
@@ -163,7 +163,7 @@ def _references(name: str, section: int) -> tuple[Floats, Floats]:
     field = first >> _MANTISSA_BITS & (FIELDS - 1)
     step = np.ldexp(float(BLOCK), max(field, 1) - 150)
     ends = np.append(ends, ends[-1] + np.copysign(step, ends[-1]))
-    exact = reference(name, ends)
+    exact = reference(function_of(name), ends)
     return np.stack([ends[:-1], ends[1:]]), np.stack([exact[:-1], exact[1:]])
 
 
@@ -193,21 +193,21 @@ def examine(name: str, field: int, known: Worst) -> Found:
         above, of_above = examine_chunk(name, first, found.worst)
         below, of_below = examine_chunk(name, first | int(_SIGN), of_above.worst)
         found += of_above + of_below
-        if name == "tanh" and field < FIELDS - 1:
-            promises.check_odd(_ORDER + np.uint32(first), above, below)
-        if name == "exp" and field < FIELDS - 1:
-            _check_order(first, above)
-            _check_order(first | int(_SIGN), below)
+        if function_of(name) == "tanh" and field < FIELDS - 1:
+            promises.check_odd(name, _ORDER + np.uint32(first), above, below)
+        if function_of(name) == "exp" and field < FIELDS - 1:
+            _check_order(name, first, above)
+            _check_order(name, first | int(_SIGN), below)
     return Found(found.worst, found.arguments, found.references, time.process_time() - start)
 
 
-def _check_order(first: int, bits: Words) -> None:
+def _check_order(name: str, first: int, bits: Words) -> None:
     """``exp`` does not fall in a chunk, nor from the argument before it, if there is one."""
-    promises.check_rising(_ORDER + np.uint32(first), bits)
+    promises.check_rising(name, _ORDER + np.uint32(first), bits)
     if first & ~int(_SIGN):
         beside = np.array([[first - 1], [first]], np.uint32)
-        pair = _results("exp", beside[:1]).view(np.uint32), bits[:1, :1]
-        promises.check_rising(beside, np.concatenate(pair))
+        pair = _results(name, beside[:1]).view(np.uint32), bits[:1, :1]
+        promises.check_rising(name, beside, np.concatenate(pair))
 
 
 def table_fields(name: str) -> list[int]:
@@ -215,13 +215,14 @@ def table_fields(name: str) -> list[int]:
 
     Of a reciprocal or its root those of every class: mantissas mean the same at all others.
     """
-    if name in promises.EXACT:
+    function = function_of(name)
+    if function in EXACT:
         return []
-    if name in ("reciprocal", "rsqrt"):
+    if function in ("reciprocal", "rsqrt"):
         return [0, 1, 2, 126, 127, 128, 253, 254]
-    if name in ("exp", "sigmoid"):
+    if function in ("exp", "sigmoid"):
         exponents = range(-21, 8)
     else:
-        function = activation.FUNCTIONS[name]
-        exponents = range(function.first - 1, function.last + 2)
+        first, last = activation.FUNCTIONS[function].exponents[grade_of(name)]
+        exponents = range(first - 1, last + 2)
     return [exponent + 127 for exponent in exponents]

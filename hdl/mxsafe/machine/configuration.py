@@ -5,6 +5,7 @@ from typing import Any, Literal, cast
 
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.products import OperandFormats, require_float, require_scale
+from mxsafe.tables import GRADES, Grade
 from mxsafe.validation import (
     about,
     checked,
@@ -103,6 +104,8 @@ class MachineConfiguration:
         What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
     affine : bool
         Whether norms can apply a gain and a bias. Without norms there is neither.
+    grade : {"compact", "fine"}
+        How exact functions, softmax and norms are: errors of 2^-10 to 2^-9, or of 2^-16 to 2^-14.
     vector_parts : int
         Parts in which vector units take a beat, one a cycle: 1, 2, 4 or 8. They have as many
         times fewer lanes.
@@ -135,6 +138,7 @@ class MachineConfiguration:
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
     affine: bool = True
+    grade: Grade = "compact"
     vector_parts: int = 1
     target: Literal["asic", "fpga"] = "asic"
 
@@ -177,6 +181,7 @@ class MachineConfiguration:
         self._set("array_lanes", _number_among("array_lanes", self.array_lanes, _ARRAY_LANES))
         require_one_of("arithmetic", self.arithmetic, ARITHMETICS)
         require_one_of("target", self.target, _TARGETS)
+        require_one_of("grade", self.grade, GRADES)
         if self.target == "fpga" and self.arithmetic != "exact":
             raise ValueError(
                 f"arithmetic must be exact with target fpga, not {shown(self.arithmetic)}"

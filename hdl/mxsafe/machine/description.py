@@ -852,6 +852,7 @@ def _sizes() -> Iterator[Register]:
             BitField("functions", 0, 15, "bit n: function n + 1"),
             BitField("affine", 15, 1, "norms can apply gain and bias"),
             BitField("reductions", 16, 3, "bit n: reduction n + 1"),
+            BitField("compact", 19, 1, "functions and reductions are of the compact grade"),
             BitField("conversions", 24, 3, "bit n: conversion n + 1"),
         ),
     )
@@ -943,6 +944,7 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
             "functions": _bits(c.functions, FUNCTIONS),
             "affine": int(c.affine),
             "reductions": _bits(c.reductions, REDUCTIONS),
+            "compact": int(c.grade == "compact"),
             "conversions": _bits(c.conversions, CONVERSIONS),
         },
     }
@@ -990,6 +992,7 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
         reductions=_there(units["reductions"], REDUCTIONS),
         conversions=_there(units["conversions"], CONVERSIONS),
         affine=bool(units["affine"]),
+        grade="compact" if units["compact"] else "fine",
         **{name: values[name] for name in _PLAIN_SIZES},  # type: ignore[arg-type]
     )
 

@@ -203,7 +203,7 @@ def _pieces(name: str, grade: Grade) -> _Pieces:
         rows.append((first, offset, cut, sign, used, hidden, int(base == 1), lift, plain))
     results = every_result(table.only(numbers)).ravel() << (_MANTISSA_BITS - table.fraction_bits)
     kept = np.int32(-1 << _MANTISSA_BITS - activation.BASE_BITS[grade])
-    return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy(), kept)
+    return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy(), kept=kept)
 
 
 def _from_table(name: str, x: Numbers, grade: Grade) -> Floats:

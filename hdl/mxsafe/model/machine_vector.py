@@ -84,7 +84,7 @@ def _computed(
         values = _ARITHMETIC[arithmetic](values, y, parameter)
     function = _name(instruction, "function")
     if function != "none":
-        values = FUNCTIONS[function](values)
+        values = FUNCTIONS[function](values, configuration.grade)
     return _reduced(instruction, values, parameter, buffers)
 
 

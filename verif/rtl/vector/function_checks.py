@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.model.functions import FUNCTIONS
-from mxsafe.rtl.vector.activation import Activation
-from mxsafe.rtl.vector.function_lane import FunctionLane
+from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import FunctionLane, FunctionLaneConfiguration
 from mxsafe.rtl.vector.vector_function import VectorFunction
+from mxsafe.tables import Grade
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, in_parallel, run_farm
 from verif.support.manifest import Module
@@ -52,16 +53,20 @@ def random_arguments(rng: np.random.Generator, count: int) -> Words:
     return np.where(rng.random(count) < 0.5, words, sized)
 
 
-def expected_words(name: str, words: Words) -> NDArray[np.int64]:
+def expected_words(name: str, words: Words, grade: Grade) -> NDArray[np.int64]:
     """Bits of the model's results."""
-    return FUNCTIONS[name](words.view(np.float32)).view(np.uint32).astype(np.int64)
+    return FUNCTIONS[name](words.view(np.float32), grade).view(np.uint32).astype(np.int64)
 
 
-def expected_of(names: Sequence[str], codes: NDArray[np.int64], words: Words) -> NDArray[np.int64]:
+def expected_of(
+    lanes: FunctionLaneConfiguration | ActivationConfiguration,
+    codes: NDArray[np.int64],
+    words: Words,
+) -> NDArray[np.int64]:
     """Bits of the model's results, of a function for each argument."""
     expected = np.empty(words.shape, np.int64)
-    for code, name in enumerate(names):
-        expected[codes == code] = expected_words(name, words[codes == code])
+    for code, name in enumerate(lanes.names):
+        expected[codes == code] = expected_words(name, words[codes == code], lanes.grade)
     return expected
 
 
@@ -81,7 +86,7 @@ def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int, eve
     stimulus = {"chosen": chosen, "value": words.view(np.uint8).reshape(-1, 4 * COPIES)}
     log = run_lockstep(simulator, farm, stimulus)
     got = log["result"].reshape(-1).view(np.uint32).astype(np.int64)
-    expected = expected_of(names, codes, words)
+    expected = expected_of(lane.config, codes, words)
     return assert_equal("+".join(names), got, expected, word=words, function=codes)
 
 
@@ -106,7 +111,7 @@ def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, 
     compared = 0
     for key, lane in lanes.items():
         words, codes = operands[key]
-        expected = expected_of(lane.config.names, codes, words)
+        expected = expected_of(lane.config, codes, words)
         source = source_rows(en, lane.latency)
         settled = source >= 0
         got = farm.modules[key].ports["results"].numbers(log[key]["results"])[settled]
@@ -152,7 +157,7 @@ def check_beats(
         values = [fields[name] for name, _, _ in module.ports["s_axis_tuser"].fields]
         job["s_axis_tuser"] = np.stack(values, axis=1)
     spread = np.repeat(codes, beats.shape[1])
-    results = expected_of(unit.config.lanes.names, spread, beats.reshape(-1))
+    results = expected_of(unit.config.lanes, spread, beats.reshape(-1))
     streamed = check_stream(
         simulator,
         module,

@@ -6,18 +6,22 @@ import pytest
 
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, FunctionLane, most_stages
+from mxsafe.tables import Grade
 from verif.rtl.vector.function_checks import check_lane, check_stages, lanes_are_clean
 from verif.support.tests import Tally, Volume, available, refused
 
 EVERY = "+".join(FUNCTIONS)
 
 
-def test_every_function_on_verilator(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+@pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
+def test_every_function_on_verilator(
+    grade: Grade, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
     """Numbers of bfloat16, every exponent next to borders, and random words.
 
     In the default run a third of those of bfloat16, else all.
     """
-    every, lane = volume(3, 1, 1), FunctionLane(functions=EVERY)
+    every, lane = volume(3, 1, 1), FunctionLane(functions=EVERY, grade=grade)
     compared = check_lane(available("verilator"), lane, tmp_path, 2_000, every)
     assert compared >= volume(700_000, 1_000_000, 1_000_000)
     tally("verilator", "function lane", compared)
@@ -48,6 +52,10 @@ def test_every_number_of_registers(every: bool, tmp_path: Path, tally: Tally) ->
         if every or (functions, stages) in SOME
     }
     lanes["relu"] = Activation(functions="relu_derivative+relu", width=1, pipeline=3)
+    for number in range(3, 10, 3) if every else (8,):
+        lanes[f"fine_{number}"] = Activation(
+            functions=EVERY, width=1, pipeline=number, grade="fine"
+        )
     simulator = available("icarus")
     tally(simulator, "function lane", check_stages(simulator, lanes, tmp_path, 300))
 
@@ -85,6 +93,7 @@ test_configurations_that_cannot_work = refused(
             {"functions": "rsqrt", "pipeline": 6},
             "pipeline must be an integer from 0 to 5, not 6",
         ),
+        ({"grade": "rough"}, "grade must be one of compact, fine, not 'rough'"),
         ({"functions": "exp", "pipeline": -1}, "pipeline must be an integer from 0 to 9, not -1"),
     ],
 )

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors import __main__ as program
 from studies.function_errors import record
 from studies.function_errors.__main__ import main
 from studies.function_errors.errors import Worst
+from studies.function_errors.models import MODELS
 from studies.function_errors.promises import BrokenPromiseError
 from studies.function_errors.sweep import FIELDS, Found
 
@@ -138,7 +138,7 @@ def test_progress_is_told(examined: _Examined, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["sine"], f"argument NAME: must be one of {', '.join(FUNCTIONS)}, not 'sine'"),
+        (["sine"], f"argument NAME: must be one of {', '.join(MODELS)}, not 'sine'"),
         (
             ["--processes", "0"],
             "argument --processes: must be a positive integer, not '0'",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.model.functions import FUNCTIONS
-from studies.function_errors import promises, sweep
+from studies.function_errors import sweep
 from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.models import EXACT, MODELS
 from studies.function_errors.promises import BrokenPromiseError
 from studies.function_errors.sweep import Found, examine, examine_chunk, sample, table_fields
 from verif.support.tests import some
@@ -44,15 +44,15 @@ def _broken(function: Function, word: int, bit: int) -> Function:
 @pytest.mark.parametrize(
     ("name", "word", "bit"),
     [
-        ("gelu", 0x3FA12345, 1 << 9),
-        ("gelu", 0xBFA12345, 1 << 31),
-        ("silu_derivative", 0x3FA12345, 1 << 11),
-        ("tanh", 0x42F12345, 1),
-        ("exp", 0xC1012345, 1 << 8),
-        ("sigmoid", 0x3FA12345, 1 << 30),
-        ("reciprocal", 0x00712345, 1 << 9),
-        ("rsqrt", 0x01012345, 1 << 8),
-        ("rsqrt", 0xBF812345, 1),
+        ("gelu_fine", 0x3FA12345, 1 << 9),
+        ("gelu_fine", 0xBFA12345, 1 << 31),
+        ("silu_derivative_fine", 0x3FA12345, 1 << 11),
+        ("tanh_fine", 0x42F12345, 1),
+        ("exp_fine", 0xC1012345, 1 << 8),
+        ("sigmoid_fine", 0x3FA12345, 1 << 30),
+        ("reciprocal_fine", 0x00712345, 1 << 9),
+        ("rsqrt_fine", 0x01012345, 1 << 8),
+        ("rsqrt_fine", 0xBF812345, 1),
         ("relu", 0x3FA12345, 1),
         ("relu_derivative", 0xFFA12345, 1),
     ],
@@ -66,8 +66,8 @@ def test_one_wrong_result_is_found(
     field = word >> 23 & 255
     known = Worst(1.0, 0)
     assert examine(name, field, known).worst == known
-    broken = {**FUNCTIONS, name: _broken(FUNCTIONS[name], word, bit)}
-    monkeypatch.setattr(sweep, "FUNCTIONS", broken)
+    broken = {**MODELS, name: _broken(MODELS[name], word, bit)}
+    monkeypatch.setattr(sweep, "MODELS", broken)
     try:
         worst = examine(name, field, known).worst
     except BrokenPromiseError as error:
@@ -79,10 +79,10 @@ def test_one_wrong_result_is_found(
 
 def test_an_exp_that_falls_between_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "_chunks", lambda field: [0x3F808000])
-    broken = {**FUNCTIONS, "exp": _broken(FUNCTIONS["exp"], 0x3F807FFF, 1 << 22)}
-    monkeypatch.setattr(sweep, "FUNCTIONS", broken)
-    with pytest.raises(BrokenPromiseError, match="exp: it never falls, not so at 0x3f808000"):
-        examine("exp", 127, Worst(1.0, 0))
+    broken = {**MODELS, "exp_fine": _broken(MODELS["exp_fine"], 0x3F807FFF, 1 << 22)}
+    monkeypatch.setattr(sweep, "MODELS", broken)
+    with pytest.raises(BrokenPromiseError, match="exp_fine: it never falls, not so at 0x3f808000"):
+        examine("exp_fine", 127, Worst(1.0, 0))
 
 
 def test_every_argument_goes_through_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +93,9 @@ def test_every_argument_goes_through_the_model_once(monkeypatch: pytest.MonkeyPa
         words = np.asarray(x).view(np.uint32)
         assert (words >> np.uint32(23) & np.uint32(255) == 97).all()
         seen[(words & np.uint32(0x7FFFFF)) | (words >> np.uint32(31) << np.uint32(23))] += 1
-        return FUNCTIONS["relu"](x)
+        return MODELS["relu"](x)
 
-    monkeypatch.setattr(sweep, "FUNCTIONS", {"relu": counted})
+    monkeypatch.setattr(sweep, "MODELS", {"relu": counted})
     found = examine("relu", 97, _NOTHING)
     assert (seen == 1).all()
     assert found.arguments == 1 << 24
@@ -112,12 +112,12 @@ def test_sums_of_what_was_found() -> None:
     assert both == Found(Worst(0.5, 3), 30, 2, 2.0)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", MODELS)
 def test_fields_that_need_a_table_are_some(name: str) -> None:
     fields = table_fields(name)
     assert len(fields) < 60
     assert set(fields) < set(range(255))
-    assert bool(fields) == (name not in promises.EXACT)
+    assert bool(fields) == (name not in EXACT)
 
 
 @pytest.mark.full

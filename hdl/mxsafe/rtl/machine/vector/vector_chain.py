@@ -25,6 +25,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
     VectorArithmeticConfiguration,
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
+from mxsafe.tables import Grade
 from mxsafe.tables import softmax as widths
 from mxsafe.validation import AlikePower, PowerOfTwo
 
@@ -58,6 +59,8 @@ class VectorChainConfiguration(Configuration):
     dividers : int
         Of norms, see `NormaliseCore`: with fewer of them a norm waits longer for what each of its
         rows needs than it takes for the rows themselves.
+    grade : {"compact", "fine"}
+        How exact functions, softmax and norms are.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -74,6 +77,7 @@ class VectorChainConfiguration(Configuration):
     depth: PowerOfTwo = 512
     affine: bool = False
     dividers: int = 4
+    grade: Grade = "compact"
     target: Target = "asic"
 
     def __post_init__(self) -> None:
@@ -145,7 +149,7 @@ class VectorChainConfiguration(Configuration):
             return None
         stages = most_stages(self.functions) if at(self, "all of a function") else None
         lanes = ActivationConfiguration(
-            functions=self.functions, width=self.columns, pipeline=stages
+            functions=self.functions, width=self.columns, pipeline=stages, grade=self.grade
         )
         return VectorFunctionConfiguration(lanes=lanes)
 

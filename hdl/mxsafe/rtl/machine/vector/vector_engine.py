@@ -88,6 +88,7 @@ class VectorEngineConfiguration(PartConfiguration):
             "vector_beats": machine.vector_beats,
             "operand_beats": tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
             "affine": machine.affine,
+            "grade": machine.grade,
             "parts": machine.vector_parts,
             "target": machine.target,
         }
