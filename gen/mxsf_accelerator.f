@@ -44,7 +44,7 @@ parts/mxsafe_mxsf_lane_decoder_triple.v
 parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 every_function_stream.v
 softmax_beats.v
-parts/mxsafe_normalise_beats_gain_bias_891f9b48.v
+parts/mxsafe_normalise_beats_gain_bias_a1d0bca4.v
 parts/mxsafe_row_address_generator_depth4096_deddc068.v
 parts/mxsafe_row_replay_beat_bits272_depth128_f541c012.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,7 +63,7 @@ parts/mxsafe_softmax_entry_beats.v
 parts/mxsafe_row_replay_summary_bits0.v
 parts/mxsafe_softmax_core_beats.v
 parts/mxsafe_row_replay_passes3_summary_45be2f1c.v
-parts/mxsafe_normalise_core_beats_gain_bias_3c64c170.v
+parts/mxsafe_normalise_core_beats_gain_bias_be7e4175.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
@@ -74,6 +74,6 @@ parts/mxsafe_function_lane_pipeline8.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows4_span1_3a4476b0.v
-parts/mxsafe_normalise_lane_gain_optional.v
+parts/mxsafe_normalise_row_rows4_span1_e0aa5118.v
+parts/mxsafe_normalise_lane_gain_optional_fine.v
 parts/mxsafe_multiply_add_no_multiply.v

@@ -250,7 +250,7 @@ module mxsafe_vector_chain_affine(
     .s_axis_tuser(function_code),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_beats_gain_bias_891f9b48 normalise (
+  mxsafe_normalise_beats_gain_bias_a1d0bca4 normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[56:25]),

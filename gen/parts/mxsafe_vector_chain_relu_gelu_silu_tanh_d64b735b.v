@@ -251,7 +251,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tuser(function_held),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d normalise (
+  mxsafe_normalise_lanes1_beats_gain_bias_ddc0bba1 normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[56:25]),

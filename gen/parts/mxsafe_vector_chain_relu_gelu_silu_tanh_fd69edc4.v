@@ -239,7 +239,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
     .s_axis_tuser(function_code),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f normalise (
+  mxsafe_normalise_lanes8_beats_gain_bias_3978794c normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[56:25]),

@@ -237,14 +237,14 @@ def measured() -> list[Measured]:
         _measure(
             "layer_norm",
             "hidden states before the normalisation",
-            layer_norm(data.hidden, data.gain, data.bias, epsilon),
+            layer_norm(data.hidden, data.gain, data.bias, epsilon, grade="fine"),
             normal,
             largest(normal),
         ),
         _measure(
             "rms_norm",
             "the same states",
-            rms_norm(data.hidden, data.gain, epsilon),
+            rms_norm(data.hidden, data.gain, epsilon, grade="fine"),
             by_root,
             largest(by_root),
         ),

@@ -65,9 +65,10 @@ class _Reference:
         return model.add(result, np.broadcast_to(bias, result.shape))
 
     def normalised(self, x: Floats, gain: Floats, bias: Floats) -> Floats:
+        epsilon = self.shape.epsilon
         if self.affine:
-            return model.layer_norm(x, gain, bias, epsilon=self.shape.epsilon)
-        plain = model.layer_norm(x, epsilon=self.shape.epsilon)
+            return model.layer_norm(x, gain, bias, epsilon=epsilon, grade="fine")
+        plain = model.layer_norm(x, epsilon=epsilon, grade="fine")
         scaled = model.multiply(plain, np.broadcast_to(gain, x.shape))
         return model.add(scaled, np.broadcast_to(bias, x.shape))
 

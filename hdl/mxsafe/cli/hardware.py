@@ -10,6 +10,7 @@ from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
+from mxsafe.tables import GRADES
 
 if TYPE_CHECKING:
     from mxsafe.verilog.presets import Kind, Preset
@@ -133,6 +134,10 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "action": "store_const",
             "const": True,
             "help": "let mean and reciprocal deviation of rows leave a normalisation too",
+        },
+        "grade": {
+            **choice(GRADES),
+            "help": "how exact a normalisation is, see docs/vector.md (default: compact)",
         },
     },
     ("layer",): {

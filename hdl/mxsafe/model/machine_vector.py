@@ -111,7 +111,8 @@ def _reduced(
         return softmax_by_factor(values, parameter, axis=1, mask=_mask(instruction, values))
     gain, bias = _gain_and_bias(instruction, buffers) if instruction["affine"] else (None, None)
     centre = reduction == "layer_norm"
-    return normalise(values, gain, bias, float(parameter), axis=1, centre=centre).result
+    epsilon = float(parameter)
+    return normalise(values, gain, bias, epsilon, axis=1, centre=centre, grade="fine").result
 
 
 def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, Floats]:

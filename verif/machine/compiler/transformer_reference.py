@@ -183,10 +183,10 @@ class _Reference(_Blocks):
         return FUNCTIONS[self.shape.function](x)
 
     def normalised(self, x: Any, gain: Any, bias: Any) -> Any:
-        centre = self.shape.norm == "layer_norm"
+        kind: Any = {"centre": self.shape.norm == "layer_norm", "grade": "fine"}
         if self.affine:
-            return model.normalise(x, gain, bias, self.shape.epsilon, centre=centre).result
-        plain = model.normalise(x, epsilon=self.shape.epsilon, centre=centre).result
+            return model.normalise(x, gain, bias, self.shape.epsilon, **kind).result
+        plain = model.normalise(x, epsilon=self.shape.epsilon, **kind).result
         scaled = model.multiply(plain, np.broadcast_to(gain, x.shape))
         return model.add(scaled, np.broadcast_to(bias, x.shape))
 

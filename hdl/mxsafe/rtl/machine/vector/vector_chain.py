@@ -169,6 +169,7 @@ class VectorChainConfiguration(Configuration):
         return self.part(
             NormaliseConfiguration,
             lanes=self.columns,
+            grade="fine",
             along="beats",
             centre="layer_norm" in kinds,
             optional=len(kinds) > 1,
