@@ -97,8 +97,16 @@ class ShortAdder(Unit[ShortAdderConfiguration]):
         for each in (self.x, self.addend):
             nan = nan | (each[:31] > INFINITY)
             infinite = infinite | (each[:31] == INFINITY)
-        x, addend, swap, nan, infinite = pipe.cross_all(
+        fields = [_field(each) for each in (self.x, self.addend)]
+        # Both distances: the right one is there when the comparison is.
+        distances = [
+            truncated(m, f"distance_of_{name}", EXPONENT_BITS, one - other)
+            for name, one, other in (("x", *fields), ("addend", *reversed(fields)))
+        ]
+        of_x, of_addend, x, addend, swap, nan, infinite = pipe.cross_all(
             "compared",
+            of_x=distances[0],
+            of_addend=distances[1],
             x=self.x[below:],
             addend=self.addend[below:],
             swap=named(m, "addend_is_larger", 1, self.addend[below:31] > self.x[below:31]),
@@ -108,11 +116,11 @@ class ShortAdder(Unit[ShortAdderConfiguration]):
         subtract = named(m, "subtract", 1, x[-1] ^ addend[-1])
         large = named(m, "large", len(x), Mux(swap, addend, x))
         small = named(m, "small", len(x) - 1, Mux(swap, x, addend)[:-1])
-        field, number = _split(m, "large", large[:-1])
-        other, smaller = _split(m, "small", small)
+        field, number = _field(large), _number(large[:-1])
+        smaller = _number(small)
         # The smaller one is infinite too, if it has the largest exponent.
-        nan = named(m, "is_invalid", 1, nan | (infinite & subtract & other.all()))
-        distance = truncated(m, "distance", EXPONENT_BITS, field - other)
+        nan = named(m, "is_invalid", 1, nan | (infinite & subtract & small[-EXPONENT_BITS:].all()))
+        distance = named(m, "distance", EXPONENT_BITS, Mux(swap, of_addend, of_x))
         number, smaller, distance, field, subtract, negative, nan, infinite = pipe.cross_all(
             "ordered",
             number=number,
@@ -172,8 +180,12 @@ class ShortAdder(Unit[ShortAdderConfiguration]):
         return m
 
 
-def _split(m: Module, name: str, size: Value) -> tuple[Value, Value]:
-    """Exponent field, 1 for that of subnormals too, and significand."""
-    field, mantissa = size[-EXPONENT_BITS:], size[:-EXPONENT_BITS]
-    hidden = named(m, f"{name}_hidden_bit", 1, field.any())
-    return Cat(field[0] | ~hidden, field[1:]), Cat(mantissa, hidden)
+def _field(word: Value) -> Value:
+    """Exponent field of a number, 1 for that of subnormals too."""
+    field = word[-1 - EXPONENT_BITS : -1]
+    return Cat(field[0] | ~field.any(), field[1:])
+
+
+def _number(size: Value) -> Value:
+    """Significand of a number without its sign."""
+    return Cat(size[:-EXPONENT_BITS], size[-EXPONENT_BITS:].any())
