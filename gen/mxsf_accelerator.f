@@ -76,4 +76,4 @@ parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
 parts/mxsafe_normalise_row_rows4_span1_3a4476b0.v
 parts/mxsafe_normalise_lane_gain_optional.v
-parts/mxsafe_multiply_add_no_multiply.v
+parts/mxsafe_short_adder.v

@@ -85,4 +85,4 @@ parts/mxsafe_softmax_logarithm_fpga.v
 parts/mxsafe_softmax_lane_fpga.v
 parts/mxsafe_normalise_row_span1_depth128_49f73ecf.v
 parts/mxsafe_normalise_lane_gain_optional_fpga.v
-parts/mxsafe_multiply_add_no_multiply_fpga.v
+parts/mxsafe_short_adder_fpga.v

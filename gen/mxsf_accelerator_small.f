@@ -76,4 +76,4 @@ parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
 parts/mxsafe_normalise_row_rows2_span1_27aeaf91.v
 parts/mxsafe_normalise_lane_gain_optional.v
-parts/mxsafe_multiply_add_no_multiply.v
+parts/mxsafe_short_adder.v

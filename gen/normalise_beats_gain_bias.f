@@ -5,5 +5,4 @@ parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_normalise_row_rows16_span1_base_offset1.v
 parts/mxsafe_normalise_lane_gain.v
-parts/mxsafe_multiply_add_no_multiply.v
-parts/mxsafe_float32_adder_pipeline1.v
+parts/mxsafe_short_adder.v

@@ -6,5 +6,4 @@ parts/mxsafe_largest_exponent_count3.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_normalise_row_base_offset1.v
 parts/mxsafe_normalise_lane_gain.v
-parts/mxsafe_multiply_add_no_multiply.v
-parts/mxsafe_float32_adder_pipeline1.v
+parts/mxsafe_short_adder.v

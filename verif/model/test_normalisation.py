@@ -7,17 +7,22 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.model.normalisation import (
+    add_short,
     layer_norm,
     layer_norm_backward,
     normalise,
     rms_norm,
     rms_norm_backward,
 )
-from verif.rtl.vector.normalise_checks import SPECIAL, kinds_of_rows
+from mxsafe.tables import GRADES, Grade
+from mxsafe.tables.normalise import WIDTHS
+from verif.rtl.vector.normalise_checks import SPECIAL, any_factors, kinds_of_rows
 from verif.support.tests import raises
 
 Reals = NDArray[np.longdouble]
-BOUND = 2.0**-14.1
+BOUND: dict[Grade, float] = {"compact": 2.0**-9.38, "fine": 2.0**-14.1}
+LEAST: dict[Grade, float] = {"compact": 2.0**-136, "fine": 2.0**-149}
+BOTH = pytest.mark.parametrize("grade", GRADES)
 MOST_MEAN = 256
 
 
@@ -39,9 +44,10 @@ def _exact(
     return np.where(square + epsilon == 0, 0, result), bounded[:, 0]
 
 
+@BOTH
 @pytest.mark.parametrize("centre", [True, False])
 @pytest.mark.parametrize(("length", "rows"), [(4, 200), (96, 60), (8192, 2)])
-def test_errors_are_bounded(length: int, rows: int, centre: bool) -> None:
+def test_errors_are_bounded(length: int, rows: int, centre: bool, grade: Grade) -> None:
     """Every kind of row, without gain and with one, for no, a small and a large epsilon."""
     rng = np.random.default_rng(length)
     gain = rng.standard_normal(length).astype(np.float32)
@@ -53,46 +59,120 @@ def test_errors_are_bounded(length: int, rows: int, centre: bool) -> None:
             exact, bounded = _exact(words, epsilon, centre)
             largest = np.abs(exact).max(axis=1, keepdims=True)
             for factor in (None, gain):
-                found = normalise(words.view(np.float32), factor, epsilon=epsilon, centre=centre)
+                options: dict[str, Any] = {"epsilon": epsilon, "centre": centre, "grade": grade}
+                found = normalise(words.view(np.float32), factor, **options)
                 scale = (np.ones(length) if factor is None else factor).astype(np.longdouble)
                 error = np.abs(found.result - exact * scale)
-                room = BOUND * largest * np.abs(scale) + 2.0**-149
+                room = BOUND[grade] * largest * np.abs(scale) + LEAST[grade]
                 assert (error <= room)[bounded].all(), f"{name}, epsilon {epsilon}"
                 compared += int(bounded.sum()) * length
     assert compared > 100 * length
 
 
+def test_compact_errors_with_biases_are_bounded() -> None:
+    """Biases of all sizes, many of which cancel a result; outliers and far means among rows."""
+    rng, length, compared = np.random.default_rng(9), 48, 0
+    for name, words in kinds_of_rows(rng, 100, length).items():
+        if name == "not finite":
+            continue
+        for epsilon in (0.0, 3.0):
+            exact, bounded = _exact(words, epsilon, centre=True)
+            for number in np.flatnonzero(bounded):
+                gain = rng.standard_normal(length).astype(np.float32)
+                scaled = exact[number] * gain
+                bias = -scaled * (1 + rng.choice([0, 2.0**-6, 1e3], length) * rng.random(length))
+                bias = bias.astype(np.float32)
+                row = words[number].view(np.float32)
+                found = layer_norm(row, gain, bias, epsilon, grade="compact")
+                wanted = scaled + bias
+                largest = np.maximum(np.abs(bias), np.abs(wanted)).astype(np.longdouble)
+                largest = np.maximum(largest, np.abs(exact[number]).max() * np.abs(gain))
+                error = np.abs(found - wanted)
+                assert (error <= 2.0**-9 * largest + LEAST["compact"]).all(), name
+                compared += length
+    assert compared > 1000 * length
+
+
+def test_compact_products_lose_what_the_bound_says() -> None:
+    """All squares, and products of deviations, gains and reciprocals of many factors."""
+    widths = WIDTHS["compact"]
+    # Rows of two values: a difference of the significand, and the same with the other sign.
+    numbers = np.arange(1 << widths.number - 1, 1 << widths.number)
+    rows = np.stack([numbers, -numbers], axis=1).astype(np.float32)
+    found = normalise(rows, epsilon=0.0, centre=False, grade="compact")
+    assert np.abs(found.reciprocal_deviation[:, 0] * numbers.astype(float) - 1).max() < 2.2 / 8192
+    gain = np.random.default_rng(1).uniform(1, 2, 500).astype(np.float32)
+    wide = np.repeat(rows[::16, :1], 500, axis=1)
+    got = rms_norm(wide, gain, 0.0, grade="compact") / gain.astype(float)
+    assert 2 / 8192 < np.abs(got - 1).max() < 12.2 / 8192
+
+
+def test_short_sums() -> None:
+    """Exact where there are few bits, rounded elsewhere; special numbers as IEEE has them."""
+    rng = np.random.default_rng(7)
+    x, addend = (any_factors(rng, (4000,)).view(np.float32) for _ in range(2))
+    near = 1 + rng.integers(-8, 9, addend[::3].shape) * 2.0**-13
+    with np.errstate(all="ignore"):
+        addend[::3] = -x[::3] * near.astype(np.float32)
+        found = add_short(x, addend, 14, 12)
+        exact = x.astype(np.longdouble) + addend
+        right = (x + addend).astype(np.float64)
+    special = ~np.isfinite(right)
+    assert np.array_equal(found[special], right[special], equal_nan=True)
+    assert special.any()
+    assert (found.view(np.uint32)[~np.isnan(found)] & 0xFFF == 0).all()
+    assert (found.view(np.uint32)[np.isnan(found)] == 0x7FC00000).all()
+    known = np.isfinite(found)
+    size = np.maximum(np.abs(x), np.abs(addend))[known]
+    error, room = np.abs(found[known] - exact[known]), np.abs(exact[known]) + size
+    assert (error <= 2.0**-12 * room + 2.0**-137).all()
+    left = rng.integers(-2048, 2049, 500).astype(np.float32)
+    sums = rng.integers(-2048, 2049, 500).astype(np.float32)
+    assert (add_short(left, sums - left, 14, 12) == sums).all()
+    assert add_short([1.0], [2.0**-12], 14, 12) == 1 + 2.0**-11
+    with raises(ValueError, "result must be an integer from 2 to 14, not 15"):
+        add_short([1.0], [1.0], 14, 15)
+
+
+@BOTH
 @pytest.mark.parametrize("length", [1, 7, 8192])
-def test_constant_rows_are_the_bias(length: int) -> None:
+def test_constant_rows_are_the_bias(length: int, grade: Grade) -> None:
     rng = np.random.default_rng(1)
     bias = rng.standard_normal(length).astype(np.float32)
     gain = rng.standard_normal(length).astype(np.float32)
     numbers = [0.0, 1e-45, -1e-40, 3.3, -7e20, 3.4e38]
     x = np.broadcast_to(np.array(numbers, np.float32)[:, None], (len(numbers), length))
     for epsilon in (0.0, 1e-5):
-        result = layer_norm(x, gain, bias, epsilon)
-        assert (result == bias).all()
-        assert (layer_norm(x, epsilon=epsilon) == 0).all()
+        result = layer_norm(x, gain, bias, epsilon, grade=grade)
+        right = add_short(0.0, bias, 14, 12) if grade == "compact" else bias
+        assert (np.abs(right - bias) < 2.0**-11.4 * np.abs(bias)).all()
+        assert (result == right).all()
+        assert (layer_norm(x, epsilon=epsilon, grade=grade) == 0).all()
     mixed = np.where(np.arange(length) % 2, np.float32(-0.0), np.float32(0.0))
-    assert (layer_norm(mixed[None], gain, bias, 0.0) == bias).all()
+    assert (layer_norm(mixed[None], gain, bias, 0.0, grade=grade) == right).all()
 
 
-def test_what_is_not_finite_spoils_its_row_alone() -> None:
+@BOTH
+def test_what_is_not_finite_spoils_its_row_alone(grade: Grade) -> None:
     x = np.random.default_rng(2).standard_normal((8, 64)).astype(np.float32)
-    clean = layer_norm(x)
+    clean = layer_norm(x, grade=grade)
     for word in SPECIAL:
         x[3, 17] = word.view(np.float32)
-        for result in (layer_norm(x, bias=np.ones(64)), rms_norm(x)):
+        for result in (
+            layer_norm(x, bias=np.ones(64), grade=grade),
+            rms_norm(x, grade=grade),
+        ):
             assert (result[3].view(np.uint32) == 0x7FC00000).all()
             assert np.isfinite(np.delete(result, 3, axis=0)).all()
-        assert (np.delete(layer_norm(x) == clean, 3, axis=0)).all()
-    assert np.isnan(normalise(np.full((2, 64), np.inf)).mean).all()
+        assert (np.delete(layer_norm(x, grade=grade) == clean, 3, axis=0)).all()
+    assert np.isnan(normalise(np.full((2, 64), np.inf), grade=grade).mean).all()
 
 
-def test_gains_that_are_special() -> None:
+@BOTH
+def test_gains_that_are_special(grade: Grade) -> None:
     x = np.array([[9, -9, 9, -9, 1, 1, 1, -1], [3] * 8], np.float32)
     gain = np.array([np.inf, np.inf, np.nan, 3e38, 1e-45, 0.0, -0.0, -2e-38], np.float32)
-    result, constant = layer_norm(x, gain)
+    result, constant = layer_norm(x, gain, grade=grade)
     assert result[[0, 1, 3]].tolist() == [np.inf, -np.inf, -np.inf]
     assert np.isnan(result[2])
     assert result[4:7].tolist() == [0, 0, 0]
@@ -100,25 +180,30 @@ def test_gains_that_are_special() -> None:
     assert np.isnan(constant).tolist() == [True, True, True] + [False] * 5
 
 
-def test_order_does_not_matter() -> None:
+@BOTH
+def test_order_does_not_matter(grade: Grade) -> None:
     rng = np.random.default_rng(3)
     x = (rng.standard_normal((20, 300)) ** 5).astype(np.float32)
     order = rng.permutation(300)
-    assert (layer_norm(x)[:, order] == layer_norm(x[:, order])).all()
-    assert (layer_norm(x) == layer_norm(x.T, axis=0).T).all()
+    found = layer_norm(x, grade=grade)
+    assert (found[:, order] == layer_norm(x[:, order], grade=grade)).all()
+    assert (found == layer_norm(x.T, axis=0, grade=grade).T).all()
 
 
-def test_mean_and_reciprocal_deviation() -> None:
+@pytest.mark.parametrize(("grade", "mean", "deviation"), [("fine", 23, 14), ("compact", 21, 10)])
+def test_mean_and_reciprocal_deviation(grade: Grade, mean: int, deviation: int) -> None:
     rng = np.random.default_rng(4)
     x = (rng.standard_normal((50, 200)) + rng.standard_normal((50, 1)) * 9).astype(np.float32)
-    found = normalise(x, epsilon=1e-3)
+    found = normalise(x, epsilon=1e-3, grade=grade)
     values = x.astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
-    assert (np.abs(found.mean - values.mean(axis=1, keepdims=True)) < 2.0**-23 * largest).all()
-    deviation = np.sqrt(values.var(axis=1, keepdims=True) + 1e-3)
-    assert (np.abs(found.reciprocal_deviation * deviation - 1) < 2.0**-14).all()
-    assert np.isinf(normalise(np.ones((1, 4)), epsilon=0.0).reciprocal_deviation).all()
-    assert (normalise(-np.ones((1, 4))).mean == -1).all()
+    error = np.abs(found.mean - values.mean(axis=1, keepdims=True))
+    assert (error < 2.0**-mean * largest).all()
+    factor = found.reciprocal_deviation * np.sqrt(values.var(axis=1, keepdims=True) + 1e-3)
+    assert (np.abs(factor - 1) < 2.0**-deviation).all()
+    constant = normalise(-np.ones((1, 4)), epsilon=0.0, grade=grade)
+    assert np.isinf(constant.reciprocal_deviation).all()
+    assert (constant.mean == -1).all()
 
 
 @pytest.mark.parametrize("centre", [True, False])
@@ -127,7 +212,7 @@ def test_gradients(centre: bool) -> None:
     rng = np.random.default_rng(5)
     x, slope = rng.standard_normal((2, 12, 96)).astype(np.float32)
     gain = rng.standard_normal(96).astype(np.float32)
-    found = normalise(x, epsilon=1e-5, centre=centre)
+    found = normalise(x, epsilon=1e-5, centre=centre, grade="fine")
     values = x.astype(np.float64)
     mean = values.mean(axis=1, keepdims=True) * centre
     factor = 1 / np.sqrt(((values - mean) ** 2).mean(axis=1, keepdims=True) + 1e-5)
@@ -200,6 +285,7 @@ def test_gradients_of_rows_that_are_filled_up() -> None:
         ({"x": np.zeros(8193)}, "x must have rows of 1 to 8192 values, not of 8193"),
         ({"gain": np.ones(3)}, "gain must have shape (4,), not (3,)"),
         ({"bias": np.ones((1, 4))}, "bias must have shape (4,), not (1, 4)"),
+        ({"grade": "coarse"}, "grade must be one of compact, fine, not 'coarse'"),
         ({"epsilon": -1.0}, "epsilon must be a finite number from 0, not -1.0"),
         ({"epsilon": np.inf}, "epsilon must be a finite number from 0, not inf"),
         ({"epsilon": 1e39}, "epsilon must be a finite number from 0, not 1e+39"),

@@ -46,7 +46,7 @@ def _share(x: Floats, scale: float = 1.0) -> float:
 
 def test_the_derivation() -> None:
     """The errors of the parts add up to less than the bound: the docstring's numbers."""
-    power, logarithm = tables.load("softmax_exp2_fine"), tables.load("log2")
+    power, logarithm = tables.load("softmax_exp2_fine"), tables.load("log2_fine")
     shifts = [
         widths.WINDOW_FRACTION_BITS
         + widths.FACTOR_FRACTION_BITS

@@ -10,6 +10,7 @@ from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
+from mxsafe.tables import GRADES
 
 if TYPE_CHECKING:
     from mxsafe.verilog.presets import Kind, Preset
@@ -134,6 +135,11 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "const": True,
             "help": "let mean and reciprocal deviation of rows leave a normalisation too",
         },
+        "grade": {
+            **choice(GRADES),
+            "help": "how exact functions, softmax and norms are, see docs/vector.md (default: "
+            "compact)",
+        },
     },
     ("layer",): {
         "activation": {
@@ -154,7 +160,7 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
 
 _OPTIONS = [name for options in UNIT_OPTIONS.values() for name in options]
 
-_SHARED = tuple({"lanes", "format_a", "format_w"} & set(MACHINE_OPTIONS))
+_SHARED = tuple({"lanes", "format_a", "format_w", "grade"} & set(MACHINE_OPTIONS))
 """Parameters of the machine that other units have too; its format of operand a is ``--format``."""
 
 _LENGTHS = {"pu_rows": "R", "pu_columns": "C", "rows": "r", "columns": "c"}

@@ -15,7 +15,7 @@ looked up: that makes these functions up to ten times faster than evaluating it 
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -168,7 +168,7 @@ class _Pieces:
     halved: Integers
     lift: Integers
     plain: Integers
-    kept: np.int32
+    kept: int = -1
 
 
 _KEY_CUT = _MANTISSA_BITS - activation.DEPTH
@@ -202,8 +202,9 @@ def _pieces(name: str, grade: Grade) -> _Pieces:
         sign = -1 if form.subtract[side] else 1
         rows.append((first, offset, cut, sign, used, hidden, int(base == 1), lift, plain))
     results = every_result(table.only(numbers)).ravel() << (_MANTISSA_BITS - table.fraction_bits)
-    kept = np.int32(-1 << _MANTISSA_BITS - activation.BASE_BITS[grade])
-    return _Pieces(np.append(np.int32(0), results), *np.array(rows, np.int32).T.copy(), kept=kept)
+    kept = -1 << _MANTISSA_BITS - activation.BASE_BITS[grade]
+    columns = np.array(rows, np.int32).T.copy()
+    return replace(_Pieces(np.append(np.int32(0), results), *columns), kept=kept)
 
 
 def _from_table(name: str, x: Numbers, grade: Grade) -> Floats:

@@ -1,6 +1,7 @@
 """Model of the machine's VECTOR descriptors, bit for bit."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from mxsafe.model.machine_buffers import Buffers, Indices, require_within
 from mxsafe.model.normalisation import normalise
 from mxsafe.model.softmax import softmax_by_factor
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
+from mxsafe.tables import Grade
 
 __all__ = ["vector"]
 
@@ -85,7 +87,7 @@ def _computed(
     function = _name(instruction, "function")
     if function != "none":
         values = FUNCTIONS[function](values, configuration.grade)
-    return _reduced(instruction, values, parameter, buffers)
+    return _reduced(instruction, values, parameter, buffers, configuration.grade)
 
 
 def _second(instruction: Instruction, buffers: Buffers) -> Floats:
@@ -102,7 +104,11 @@ def _second(instruction: Instruction, buffers: Buffers) -> Floats:
 
 
 def _reduced(
-    instruction: Instruction, values: Floats, parameter: np.float32, buffers: Buffers
+    instruction: Instruction,
+    values: Floats,
+    parameter: np.float32,
+    buffers: Buffers,
+    grade: Grade,
 ) -> Floats:
     reduction = _name(instruction, "reduction")
     if reduction == "none":
@@ -111,7 +117,8 @@ def _reduced(
         return softmax_by_factor(values, parameter, axis=1, mask=_mask(instruction, values))
     gain, bias = _gain_and_bias(instruction, buffers) if instruction["affine"] else (None, None)
     centre = reduction == "layer_norm"
-    return normalise(values, gain, bias, float(parameter), axis=1, centre=centre).result
+    kind: Any = {"axis": 1, "centre": centre, "grade": grade}
+    return normalise(values, gain, bias, float(parameter), **kind).result
 
 
 def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, Floats]:

@@ -1,15 +1,14 @@
 """Model of layer and RMS normalisation (hardware: `mxsafe.rtl.vector.normalise`).
 
-Everything but the addition of a bias is done in integers, and sums are exact: results do not depend
-on how a row lies in lanes and beats, nor on the order of its values.
+All is done in integers, but for the addition of a bias in grade ``fine``, and sums are exact:
+results do not depend on how a row lies in lanes and beats, nor on the order of its values.
 
-The values of a row are cut to a fixed-point *window*, 26 bits and a sign, whose unit is
-``q = 2^(E - 25)`` where ``2^E`` is the binade of the largest. The mean is rounded down to units,
-and differences are taken from half a unit above it: a one's complement is their exact magnitude.
-Where a value is in the same unit as the mean, the difference is 0. Without centring nothing is cut.
-From there on numbers have a significand and an exponent: differences 17 bits, their squares 19,
-which are added up in fixed point, the reciprocal standard deviation 18, results 19, or 21 with a
-gain.
+The values of a row are cut to a fixed-point *window*, whose unit is q. The mean is rounded down to
+units, and differences are taken from half a unit below it: a one's complement is their exact
+magnitude. Where a value is in the same unit as the mean, the difference is 0. Without centring
+nothing is cut. From there on numbers have a significand and an exponent: differences, their
+squares, which are added up in fixed point, the reciprocal standard deviation, results. How many
+bits they have is data, for each grade: `mxsafe.tables.normalise`.
 """
 
 from collections.abc import Mapping
@@ -22,12 +21,23 @@ from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.model.accumulate import CANONICAL_NAN, canonical
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.validation import AlikePower, PositiveInteger, checked, require_axis, shown
+from mxsafe.tables import GRADES, Grade
+from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
+from mxsafe.validation import (
+    AlikePower,
+    PositiveInteger,
+    checked,
+    require_axis,
+    require_integer,
+    require_one_of,
+    shown,
+)
 
 __all__ = [
     "MOST_VALUES",
     "Gradients",
     "Normalised",
+    "add_short",
     "layer_norm",
     "layer_norm_backward",
     "normalise",
@@ -35,30 +45,11 @@ __all__ = [
     "rms_norm_backward",
 ]
 
-MOST_VALUES = 8192
-"""Values of the longest row."""
-
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _NOT_FINITE = 255
 """Exponent field of Inf and NaN."""
-_WINDOW_BITS = 26
-"""Bits of a value in the window of its row, whose top is twice the binade of the largest value."""
-_NUMBER_BITS = 17
-"""Bits of the significand of a difference, of which the first is set."""
-_RECIPROCAL_BITS = 18
-"""Bits of the significand of a reciprocal deviation."""
-_GAIN_BITS = 19
-"""Bits of the significand of a gain, below which it is cut."""
-_CUT = 14
-"""Bits of products that are not added up."""
-_SQUARE_BITS = 38
-"""Squares are cut to this many bits below the square of twice the window's top."""
-_POINT = 18
-"""Bits of a variance below the point; above it are one or two."""
-_CORRECTION = 5
-"""Correction of that, and of half of the two bits that go next."""
 _MOST_SHIFT = 62
 _NO_POWER = -1000
 """Power of 4 of a variance of 0: lower than any other."""
@@ -111,9 +102,11 @@ def layer_norm(
     bias: Numbers | None = None,
     epsilon: float = 1e-5,
     axis: int = -1,
+    *,
+    grade: Grade = "compact",
 ) -> NDArray[np.float32]:
     """``(x - mean) / sqrt(variance + epsilon) * gain + bias``: the result of `normalise`."""
-    return normalise(x, gain, bias, epsilon, axis=axis).result
+    return normalise(x, gain, bias, epsilon, axis=axis, grade=grade).result
 
 
 @checked
@@ -122,9 +115,11 @@ def rms_norm(
     gain: Numbers | None = None,
     epsilon: float = 1e-5,
     axis: int = -1,
+    *,
+    grade: Grade = "compact",
 ) -> NDArray[np.float32]:
     """``x / sqrt(mean of x**2 + epsilon) * gain``: the result of `normalise`, not centred."""
-    return normalise(x, gain, None, epsilon, axis=axis, centre=False).result
+    return normalise(x, gain, None, epsilon, axis=axis, centre=False, grade=grade).result
 
 
 @checked
@@ -259,6 +254,7 @@ def normalise(
     *,
     axis: int = -1,
     centre: bool = True,
+    grade: Grade = "compact",
 ) -> Normalised:
     """Rows with mean 0 and mean square 1, times a gain, plus a bias.
 
@@ -274,12 +270,15 @@ def normalise(
     centre : bool
         Whether the mean is subtracted (layer normalisation) or not (RMS normalisation, whose `mean`
         is 0).
+    grade : {"compact", "fine"}
+        How exact results are. Those of ``compact`` have 12 significant bits.
 
     Returns
     -------
     Normalised
         A NaN or Inf in a row makes all of it NaN, and a constant row (with any `epsilon`) is the
-        bias, or +0. Without a deviation or `epsilon` results are 0 too, and the reciprocal is Inf.
+        bias, in grade ``compact`` as `add_short` adds it to 0, or +0. Without a deviation or
+        `epsilon` results are 0 too, and the reciprocal is Inf.
 
     Raises
     ------
@@ -289,70 +288,86 @@ def normalise(
 
     Notes
     -----
-    If the mean is below 256 standard deviations s, the error of a result is less than
-    ``2^-14.1 * Y * abs(gain)``, where Y is the row's largest normalised value, plus ``2^-149``,
-    plus the one rounding of the sum with the bias; in a row of nothing but subnormals the unit of
-    the window, ``2^-151``, can be more than that. In units of ``u = 2^-18`` of Y, results are too
+    Let Y be the row's largest normalised value, and the mean be below 256 standard deviations s. In
+    grade ``compact`` the error of a result is less than ``2^-9`` of the largest of ``Y*abs(gain)``,
+    ``abs(bias)`` and the result, plus ``2^-136``. In grade ``fine`` it is less than ``2^-14 * Y *
+    abs(gain)`` plus ``2^-149``, plus the one rounding of the sum with the bias. In a row of nothing
+    but subnormals the unit of the window can be more than that. In units of u, results are too
     small or too large by up to:
 
-    ==================================================================== ========= =========
-    window and mean, see below                                             1.8       1.8
-    significands of differences, cut by up to 4, in results and in s       4         4
-    product: 7 rows cut by up to u/2, made up for by 2.5, rounded to 2     3         2.5
-    the same in squares, and half of that in s                             1.3       1.5
-    squares cut at ``2^-38`` where s is at least ``2^-10.4`` of range      0         1
-    variance, `epsilon` and their sum cut to 19 bits, half of that in s    0         1.5
-    reciprocal of 18 bits, rounded up                                      0         2
-    a gain of 19 bits, a significand of 18 bits, a product cut by u/8      2.8       0.6
-    sum                                                                   12.9      14.9
-    ==================================================================== ========= =========
+    ======================================================== ======== ======== ======== ========
+    grade, and u as a part of Y*abs(gain)                    compact: 2^-13    fine: 2^-18
+    -------------------------------------------------------- ----------------- -----------------
+    what is cut or rounded                                   small    large    small    large
+    ======================================================== ======== ======== ======== ========
+    window and mean, and squares cut, see below              0.6      2.4      3        3.5
+    significands of differences, in results and in s         2        2        4        4
+    product with the reciprocal: rows, and rounded           2        2        3        2.5
+    the same in squares, and half of that in s               1        0.6      1.3      1.5
+    variance, `epsilon` and their sum, half of that in s     0        0.2      0        1.5
+    reciprocal, rounded (in ``fine`` up)                     1        1        0        2
+    a gain, the product with it, cut to the bits of a result 5.6      4        2.8      0.6
+    sum                                                      12.2     12.2     14.1     15.6
+    ======================================================== ======== ======== ======== ========
 
-    and ``2^-14.1`` is 14.93. Let M be the largest difference: s <= M <= 90.5 s, because a value is
-    no further away than ``sqrt(8191) s``. If the mean is above 4 M, all values are in two binades
-    and therefore exact, and the half unit in the mean is ``q/2 <= 2^-26 * 257 M``: 1. If not,
-    values are cut by up to a unit, which moves s by ``q/2 <= 2^-26 * 5 * 90.5 s`` at most: 1.8, and
-    results by ``q <= 2^-25 * 5 M`` at most, 0.04, which is no more than the other terms have left.
+    The errors of products, gains and reciprocals of ``compact`` are those of all factors, found by
+    trying them. Without a gain its product is cut to 12 bits: 4 and 2 in place of 7.6 and 6. With a
+    bias three more come up: it is cut to 14 bits, 1 of it; the smaller term at half a place of the
+    larger, 0.5 of that; and the sum is rounded to 12 bits, 2 of the result. Together that is 15.7,
+    and ``2^-9`` is 16.
+
+    Let M be the largest difference: s <= M <= 90.5 s, because a value is no further away than
+    ``sqrt(8191) s``. The largest value is below ``256 s + M``, and q is ``2^-23`` of its binade in
+    ``compact`` and ``2^-25`` in ``fine``. If the mean is above 4 M, all values are in two binades:
+    the difference is too large by 0 to 2 q in ``compact``, where half a unit is cut from those of
+    the lower one, and 0.5 to 1.5 q in ``fine``, which is most for M = s: 0.5 u and 3 u. It moves s
+    by a quarter of q at most. If not, values are cut by up to a unit, which moves s by ``q/2`` at
+    most, 0.3 u and 1.8 u, and results by ``2.5 q <= 12.5 M`` units of ``2^-23`` or ``2^-25``. In
+    ``compact`` squares are cut at ``2^-32`` of the square of twice the window's top, which is
+    ``1384 s`` at most: 1.8 u for M = 90.5 s. In ``fine``, at ``2^-38``, it is 0.5 u for M = s and 1
+    u for M = 90.5 s, which is less than what the mean has left there.
     """
     array = _binary32(x)
     values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
     count = values.shape[-1]
     if not 1 <= count <= MOST_VALUES:
         raise ValueError(f"x must have rows of 1 to {MOST_VALUES} values, not of {count}")
-    small = _epsilon(epsilon)
+    require_one_of("grade", grade, GRADES)
+    widths = WIDTHS[grade]
+    small = _epsilon(epsilon, widths)
     words = np.ascontiguousarray(values).view(np.uint32).astype(np.int64).reshape(-1, count)
     significand, exponent, negative = _unpacked(words)
     largest = exponent.max(axis=1, keepdims=True)
     if centre:
-        mean, rows = _centred(significand, largest - exponent, negative)
+        mean, rows = _centred(significand, largest - exponent, negative, widths)
     else:
-        mean, rows = None, _not_centred(significand, largest - exponent, negative)
-    variance, power = _variance(rows, largest, small)
-    reciprocal = _reciprocal_root(variance)
-    product = _product(reciprocal, rows.significand, _NUMBER_BITS) >> 2
+        mean, rows = None, _not_centred(significand, largest - exponent, negative, widths)
+    variance, power = _variance(rows, largest, small, widths)
+    reciprocal = _reciprocal_root(variance, widths)
+    product = _product(reciprocal, rows.significand, widths.number, widths.cut, widths)
     field = largest - power - rows.place
     zero = rows.zero | (variance == 0)
     if gain is None:
-        bits = _packed(product, 19, field, rows.negative, zero)
+        bits = _packed(product, widths.product, field, rows.negative, zero, widths)
     else:
-        bits = _gained(product, field, rows.negative, zero, _along("gain", gain, count))
+        factor = _along("gain", gain, count)
+        bits = _gained(product, field, rows.negative, zero, factor, widths)
     bits = np.where(largest == _NOT_FINITE, CANONICAL_NAN, bits.astype(np.uint32))
     result = bits.astype(np.uint32).view(np.float32)
     if bias is not None:
-        addends = _along("bias", bias, count).astype(np.uint32).view(np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            result = canonical(result + addends)
+        result = _biased(result, _along("bias", bias, count), widths)
     shape = (*values.shape[:-1], 1)
     return Normalised(
         np.moveaxis(result.reshape(values.shape), -1, axis),
-        np.moveaxis(_mean_value(mean, largest).reshape(shape), -1, axis),
+        np.moveaxis(_mean_value(mean, largest, widths).reshape(shape), -1, axis),
         np.moveaxis(
-            _deviation_value(reciprocal, power, variance, largest).reshape(shape), -1, axis
+            _deviation_value(reciprocal, power, variance, largest, widths).reshape(shape), -1, axis
         ),
     )
 
 
-def _epsilon(epsilon: float) -> tuple[int, int]:
-    """`epsilon` as a variance from 1 to 4, in units of ``2^-18``, and its power of 4."""
+def _epsilon(epsilon: float, widths: NormaliseWidths) -> tuple[int, int]:
+    """`epsilon` as a variance from 1 to 4, and its power of 4."""
     with np.errstate(over="ignore"):  # one too large is infinite, and refused
         word = int(np.float32(epsilon).view(np.uint32))
     if not 0 <= word >> 23 < _NOT_FINITE:
@@ -361,7 +376,7 @@ def _epsilon(epsilon: float) -> tuple[int, int]:
     if field == 0:
         return 0, _NO_POWER
     power, odd = divmod(field - 127, 2)
-    return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - _POINT, power
+    return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - widths.point, power
 
 
 def _binary32(numbers: Numbers) -> NDArray[np.float32]:
@@ -389,42 +404,51 @@ def _bit_length(numbers: Integers) -> Integers:
     return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
 
 
-def _centred(significand: Integers, below: Integers, negative: Flags) -> tuple[Integers, _Rows]:
+def _centred(
+    significand: Integers, below: Integers, negative: Flags, widths: NormaliseWidths
+) -> tuple[Integers, _Rows]:
     """Means, rounded down, of values in the window, and differences from half a unit above."""
-    magnitude = significand << _WINDOW_BITS - 24 >> np.minimum(below, _MOST_SHIFT)
+    magnitude = significand << widths.window - 24 >> np.minimum(below, _MOST_SHIFT)
     values = np.where(negative, ~magnitude, magnitude)
     mean = values.sum(axis=1, keepdims=True) // values.shape[1]
     steps = values - mean
     halves = np.abs(2 * steps + 1)
-    length = _WINDOW_BITS + 2
+    length = widths.window + 2
     place = length - _bit_length(halves)
-    return mean, _Rows(halves << place >> length - _NUMBER_BITS, place, steps < 0, steps == 0)
+    kept = halves << place >> length - widths.number
+    return mean, _Rows(kept, place, steps < 0, steps == 0)
 
 
-def _not_centred(significand: Integers, below: Integers, negative: Flags) -> _Rows:
+def _not_centred(
+    significand: Integers, below: Integers, negative: Flags, widths: NormaliseWidths
+) -> _Rows:
     """The values themselves."""
     zero = significand == 0
     zeros = np.where(zero, 0, 24 - _bit_length(significand))
     # The window's top is twice the largest binade, and differences may be twice as large again.
-    return _Rows(significand << zeros >> 24 - _NUMBER_BITS, below + zeros + 1, negative, zero)
+    kept = significand << zeros >> 24 - widths.number
+    return _Rows(kept, below + zeros + 1, negative, zero)
 
 
-def _variance(rows: _Rows, largest: Integers, small: tuple[int, int]) -> tuple[Integers, Integers]:
-    """Mean squares plus `epsilon`, from 1 to 4 in units of ``2^-18``, and their powers of 4."""
-    square = _product(rows.significand << 1, rows.significand, _NUMBER_BITS) >> 2
-    placed = square << _SQUARE_BITS - 19 >> np.minimum(2 * rows.place, _MOST_SHIFT)
+def _variance(
+    rows: _Rows, largest: Integers, small: tuple[int, int], widths: NormaliseWidths
+) -> tuple[Integers, Integers]:
+    """Mean squares plus `epsilon`, from 1 to 4, and their powers of 4."""
+    root = rows.significand << widths.reciprocal - widths.number
+    square = _product(root, rows.significand, widths.number, widths.cut, widths)
+    placed = square << widths.square - widths.product >> np.minimum(2 * rows.place, _MOST_SHIFT)
     total = np.where(rows.zero, 0, placed).sum(axis=1, keepdims=True)
     count = rows.zero.shape[1]
     # The quotient's binade, exactly: a sum of less than 2^52 and a power of two times a count are
     # equal or further apart than float64 can miss.
     binade = np.frexp(total / count)[1].astype(np.int64)
-    steps = -((binade - _POINT - 1) // 2)
+    steps = -((binade - widths.point - 1) // 2)
     up, down = np.maximum(2 * steps, 0), np.maximum(-2 * steps, 0)
     mean = (np.where(total > 0, total, 0) << np.where(total > 0, up, 0)) // (count << down)
-    power = np.where(total > 0, largest - 135 - steps, _NO_POWER)
+    power = np.where(total > 0, largest - widths.power_offset - steps, _NO_POWER)
     top = np.maximum(power, small[1])
     added = _cut(mean, 2 * (top - power)) + _cut(np.int64(small[0]), 2 * (top - small[1]))
-    carry = added >> _POINT + 2
+    carry = added >> widths.variance
     return np.where(carry, added >> 2, added), top + carry
 
 
@@ -432,80 +456,176 @@ def _cut(number: Integers | np.int64, shift: Integers) -> Integers:
     return number >> np.minimum(shift, _MOST_SHIFT)
 
 
-def _reciprocal_root(variance: Integers) -> Integers:
-    """``2^18 / sqrt(v)`` of variances from 1 to 4 in units of ``2^-18``, rounded up."""
-    quotient = ((1 << 3 * _RECIPROCAL_BITS) - 1) // np.maximum(variance, 1)
+def _reciprocal_root(variance: Integers, widths: NormaliseWidths) -> Integers:
+    """``1 / sqrt(v)`` of variances v from 1 to 4, rounded: where it has all its bits, up."""
+    quotient = ((1 << 2 * widths.root + widths.point) - 1) // np.maximum(variance, 1)
     root = np.zeros_like(quotient)
-    for bit in reversed(range(_RECIPROCAL_BITS)):
+    for bit in reversed(range(widths.root)):
         larger = root | 1 << bit
         root = np.where(larger * larger <= quotient, larger, root)
-    return np.minimum(root + 1, (1 << _RECIPROCAL_BITS) - 1)
+    rounded = root + 1 >> widths.root - widths.reciprocal
+    return np.minimum(rounded, (1 << widths.reciprocal) - 1)
 
 
-def _product(a: Integers, b: Integers, bits: int) -> Integers:
-    """``a * b >> 14``, from rows for digits of `b` from -2 to 2, each cut by itself.
+def _product(a: Integers, b: Integers, bits: int, cut: int, widths: NormaliseWidths) -> Integers:
+    """``a * b >> cut + 2``, from rows for digits of `b` from -2 to 2, each cut by itself.
 
-    A negative row is the one's complement of the cut magnitude. What that loses, and half of four
-    units that callers cut off, is made up for on average.
+    A negative row is the one's complement of the cut magnitude. What that loses, and half of the
+    four units that go in the end, is made up for on average.
     """
-    total = np.full(np.broadcast_shapes(a.shape, b.shape), _CORRECTION, np.int64)
+    total = np.full(np.broadcast_shapes(a.shape, b.shape), widths.correction, np.int64)
     for place in range(0, bits + 1, 2):
         digit = ((b << 1 >> place & 1) + (b >> place & 1)) - 2 * (b >> place + 1 & 1)
-        row = (np.abs(digit) * a << place) >> _CUT
-        complement = ~row if place < _CUT else -row
+        row = (np.abs(digit) * a << place) >> cut
+        complement = ~row if place < cut else -row
         # The digit of three ones is 0, and not negative.
         total += np.where(digit < 0, complement, row)
-    return total
+    return total >> 2
 
 
 def _packed(
-    product: Integers, bits: int, field: Integers, negative: Flags, zero: Flags
+    product: Integers,
+    bits: int,
+    field: Integers,
+    negative: Flags,
+    zero: Flags,
+    widths: NormaliseWidths,
 ) -> Integers:
     """Words of binary32, cut towards zero, from products whose upper one or two bits may be set."""
     carry = product >> bits - 1
     exponent = field + carry
-    significand = product << 25 - bits - carry
-    normal = (exponent << 23) + significand - (1 << 23)
+    below = 24 - widths.result
+    significand = product << 25 - bits - carry >> below
+    hidden = 1 << widths.result - 1
+    normal = (exponent - 1) * hidden + significand
     subnormal = _cut(significand, np.maximum(1 - exponent, 0))
-    magnitude = np.where(exponent > 0, normal, subnormal)
+    magnitude = np.where(exponent > 0, normal, subnormal) << below
     magnitude = np.where(exponent >= _NOT_FINITE, _NOT_FINITE << 23, magnitude)
     return np.where(zero, 0, magnitude) | negative.astype(np.int64) << 31
 
 
 def _gained(
-    product: Integers, field: Integers, negative: Flags, zero: Flags, gain: Integers
+    product: Integers,
+    field: Integers,
+    negative: Flags,
+    zero: Flags,
+    gain: Integers,
+    widths: NormaliseWidths,
 ) -> Integers:
     """Words of results times gains; a subnormal gain counts as 0."""
-    carry = product >> 18
+    carry = product >> widths.product - 1
     gain_field, mantissa = gain >> 23 & 0xFF, gain & 0x7FFFFF
-    factor = (mantissa | 1 << 23) >> 24 - _GAIN_BITS
-    scaled = _product(product >> carry, factor, _GAIN_BITS) >> 2
+    factor = (mantissa | 1 << 23) >> 24 - widths.gain
+    scaled = _product(product >> carry, factor, widths.gain, widths.gained_cut, widths)
     exponent = field + carry + gain_field - 127
     sign = negative ^ (gain >> 31 > 0)
-    words = _packed(scaled, 21, exponent, sign, zero | (gain_field == 0))
+    words = _packed(scaled, widths.gained, exponent, sign, zero | (gain_field == 0), widths)
     infinite = _NOT_FINITE << 23 | sign.astype(np.int64) << 31
     special = np.where(zero | (mantissa > 0), np.int64(CANONICAL_NAN), infinite)
     return np.where(gain_field == _NOT_FINITE, special, words)
 
 
-def _mean_value(mean: Integers | None, largest: Integers) -> NDArray[np.float32]:
+def _biased(
+    result: NDArray[np.float32], bias: Integers, widths: NormaliseWidths
+) -> NDArray[np.float32]:
+    """Results plus biases, see `normalise`."""
+    addend = bias.astype(np.uint32).view(np.float32)
+    if widths.term is not None:
+        return add_short(result, addend, widths.term, widths.result)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return canonical(result + addend)
+
+
+@checked
+def add_short(x: Numbers, addend: Numbers, term: int, result: int) -> NDArray[np.float32]:
+    """Sums of binary32 numbers with short significands.
+
+    Hardware: `mxsafe.rtl.vector.short_adder`.
+
+    Parameters
+    ----------
+    x, addend : array_like of float32
+        Shapes that broadcast.
+    term : int
+        Bits of their significands, from 2 to 24, below which they are cut. The smaller one is cut
+        once more, at half of the last place of the larger one.
+    result : int
+        Bits of the significand of a sum, `term` at most, to which it is rounded: to nearest, ties
+        away from zero. Subnormals have as many bits less.
+
+    Returns
+    -------
+    ndarray of float32
+        A sum of two that cancel is +0, overflow gives Inf, and every NaN is ``0x7fc00000``.
+
+    Raises
+    ------
+    ValueError
+        If bits are not as above, or shapes do not broadcast.
+    """
+    term = require_integer("term", term, 2, 24)
+    result = require_integer("result", result, 2, term)
+    require_broadcast(x=x, addend=addend)
+    a, b = (
+        each.view(np.uint32).astype(np.int64)
+        for each in np.broadcast_arrays(_binary32(x), _binary32(addend))
+    )
+    below, bits = 24 - term, term - 1
+    sizes = [word & 0x7FFFFFFF for word in (a, b)]
+    subtract = (a ^ b) >> 31 > 0
+    swap = sizes[1] >> below > sizes[0] >> below
+    large, small = np.where(swap, sizes[::-1], sizes) >> below
+    fields = [np.maximum(size >> bits, 1) for size in (large, small)]
+    # A bit more below the last one, for what is subtracted from a number of the next binade.
+    numbers = [
+        (size & (1 << bits) - 1 | (size >> bits > 0).astype(np.int64) << bits) << 1
+        for size in (large, small)
+    ]
+    moved = _cut(numbers[1], fields[0] - fields[1])
+    total = numbers[0] + np.where(subtract, -moved, moved)
+    # With its top bit a sum has the exponent field above. No field is less than 1.
+    length = term + 2
+    zeros = length - _bit_length(total)
+    shift = np.where(total > 0, np.minimum(zeros, fields[0]), fields[0])
+    rounded = (total << np.minimum(shift, zeros) >> length - result - 1) + 1 >> 1
+    size = (fields[0] - shift) * (1 << result - 1) + rounded << 24 - result
+    infinity = np.int64(_NOT_FINITE << 23)
+    infinite = (size >= infinity) | (np.maximum(*sizes) == infinity)
+    invalid = np.minimum(*sizes) == infinity
+    invalid = (invalid & subtract) | (np.maximum(*sizes) > infinity)
+    negative = np.where(subtract & (total == 0), 0, np.where(swap, b, a) >> 31)
+    word = np.where(infinite, infinity, size) | negative << 31
+    word = np.where(invalid, np.int64(CANONICAL_NAN), word)
+    return word.astype(np.uint32).view(np.float32)
+
+
+def _mean_value(
+    mean: Integers | None, largest: Integers, widths: NormaliseWidths
+) -> NDArray[np.float32]:
     """Means as numbers, cut towards zero; those of rows that are not finite are NaN."""
     if mean is None:
         mean = np.zeros_like(largest)
     magnitude = np.where(mean < 0, ~mean, mean)
     # What binary32 has no bits for goes, at the lower end because of its exponent.
-    surplus = np.maximum(np.maximum(_bit_length(magnitude) - 24, 3 - largest), 0)
+    surplus = np.maximum(np.maximum(_bit_length(magnitude) - 24, widths.window - 23 - largest), 0)
     kept = (magnitude >> surplus << surplus).astype(np.float64)
     with np.errstate(over="ignore"):
-        value = np.ldexp(np.where(mean < 0, -kept, kept), largest - 152).astype(np.float32)
+        value = np.ldexp(np.where(mean < 0, -kept, kept), largest - (126 + widths.window)).astype(
+            np.float32
+        )
     return _or_nan(value, largest)
 
 
 def _deviation_value(
-    reciprocal: Integers, power: Integers, variance: Integers, largest: Integers
+    reciprocal: Integers,
+    power: Integers,
+    variance: Integers,
+    largest: Integers,
+    widths: NormaliseWidths,
 ) -> NDArray[np.float32]:
     """Reciprocal deviations as numbers: Inf for rows without a deviation, NaN for not finite."""
-    value = np.ldexp(reciprocal.astype(np.float64), np.clip(-power - _RECIPROCAL_BITS, -999, 999))
+    exponent = np.clip(-power - widths.reciprocal, -999, 999)
+    value = np.ldexp(reciprocal.astype(np.float64), exponent)
     with np.errstate(over="ignore"):
         value32 = np.where(variance > 0, value, np.inf).astype(np.float32)
     return _or_nan(value32, largest)

@@ -69,6 +69,7 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     # Behind a difference and its zeros, and within a product, behind sums of its rows.
     "NormaliseLane": {"difference": (0, 2), "product rows": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
+    "ShortAdder": {"steps": (0, 1)},
     "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},
     "BurstSplitter": {"burst": (0, 1)},

@@ -49,6 +49,7 @@ OTHERS = {
     "reductions": ("rms_norm",),
     "conversions": (),
     "vector_parts": 2,
+    "grade": "fine",
     "target": "fpga",
 }
 """Another value of each field, apart from those of which there is one."""

@@ -91,6 +91,7 @@ def edge_rows(module: Module, seed: int, count: int, beats: int, **options: Any)
     """
     rng, lanes = np.random.default_rng(seed), module.parameters["lanes"]
     along_lanes = module.parameters["along"] == "lanes"
+    options["grade"] = module.parameters["grade"]
     number, length = (count, beats * lanes) if along_lanes else (count * lanes, beats)
     rows = _at_edges(rng, number, length, **options)
     if not options["epsilon"]:
@@ -231,6 +232,7 @@ def check_rows(
             **factors,
             epsilon=epsilon,
             axis=axis,
+            grade=parameters["grade"],
             centre=parameters["centre"] if centred is None else centred,
         )
         result = np.ascontiguousarray(found.result).reshape(piece.shape).view(np.uint32)

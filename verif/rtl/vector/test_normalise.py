@@ -75,6 +75,12 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
     ("parameters", "rows"),
     [
         ({"gain": True}, 45),
+        pytest.param({"gain": True, "grade": "fine"}, 45, marks=pytest.mark.variant),
+        pytest.param(
+            {"along": "beats", "gain": True, "bias": True, "target": "fpga"},
+            45,
+            marks=pytest.mark.variant,
+        ),
         pytest.param({"lanes": 16, "depth": 64, "bias": True}, 200, marks=pytest.mark.full),
         pytest.param({"lanes": 4, "along": "beats", "depth": 64}, 200, marks=pytest.mark.full),
         pytest.param({"lanes": 1, "statistics": True}, 600, marks=pytest.mark.full),
@@ -86,6 +92,12 @@ def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally:
     chosen = random_rows(module, 8, rows) + edge_rows(module, 9, 10, 8, epsilon=0.0)
     streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
     tally("verilator", "normalise beats", len(streamed.left))
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", FEW)
+def test_fine_ones(name: str, tmp_path: Path, tally: Tally) -> None:
+    _check({**FEW[name], "grade": "fine"}, tmp_path, tally, resets=True)
 
 
 @pytest.mark.variant

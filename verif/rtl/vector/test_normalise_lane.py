@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from mxsafe.model.normalisation import normalise
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS, NormaliseLane
+from mxsafe.tables import Grade
+from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from verif.rtl.array.stall_checks import check_stalls
 from verif.rtl.vector.normalise_checks import any_factors, kinds_of_rows
 from verif.support.checkers import assert_equal
@@ -20,20 +22,25 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 from verif.support.units import generated, random_words
 
-UNIT = 2.0**-24
-"""Of the window, for values below 4."""
+SQUARES: dict[Grade, float] = {"compact": 5.2 / 8192, "fine": 2.0**-15}
+"""How exact squares are."""
+GRADE = pytest.mark.parametrize(
+    "grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)]
+)
 
 
+@GRADE
 @pytest.mark.parametrize("target", TARGETS)
-def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> None:
+def test_values_and_squares(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
     """Values from -4 to 4 and a mean, every one followed by its square."""
-    lane = NormaliseLane(target=target)
+    lane = NormaliseLane(target=target, grade=grade)
+    widths = WIDTHS[grade]
     module = generated(lane, tmp_path)
     assert lint(module) == ""
     rng = np.random.default_rng(10)
     rows = 4000
     values = (rng.uniform(-4, 4, rows) * np.exp2(-rng.integers(0, 30, rows))).astype(np.float32)
-    means = rng.integers(0, 1 << 27, rows)
+    means = rng.integers(0, 2 << widths.window, rows)
     ports = module.ports
     numbers = {
         "en": np.ones(rows),
@@ -48,8 +55,10 @@ def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> Non
         if port.direction == "input" and port.name != "clk"
     }
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=lane.latency)
-    steps = np.floor(np.abs(values.astype(np.float64)) / UNIT).astype(np.int64)
-    placed = np.where(values < 0, ~steps, steps) + (1 << 26)
+    # The window of values below 4.
+    steps = np.floor(np.abs(np.ldexp(values.astype(np.float64), widths.window - 2)))
+    steps = steps.astype(np.int64)
+    placed = np.where(values < 0, ~steps, steps) + (1 << widths.window)
     # Without the lower bits of the mean, which are there first; the others follow a cycle later.
     low = placed - means % (1 << EARLY_BITS)
     got = ports["value"].numbers(log["value"])[1:] % (1 << EARLY_BITS)
@@ -59,9 +68,10 @@ def test_values_and_squares(target: Target, tmp_path: Path, tally: Tally) -> Non
     distance = np.where(placed < 0, ~placed, placed)
     late = lane.config.square_latency
     squares = ports["square"].numbers(log["square"])[late:]
-    exact = ((distance + 0.5) * (placed != 0)) ** 2 * 2.0 ** (38 - 54)
+    unit = 2.0 ** (widths.square - 2 * widths.window - 2)
+    exact = ((distance + 0.5) * (placed != 0)) ** 2 * unit
     error = np.abs(squares - exact[:-late])
-    assert (error <= 1 + exact[:-late] * 2.0**-15).all()
+    assert (error <= 1 + exact[:-late] * SQUARES[grade]).all()
     tally("icarus", "squares", len(squares))
 
 
@@ -74,8 +84,9 @@ LANES: dict[str, dict[str, Any]] = {
 }
 
 
+@GRADE
 @pytest.mark.parametrize("centred", [True, False])
-def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
+def test_results(centred: bool, grade: Grade, tmp_path: Path, tally: Tally) -> None:
     """Rows of every kind, constant ones and those with NaN and Inf among them, and any gains.
 
     All lanes side by side; what a row's values share is made from the model's statistics.
@@ -85,14 +96,15 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
         for name, parameters in LANES.items()
         if parameters.get("optional") or centred == parameters.get("centre", True)
     }
-    units = {name: NormaliseLane(**parameters) for name, parameters in chosen.items()}
+    units = {name: NormaliseLane(**parameters, grade=grade) for name, parameters in chosen.items()}
     farm = farm_of(tmp_path, "normalise_lanes", units)
-    rng, length = np.random.default_rng(13), 12
+    rng, length, widths = np.random.default_rng(13), 12, WIDTHS[grade]
     words = np.concatenate([*kinds_of_rows(rng, 2, length).values(), np.zeros((1, length), int)])
     words = words.astype(np.uint32)
     gain = any_factors(rng, (length,))
     gain[::2] = [0x7FFFFF, 0x80000001, 0, 0xFF800000, 0x7FC00001, 0x00800000]
-    found = normalise(words.view(np.float32), epsilon=0, centre=centred)
+    options: dict[str, Any] = {"epsilon": 0, "centre": centred, "grade": grade}
+    found = normalise(words.view(np.float32), **options)
     deviation = found.reciprocal_deviation[:, 0]
     # Of one that is subnormal bits are missing.
     known = ~((deviation > 0) & (deviation < 2.0**-126))
@@ -101,7 +113,9 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
     numbers = np.isfinite(deviation)
     significand, power = np.frexp(np.where(numbers, deviation, 1).astype(np.float64))
     # Of rows without one it may be any.
-    reciprocal = np.where(numbers, significand, rng.uniform(0.5, 1, len(words))) * (1 << 18)
+    reciprocal = np.where(numbers, significand, rng.uniform(0.5, 1, len(words))) * (
+        1 << widths.reciprocal
+    )
     flags = {"constant": np.isinf(deviation), "not_finite": largest == 255}
     assert all(flag.any() and not flag.all() for flag in flags.values())
     pause = max(unit.latency for unit in units.values())
@@ -119,7 +133,7 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
             "word": word,
             "gain": gains,
             "largest": largest[row],
-            "mean": (_means(words, largest) if centred else 0 * largest)[row],
+            "mean": (_means(words, largest, widths) if centred else 0 * largest)[row],
             "centred": np.full(len(row), centred),
             "squares": 0 * row,
             "reciprocal": reciprocal.astype(np.int64)[row],
@@ -135,7 +149,7 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
     compared = 0
     for name, unit in units.items():
         factors = gain.view(np.float32) if unit.config.gain else None
-        right = normalise(words.view(np.float32), factors, epsilon=0, centre=centred).result
+        right = normalise(words.view(np.float32), factors, **options).result
         at = starts[:, None] + unit.latency + np.arange(length)
         got = farm.modules[name].ports["result"].numbers(logs[name]["result"])[at]
         expected = np.ascontiguousarray(right).view(np.uint32).astype(np.int64)
@@ -145,17 +159,19 @@ def test_results(centred: bool, tmp_path: Path, tally: Tally) -> None:
     tally(simulator, "results of normalise lanes", compared)
 
 
-def _means(words: NDArray[np.uint32], largest: NDArray[np.int64]) -> NDArray[np.int64]:
+def _means(
+    words: NDArray[np.uint32], largest: NDArray[np.int64], widths: NormaliseWidths
+) -> NDArray[np.int64]:
     """Means of rows in the window, rounded down, with half the range added; of any without one."""
     means = []
     for row, top in zip(words.view(np.float32), largest, strict=True):
         if top == 255:
-            means.append(1 << 26)
+            means.append(1 << widths.window)
             continue
-        unit = Fraction(2) ** (int(top) - 152)
+        unit = Fraction(2) ** (int(top) - 126 - widths.window)
         steps = [math.floor(abs(Fraction(float(value))) / unit) for value in row]
         placed = [~step if value < 0 else step for step, value in zip(steps, row, strict=True)]
-        means.append(math.floor(Fraction(sum(placed), len(row))) + (1 << 26))
+        means.append(math.floor(Fraction(sum(placed), len(row))) + (1 << widths.window))
     return np.array(means)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from mxsafe.rtl.vector.normalise_lane import EARLY_BITS
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
+from mxsafe.tables import Grade
+from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
@@ -21,9 +23,12 @@ _EPSILONS = 12
 """Rows with an epsilon, one after the other or side by side."""
 
 
+@pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
 @pytest.mark.parametrize(("rows", "span"), [(1, 8), (3, 1)])
-def test_means_and_deviations(rows: int, span: int, tmp_path: Path, tally: Tally) -> None:
-    module = generated(NormaliseRow(rows=rows, span=span, depth=4), tmp_path)
+def test_means_and_deviations(
+    rows: int, span: int, grade: Grade, tmp_path: Path, tally: Tally
+) -> None:
+    module = generated(NormaliseRow(rows=rows, span=span, depth=4, grade=grade), tmp_path)
     assert lint(module) == ""
     compared = _check(module, [3] * 8, epsilons=5, zeros=3)
     tally("icarus", "means and deviations of rows", compared)
@@ -82,14 +87,15 @@ def _check(
         side not all of them.
     """
     p, ports, rng = module.parameters, module.ports, np.random.default_rng(9)
+    widths = WIDTHS[p["grade"]]
     rows, span, pause = p["rows"], p["span"], module.latency + 1
     kinds = 2 if p["centre"] else 1
     beats = np.repeat(lengths, kinds)
     squares = np.arange(len(beats)) % kinds == kinds - 1
     starts = 1 + np.cumsum(beats + pause) - (beats + pause)
     clocks = int(beats.sum()) + len(beats) * pause + 1
-    widths = [width for _, _, width in ports["addends"].fields]
-    bits = np.where(squares, widths[0], 27 + span.bit_length() - 1)
+    addend_bits = ports["addends"].fields[0][2]
+    bits = np.where(squares, addend_bits, widths.window + span.bit_length())
     addends, adds = np.zeros((clocks, rows), np.int64), np.zeros(clocks, np.bool_)
     for number, (start, length, most) in enumerate(zip(starts, beats, bits, strict=True)):
         few = most if rng.random() < 0.5 else rng.integers(most // 2, most + 1)
@@ -99,7 +105,7 @@ def _check(
             for row in range(rows):
                 total = int(addends[start : start + length, row].sum())
                 is_largest = (number // kinds + row) % 2 == 1
-                total = _edge(total, int(length) * span, largest=is_largest)
+                total = _edge(total, int(length) * span, widths, largest=is_largest)
                 addends[start : start + length, row] = total // length
                 addends[start : start + total % length, row] += 1
         from_end = len(lengths) - number // kinds
@@ -111,7 +117,10 @@ def _check(
     sums = np.stack([addends[s : s + n].sum(axis=0) for s, n in zip(starts, beats, strict=True)])
     counts = beats * span
     variances = [
-        [_variance(int(each), int(count), int(top)) for each, top in zip(row, tops, strict=True)]
+        [
+            _variance(int(each), int(count), int(top), widths)
+            for each, top in zip(row, tops, strict=True)
+        ]
         for row, tops, count in zip(sums[squares], largest, counts[squares], strict=True)
     ]
     given = np.zeros(len(variances), np.int64)
@@ -126,7 +135,7 @@ def _check(
     overlong = rng.random(len(variances)) < 0.3
     ends = starts + beats + pause - 1
     # Addends come as two numbers, if there are several lanes; between them are any.
-    words = np.where(adds[:, None], addends, rng.integers(0, 1 << widths[0], (1, rows)))
+    words = np.where(adds[:, None], addends, rng.integers(0, 1 << addend_bits, (1, rows)))
     if span > 1:
         parts = rng.integers(0, words + 1)
         words = np.stack([parts, words - parts], axis=-1).reshape(clocks, -1)
@@ -167,10 +176,12 @@ def _check(
         none = ports["mean"].split(log["mean"])[starts[~squares]] % (1 << EARLY_BITS)
         compared += assert_equal("mean", none, np.zeros_like(none))
     found = [
-        [_with_epsilon(variance, int(word)) for variance in row]
+        [_with_epsilon(variance, int(word), widths) for variance in row]
         for row, word in zip(variances, given, strict=True)
     ]
-    deviations = np.array([[(_reciprocal(each), power) for each, power in row] for row in found])
+    deviations = np.array(
+        [[(_reciprocal(each, widths), power) for each, power in row] for row in found]
+    )
     base_bits = ports["base"].width // rows
     deviations[..., 1] = (largest - deviations[..., 1] + p["base_offset"]) % (1 << base_bits)
     constant = np.array([[not variance for variance, _ in row] for row in found])
@@ -189,44 +200,53 @@ def _check(
     return compared
 
 
-def _variance(total: int, count: int, largest: int) -> tuple[int, int]:
-    """A variance from 1 to 4, in units of ``2^-18``, and its power of 4; of no total it is 0."""
+def _variance(total: int, count: int, largest: int, widths: NormaliseWidths) -> tuple[int, int]:
+    """A variance from 1 to 4, in units of its last place, and its power of 4; of no total 0."""
     if not total:
         return 0, _NOWHERE
-    steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= count << 18)
-    return math.floor(total * Fraction(4) ** steps / count), largest - 135 - steps
+    one = count << widths.point
+    steps = next(step for step in range(-40, 40) if total * Fraction(4) ** step >= one)
+    # The unit of squares is that of the window's top twice, two binades above the largest one.
+    power = largest - 127 + 2 - (widths.square - widths.point) // 2 - steps
+    return math.floor(total * Fraction(4) ** steps / count), power
 
 
-def _edge(total: int, count: int, *, largest: bool) -> int:
+def _edge(total: int, count: int, widths: NormaliseWidths, *, largest: bool) -> int:
     """The least sum with the same reciprocal deviation as a total, or the largest."""
-    variance, power = _variance(total, count, 135)
-    same = _reciprocal(variance)
+    largest_here = 125 + (widths.square - widths.point) // 2
+    variance, power = _variance(total, count, largest_here, widths)
+    same = _reciprocal(variance, widths)
     if largest:
-        while variance < (4 << 18) - 1 and _reciprocal(variance + 1) == same:
+        most = (4 << widths.point) - 1
+        while variance < most and _reciprocal(variance + 1, widths) == same:
             variance += 1
         return math.ceil((variance + 1) * count * Fraction(4) ** power) - 1
-    while variance > 1 << 18 and _reciprocal(variance - 1) == same:
+    while variance > 1 << widths.point and _reciprocal(variance - 1, widths) == same:
         variance -= 1
     return math.ceil(variance * count * Fraction(4) ** power)
 
 
-def _with_epsilon(variance: tuple[int, int], word: int) -> tuple[int, int]:
+def _with_epsilon(variance: tuple[int, int], word: int, widths: NormaliseWidths) -> tuple[int, int]:
     """The same with an epsilon, whatever its sign, unless it is subnormal; less is cut off."""
     field = word >> 23 & 255
     if not field:
         return variance
     exponent = field - 127
-    epsilon = (1 << 23 | word & (1 << 23) - 1) << exponent % 2 >> 5, exponent // 2
+    significand = 1 << 23 | word & (1 << 23) - 1
+    epsilon = significand << exponent % 2 >> 23 - widths.point, exponent // 2
     smaller, larger = sorted((variance, epsilon), key=lambda each: each[1])
     total = larger[0] + (smaller[0] >> 2 * (larger[1] - smaller[1]))
-    return (total >> 2, larger[1] + 1) if total >> 20 else (total, larger[1])
+    carry = total >> widths.point + 2
+    return (total >> 2, larger[1] + 1) if carry else (total, larger[1])
 
 
-def _reciprocal(variance: int) -> int:
+def _reciprocal(variance: int, widths: NormaliseWidths) -> int:
     """Significand of a reciprocal deviation; of no variance it is any."""
     if not variance:
         return 0
-    return min(math.isqrt(((1 << 54) - 1) // variance) + 1, (1 << 18) - 1)
+    root = math.isqrt(((1 << 2 * widths.root + widths.point) - 1) // variance)
+    rounded = root + 1 >> widths.root - widths.reciprocal
+    return min(rounded, (1 << widths.reciprocal) - 1)
 
 
 test_configurations_that_cannot_work = refused(

@@ -18,8 +18,11 @@ from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.rtl.vector.normalise_lane import SQUARE_BITS, NormaliseLane, NormaliseLaneConfiguration
+from mxsafe.rtl.vector.normalise_lane import NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
+from mxsafe.rtl.vector.short_adder import ShortAdder, ShortAdderConfiguration
+from mxsafe.tables import Grade
+from mxsafe.tables.normalise import MOST_VALUES
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
 
 __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
@@ -27,9 +30,6 @@ __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 ALONG = ("lanes", "beats")
 """How rows may lie in beats."""
 
-
-MOST_VALUES = 8192
-"""Values of the longest row."""
 _TOKEN = data.StructLayout({"values": 1, "squares": 1, "results": 1, "last": 1})
 """Purpose of a beat, if any, and whether it ends its pass."""
 
@@ -58,6 +58,8 @@ class NormaliseCoreConfiguration(Configuration):
         With `centre`: whether an input says if the mean is subtracted.
     dividers : int
         Units that find what rows share, each for as many of the rows that lie side by side.
+    grade : {"compact", "fine"}
+        How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -76,6 +78,7 @@ class NormaliseCoreConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     dividers: Alike = 1
+    grade: Grade = "compact"
     target: Target = "asic"
 
     def __post_init__(self) -> None:
@@ -113,9 +116,12 @@ class NormaliseCoreConfiguration(Configuration):
         return self.lane.latency + (not self.holds_bias)
 
     @property
-    def adder(self) -> MultiplyAddConfiguration:
+    def adder(self) -> MultiplyAddConfiguration | ShortAdderConfiguration:
         """Configuration of the adder of biases, behind registers of results and biases."""
-        return self.part(MultiplyAddConfiguration, multiply=False)
+        widths = self.lane.widths
+        if widths.term is None:
+            return self.part(MultiplyAddConfiguration, multiply=False)
+        return self.part(ShortAdderConfiguration, term=widths.term, result=widths.result)
 
     @property
     def sum_latency(self) -> int:
@@ -398,7 +404,12 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     ) -> Value:
         """A lane's result plus its bias."""
         result, bias = terms
-        adder = MultiplyAdd(self.config.adder)
+        config = self.config.adder
+        adder: MultiplyAdd | ShortAdder
+        if isinstance(config, ShortAdderConfiguration):
+            adder = ShortAdder(config)
+        else:
+            adder = MultiplyAdd(config)
         # It holds data alone; tokens say whether they count.
         place(m, platform, f"adder_{number}", adder, reset=False)
         m.d.comb += [
@@ -425,7 +436,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             # Values take the way of squares, from a register further up: passes never overlap.
             early = tokens[1]
             terms = [
-                named(m, f"term_{i}", SQUARE_BITS, Mux(early.values, lane.value, square))
+                named(m, f"term_{i}", len(square), Mux(early.values, lane.value, square))
                 for i, (lane, square) in enumerate(zip(lanes, terms, strict=True))
             ]
             last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))

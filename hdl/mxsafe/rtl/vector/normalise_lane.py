@@ -19,38 +19,20 @@ from mxsafe.rtl.arithmetic.truncated_product import truncated_product
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
+from mxsafe.tables import Grade
+from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 
 __all__ = [
     "BASE_BITS",
-    "DIFFERENCE_BITS",
     "EARLY_BITS",
-    "RECIPROCAL_BITS",
-    "SQUARE_BITS",
     "NormaliseLane",
     "NormaliseLaneConfiguration",
 ]
 
-WINDOW_BITS = 26
-"""Bits of a value in the window of its row, whose top is twice the binade of the largest value."""
-DIFFERENCE_BITS = WINDOW_BITS + 1
-"""Bits of a value with an offset, and of the magnitude of a difference."""
 EARLY_BITS = 18
 """Lower bits of a mean, which are subtracted a cycle before the others."""
-NUMBER_BITS = 17
-"""Bits of the significand of a difference."""
-RECIPROCAL_BITS = 18
-"""Bits of the significand of a reciprocal deviation."""
-GAIN_BITS = 19
-"""Bits of the significand of a gain."""
-SQUARE_BITS = 38
-"""Squares are cut to this many bits below the square of twice the window's top."""
 BASE_BITS = 10
 """Bits of exponents, with sign."""
-_CUT = 14
-"""Bits of products that are not added up; two more go once they are."""
-_CORRECTION = 5
-"""Correction of the first on average, and of half of the second."""
-_SHIFT_BITS = 6
 _FULL = MANTISSA_BITS + 1
 
 
@@ -66,6 +48,8 @@ class NormaliseLaneConfiguration(Configuration):
         Whether results are multiplied by a gain.
     optional : bool
         With `centre`: whether an input says if a mean is subtracted.
+    grade : {"compact", "fine"}
+        How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
         What it is built for: for an FPGA with a register more in each product, one behind the
         difference from a mean, and one before its last zeros are known.
@@ -79,11 +63,17 @@ class NormaliseLaneConfiguration(Configuration):
     centre: bool = True
     gain: bool = False
     optional: bool = False
+    grade: Grade = "compact"
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
+
+    @property
+    def widths(self) -> NormaliseWidths:
+        """Widths of the grade."""
+        return WIDTHS[self.grade]
 
     @property
     def base_offset(self) -> int:
@@ -124,6 +114,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
 
     The first pass wants `value`, the second `square`, the third `result`.
 
+    Widths are those of `mxsafe.tables.normalise.NormaliseWidths`.
+
     Attributes
     ----------
     en : In(1)
@@ -132,19 +124,19 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         A value.
     largest : In(8)
         Exponent field of the row's largest value, 1 for subnormals; beside `word`.
-    mean : In(27)
+    mean : In(window + 1)
         Mean in units of the window, plus half the range: an offset that `value` has too. Its lower
         `EARLY_BITS` beside `word`, 0 in the first pass; the others a cycle later.
     centred : In(1)
         If a mean is `optional`: it is subtracted. Without, `mean` has to be 0, and squares and
         results are those of a lane without `centre`, a cycle later. Steady.
-    value : Out(27)
+    value : Out(window + 1)
         `word` in the window, with its offset; a cycle after `word`.
     squares : In(1)
         The product is a square; a cycle before `square`'s, when the significand is registered.
-    square : Out(38)
+    square : Out(square)
         `square_latency` cycles after `word`; where the product is none, any number.
-    reciprocal : In(18)
+    reciprocal : In(reciprocal)
         Significand of the reciprocal deviation; where a mean is always subtracted, 0 beside
         `squares`.
     base : In(signed 10)
@@ -168,7 +160,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         """Value, numbers of its row, and what becomes of it."""
-        centre = {"mean": In(DIFFERENCE_BITS), "value": Out(DIFFERENCE_BITS)}
+        widths = self.config.widths
+        centre = {"mean": In(widths.window + 1), "value": Out(widths.window + 1)}
         return {
             "en": In(1),
             "word": In(32),
@@ -176,8 +169,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             **({"centred": In(1)} if self.config.optional else {}),
             **(centre if self.config.centre else {}),
             "squares": In(1),
-            "square": Out(SQUARE_BITS),
-            "reciprocal": In(RECIPROCAL_BITS),
+            "square": Out(widths.square),
+            "reciprocal": In(widths.reciprocal),
             "base": In(signed(BASE_BITS)),
             **({"gain": In(32)} if self.config.gain else {}),
             "constant": In(1),
@@ -187,7 +180,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        places = self.config.places
+        places, widths = self.config.places, self.config.widths
         pipe = Pipeline(m, self.en, places, len(places), reset=False)
         number, place, negative, zero = self._difference(m, pipe)
         number, place, negative, zero, squares = pipe.cross_all(
@@ -202,12 +195,12 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         # The first bit is set: of a difference of 0 no product is used.
         number = Cat(number, Const(1, 1))
         # The factor that is there first is recoded.
-        root = Cat(Const(0, 1), number)
+        root = Cat(Const(0, widths.reciprocal - widths.number), number)
         # In passes of squares `reciprocal` is 0, if there is a mean: an OR is faster than a choice.
         always = self.config.centre and not self.config.optional
         other = self.reciprocal if always else Mux(squares, 0, self.reciprocal)
-        factor = named(m, "factor", RECIPROCAL_BITS, Mux(squares, root, 0) | other)
-        product = self._product(m, pipe, "product", factor, number)
+        factor = named(m, "factor", widths.reciprocal, Mux(squares, root, 0) | other)
+        product = self._product(m, pipe, "product", (factor, number), widths.cut)
         place, negative, zero, squares = pipe.cross_all(
             "product_rows", place=place, negative=negative, zero=zero, squares=squares
         )
@@ -216,7 +209,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         down = named(m, "down", signed(BASE_BITS), place - self.base)
         twice = named(m, "twice", BASE_BITS, Cat(Const(0, 1), place))
         amount = named(m, "amount", signed(BASE_BITS), Mux(squares, twice, down))
-        far = named(m, "is_far_square", 1, squares & twice[_SHIFT_BITS:].any())
+        far = named(m, "is_far_square", 1, squares & twice[_shift_bits(widths.square) :].any())
         nothing = named(m, "is_nothing", 1, zero | far)
         if self.config.gain:
             self._scale(m, pipe, product, amount, negative, nothing)
@@ -226,6 +219,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
 
     def _difference(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value, Value]:
         """Significand of a difference, zeros above it, sign, and whether it is 0."""
+        window_bits, number_bits = self.config.widths.window, self.config.widths.number
+        difference_bits = window_bits + 1
         field = self.word[MANTISSA_BITS:31]
         hidden = named(m, "hidden_bit", 1, field.any())
         significand = Cat(self.word[:MANTISSA_BITS], hidden)
@@ -234,11 +229,11 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         nonzero = named(m, "is_nonzero", 1, significand.any())
         sign = named(m, "has_sign", 1, self.word[31] & nonzero)
         if not self.config.centre:
-            zeros, number = _normalised(m, significand)
+            zeros, number = _normalised(m, significand, number_bits)
             place = named(m, "place", EXPONENT_BITS + 1, below + zeros)
             return number, place, sign, ~nonzero
-        window = Cat(Const(0, WINDOW_BITS - _FULL), significand)
-        steps = (WINDOW_BITS - 1).bit_length()
+        window = Cat(Const(0, window_bits - _FULL), significand)
+        steps = (window_bits - 1).bit_length()
         moves: Value = below
         itself: Value = Const(0, 1)
         lower: Value = Const(0, 1)
@@ -249,12 +244,12 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             moves = named(m, "moves", EXPONENT_BITS, Mux(centred, below, 0))
             itself = named(m, "itself_is_negative", 1, sign & ~centred)
             lower = named(m, "binades_lower", EXPONENT_BITS, Mux(centred, 0, below))
-        aligned = named(m, "aligned", WINDOW_BITS, window >> moves[:steps])
+        aligned = named(m, "aligned", window_bits, window >> moves[:steps])
         beyond = named(m, "is_beyond", 1, moves[steps:].any())
-        magnitude = named(m, "magnitude", WINDOW_BITS, Mux(beyond, 0, aligned))
+        magnitude = named(m, "magnitude", window_bits, Mux(beyond, 0, aligned))
         # With an offset of half the range, sums are not negative.
         flips = named(m, "flips_value", 1, sign & centred)
-        value = Cat(magnitude ^ flips.replicate(WINDOW_BITS), ~sign & centred)
+        value = Cat(magnitude ^ flips.replicate(window_bits), ~sign & centred)
         # The lower half of the mean is subtracted before a register, the upper half behind it.
         half = EARLY_BITS
         low = named(m, "less_low", half + 1, value[:half] - self.mean[:half])
@@ -262,14 +257,14 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             "value", low=low[:half], borrow=low[half], high=value[half:], itself=itself, lower=lower
         )
         m.d.comb += self.value.eq(Cat(low, high))
-        bits = DIFFERENCE_BITS - half + 2
+        bits = difference_bits - half + 2
         terms = Cat(Const(0, 1), high), Cat(borrow, self.mean[half:])
         upper = named(m, "less_high", signed(bits), terms[0] - terms[1])[1:]
-        less = named(m, "less_mean", signed(DIFFERENCE_BITS + 1), Cat(low, upper))
+        less = named(m, "less_mean", signed(difference_bits + 1), Cat(low, upper))
         # It stands for half a unit more, so that its one's complement is its magnitude.
         flips = less[-1]
-        distance = less[:-1] ^ flips.replicate(DIFFERENCE_BITS)
-        distance = named(m, "distance", DIFFERENCE_BITS, distance)
+        distance = less[:-1] ^ flips.replicate(difference_bits)
+        distance = named(m, "distance", difference_bits, distance)
         distance, flips, itself, lower = pipe.cross_all(
             "difference", distance=distance, flips=flips, itself=itself, lower=lower
         )
@@ -277,10 +272,10 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         def cross(name: str, value: Value) -> Value:
             return pipe.cross("zeros", name, value)
 
-        zeros, number = _normalised(m, Cat(centred, distance), cross)
+        zeros, number = _normalised(m, Cat(centred, distance), number_bits, cross)
         flips, itself, lower = pipe.cross_all("zeros", flips=flips, itself=itself, lower=lower)
         # Of a difference of 0 or -1 all bits but the lowest are zeros, and no other has so many.
-        most = Cat(bit for place, bit in enumerate(zeros) if DIFFERENCE_BITS >> place & 1)
+        most = Cat(bit for place, bit in enumerate(zeros) if difference_bits >> place & 1)
         zero = named(m, "is_zero", 1, most.all() & ~flips)
         place = zeros
         if self.config.optional:
@@ -298,8 +293,10 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     ) -> None:
         """A square in fixed point, and a result, which share a shifter."""
         nothing, squares = flags
+        widths = self.config.widths
+        steps = _shift_bits(widths.square)
         short = named(m, "is_short", 1, ~amount[-1])
-        lost = named(m, "is_far_down", 1, short & amount[_SHIFT_BITS:].any())
+        lost = named(m, "is_far_down", 1, short & amount[steps:].any())
         blank = named(m, "is_blank", 1, lost | self.constant | self.not_finite)
         nothing = named(m, "is_no_product", 1, nothing | (blank & ~squares))
         product, amount, shifts, negative, nothing = pipe.cross_all(
@@ -310,11 +307,11 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             negative=negative & ~(self.not_finite & ~squares),
             nothing=nothing,
         )
-        moves = named(m, "moves_product", _SHIFT_BITS, Mux(shifts, amount[:_SHIFT_BITS], 0))
-        moved = _shifted(m, "moved_product", product, moves, SQUARE_BITS)
-        shifted = named(m, "shifted", SQUARE_BITS, Mux(nothing, 0, moved))
+        moves = named(m, "moves_product", steps, Mux(shifts, amount[:steps], 0))
+        moved = _shifted(m, "moved_product", product, moves, widths.square)
+        shifted = named(m, "shifted", widths.square, Mux(nothing, 0, moved))
         self._give_square(m, shifted)
-        magnitude = _magnitude(m, product, shifted[-_FULL - 1 :], amount, shifts)
+        magnitude = _magnitude(m, product, shifted[-widths.result - 1 :], amount, shifts)
         # Without a number there are zeros where NaN needs them.
         quiet = 1 << MANTISSA_BITS - 1
         ones = LARGEST_EXPONENT + 1 << MANTISSA_BITS | quiet
@@ -330,15 +327,17 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         nothing: Value,
     ) -> None:
         """A square in fixed point, and a result times its gain."""
+        widths = self.config.widths
         product, amount, negative, zero = pipe.cross_all(
             "product", product=product, amount=amount, negative=negative, nothing=nothing
         )
-        square = _shifted(m, "moved_square", product, amount[:_SHIFT_BITS], SQUARE_BITS)
+        distance = amount[: _shift_bits(widths.square)]
+        square = _shifted(m, "moved_square", product, distance, widths.square)
         self._give_square(m, Mux(zero, 0, square))
         carry = product[-1]
-        number = named(m, "normalised", RECIPROCAL_BITS, Mux(carry, product[1:], product[:-1]))
-        factor = Cat(self.gain[_FULL - GAIN_BITS : MANTISSA_BITS], Const(1, 1))
-        scaled = self._product(m, pipe, "scaled", number, factor)
+        number = named(m, "normalised", len(product) - 1, Mux(carry, product[1:], product[:-1]))
+        factor = Cat(self.gain[_FULL - widths.gain : MANTISSA_BITS], Const(1, 1))
+        scaled = self._product(m, pipe, "scaled", (number, factor), widths.gained_cut)
         gain: Value = self.gain
         amount, carry, negative, zero, gain = pipe.cross_all(
             "scaled_rows", amount=amount, carry=carry, negative=negative, zero=zero, gain=gain
@@ -350,7 +349,8 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         down = named(m, "down_twice", signed(BASE_BITS + 1), terms[0] + terms[1])[1:].as_signed()
         # What depends on the exponent alone is known long before the product is.
         short = named(m, "is_short", 1, ~down[-1])
-        far = named(m, "is_far_down", 1, short & down[_SHIFT_BITS - 1 :].any())
+        steps = _shift_bits(widths.result + 1)
+        far = named(m, "is_far_down", 1, short & down[steps:].any())
         special = named(m, "gain_is_special", 1, field.all())
         invalid = special & (zero | mantissa.any() | self.constant)
         nothing = named(m, "is_no_result", 1, zero | far | self.constant | ~field.any())
@@ -367,14 +367,15 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             nothing=nothing,
         )
         scaled = named(m, "scaled_there", len(scaled), Mux(nothing, 0, scaled))
-        steps = _SHIFT_BITS - 1
         moves = named(m, "moves_scaled", steps, Mux(shifts, down[:steps], 0))
-        lowered = _shifted(m, "lowered", scaled, moves, _FULL + 1)
+        lowered = _shifted(m, "lowered", scaled, moves, widths.result + 1)
         magnitude = _magnitude(m, scaled, lowered, down, shifts)
         infinite = named(m, "is_infinite", 1, infinite | (at_end & scaled[-1]))
         m.d.comb += self.result.eq(pack_special(m, magnitude, negative, infinite, nan))
 
-    def _product(self, m: Module, pipe: Pipeline, name: str, a: Value, b: Value) -> Value:
+    def _product(
+        self, m: Module, pipe: Pipeline, name: str, factors: tuple[Value, Value], cut: int
+    ) -> Value:
         """A product of significands without its lower bits; the upper one or two may be set."""
 
         def cross(part: str, value: Value) -> Value:
@@ -383,10 +384,9 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         return truncated_product(
             m,
             f"full_{name}",
-            a,
-            b,
-            cut=_CUT,
-            correction=_CORRECTION,
+            *factors,
+            cut=cut,
+            correction=self.config.widths.correction,
             cross=cross if at(self.config, "product rows") else None,
         )[2:]
 
@@ -396,9 +396,12 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
 
 
 def _normalised(
-    m: Module, number: Value, cross: Callable[[str, Value], Value] | None = None
+    m: Module,
+    number: Value,
+    bits: int,
+    cross: Callable[[str, Value], Value] | None = None,
 ) -> tuple[Value, Value]:
-    """Zeros above the leading one of a number, and the significand that begins with it.
+    """Zeros above the leading one of a number, and the significand of so many bits below them.
 
     If there is `cross`, what is known after half of the steps goes through it.
     """
@@ -413,12 +416,17 @@ def _normalised(
         near = Cat(Const(0, shift), window[:-shift])
         chosen = named(m, f"moved_by_{shift}", len(window), Mux(moved, near, window))
         # Bits that no later step can bring up into the significand are not needed.
-        window = chosen[max(len(window) - NUMBER_BITS - rest, 0) :]
+        window = chosen[max(len(window) - bits - rest, 0) :]
         moves.insert(0, moved)
         if cross is not None and len(moves) == steps // 2:
             window = cross("window", window)
             moves = [cross(f"moves_{place}", move) for place, move in enumerate(moves)]
     return Cat(*moves), window
+
+
+def _shift_bits(bits: int) -> int:
+    """Bits of distances below which a shifter of so many bits leaves some of them."""
+    return (bits - 1).bit_length()
 
 
 def _shifted(m: Module, name: str, product: Value, amount: Value, bits: int) -> Signal:
@@ -432,10 +440,10 @@ def _magnitude(m: Module, product: Value, lowered: Value, down: Value, shifts: V
     `lowered` is the product at the top of one bit more than a significand. One that is shifted goes
     down by one more; a hidden bit, which only a product with a carry has then, is the exponent.
     """
-    carry = product[-1]
+    carry, bits = product[-1], len(lowered) - 1
     upper = named(m, "takes_upper", 1, carry | shifts)
-    mantissa = named(m, "mantissa", _FULL, Mux(upper, lowered[1:], lowered[:-1]))
+    mantissa = named(m, "mantissa", bits, Mux(upper, lowered[1:], lowered[:-1]))
     # The negative, and the carry: bits below make one of two carries.
     raised = named(m, "raised", EXPONENT_BITS + 2, Cat(carry, ~down) + Const(3, 2))
     field = raised[1 : EXPONENT_BITS + 1]
-    return Cat(mantissa[:-1], Mux(shifts, mantissa[-1], field))
+    return Cat(Const(0, _FULL - bits), mantissa[:-1], Mux(shifts, mantissa[-1], field))

@@ -19,28 +19,18 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.normalise_lane import (
-    BASE_BITS,
-    DIFFERENCE_BITS,
-    EARLY_BITS,
-    RECIPROCAL_BITS,
-    SQUARE_BITS,
-)
+from mxsafe.rtl.vector.normalise_lane import BASE_BITS, EARLY_BITS
+from mxsafe.tables import Grade
+from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from mxsafe.validation import Alike, AlikePower, PositiveInteger, within
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 
-_VARIANCE_BITS = 20
-"""Bits of a variance, of which one or two are above the point."""
-_MOST_STEPS = 42
-"""Steps of two bits after which a quotient that still has too few bits is 0."""
 _BIAS = 127
 _PARTS = 3
 """Parts of a sum; the carry of each goes on to the next one in the cycle that follows."""
 _FEW_LANES = 4
 """Lanes of a row that one register of a mean drives."""
-_POWER_OFFSET = 135
-"""Sum of the exponent bias and the units of the window and of squares."""
 
 
 _PHASES = ("divide", "scale", "widen", "invert", "root", "keep")
@@ -67,6 +57,8 @@ class NormaliseRowConfiguration(Configuration):
         Whether mean and reciprocal deviation are given as numbers too.
     optional : bool
         With `centre`: whether an input says if there is a mean.
+    grade : {"compact", "fine"}
+        How exact results are, see `mxsafe.model.normalisation.normalise`.
     base_offset : int
         What is added to `base`, -1 to 1.
 
@@ -82,6 +74,7 @@ class NormaliseRowConfiguration(Configuration):
     depth: PositiveInteger = 512
     statistics: bool = False
     optional: bool = False
+    grade: Grade = "compact"
     base_offset: Annotated[int, within(-1, 1)] = 0
 
     def __post_init__(self) -> None:
@@ -89,9 +82,14 @@ class NormaliseRowConfiguration(Configuration):
             raise ValueError("centre must be set with optional")
 
     @property
+    def widths(self) -> NormaliseWidths:
+        """Widths of the grade."""
+        return WIDTHS[self.grade]
+
+    @property
     def latency(self) -> int:
         """Cycles from the last values of a pass to `done`, at most."""
-        return self.settling + self.rows * (_MOST_STEPS + 2 * RECIPROCAL_BITS + 3) + 1
+        return self.settling + self.rows * (self.widths.most_steps + 2 * self.widths.root + 3) + 1
 
     @property
     def mean_latency(self) -> int:
@@ -102,9 +100,9 @@ class NormaliseRowConfiguration(Configuration):
     def default_latency(self) -> int:
         """The same for deviations, of rows whose largest value is two to four of them."""
         # The variance is then from a quarter to a sixteenth of the largest square.
-        spare = self.sum_bits - SQUARE_BITS + 3
-        steps = -(-(spare + _VARIANCE_BITS - 3) // 2)
-        return self.settling + self.rows * (steps + 2 * RECIPROCAL_BITS + 3) + 1
+        spare = self.sum_bits - self.widths.square + 3
+        steps = -(-(spare + self.widths.variance - 3) // 2)
+        return self.settling + self.rows * (steps + 2 * self.widths.root + 3) + 1
 
     @property
     def settling(self) -> int:
@@ -135,7 +133,7 @@ class NormaliseRowConfiguration(Configuration):
     @property
     def addend_bits(self) -> int:
         """Bits of what is added in a cycle."""
-        return SQUARE_BITS + self.span_bits
+        return self.widths.square + self.span_bits
 
     @property
     def addends(self) -> data.ArrayLayout:
@@ -154,7 +152,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
 
     Rows side by side share one divider, which takes their sums one after the other. It finds two
     bits of a quotient a cycle; the reciprocal root of a variance v is the root of ``1 / v``, from
-    18 cycles of the same divider and 18 of a square root, digit by digit. So this unit costs a
+    a cycle a bit of the same divider and of a square root, digit by digit. So this unit costs a
     twelfth of 16 lanes; a table and its polynomial would take 31 cycles less a row, and two thirds
     more area.
 
@@ -200,7 +198,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         def each(shape: Shape | int) -> data.ArrayLayout:
             return data.ArrayLayout(shape, config.rows)
 
-        means = data.ArrayLayout(DIFFERENCE_BITS, config.rows * config.copies)
+        means = data.ArrayLayout(config.widths.window + 1, config.rows * config.copies)
         return {
             **({"centred": In(1)} if config.optional else {}),
             "add": In(1),
@@ -211,7 +209,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             "overlong": In(1),
             "done": Out(1),
             **({"leaves": In(1), "mean": Out(means)} if config.centre else {}),
-            "reciprocal": Out(each(RECIPROCAL_BITS)),
+            "reciprocal": Out(each(config.widths.reciprocal)),
             "base": Out(each(signed(BASE_BITS))),
             "constant": Out(config.rows),
             "not_finite": Out(config.rows),
@@ -224,7 +222,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config = self.config
+        config, widths = self.config, self.config.widths
         phases = {name: Signal(name=f"is_{name}") for name in _PHASES}  # one of them at most
         row = Signal(range(max(config.rows, 2)), name="row")
         is_row = [
@@ -238,15 +236,15 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         steps = Signal(6, name="steps")
         # Of sums the number of beats, with what the span has beyond a power of four; then a
         # variance.
-        divisor = Signal(_VARIANCE_BITS, name="divisor", reset_less=True)
-        last_step = named(m, "is_last_step", 1, steps == RECIPROCAL_BITS - 1)
+        divisor = Signal(widths.variance, name="divisor", reset_less=True)
+        last_step = named(m, "is_last_step", 1, steps == widths.root - 1)
         settles = Signal(config.settling, name="settles")
         m.d.sync += settles.eq(Cat(self.add & self.last, settles[:-1]))
         top = self._sums(m, phases, is_row, divisor, settles)
         quotient, root = self._digits(m, phases, top, divisor, last_step)
         power = self._variance(m, phases, quotient, steps, is_row, divisor)
-        enough = named(m, "has_enough", 1, quotient[_VARIANCE_BITS - 4 :].any())
-        most = Mux(deviates, _MOST_STEPS, config.sum_bits // 2)
+        enough = named(m, "has_enough", 1, quotient[widths.variance - 4 :].any())
+        most = Mux(deviates, widths.most_steps, config.sum_bits // 2)
         at_most = named(m, "is_at_most", 1, steps == most - 1)
         divided = named(m, "is_divided", 1, at_most | (deviates & enough))
         last_row = named(m, "is_last_row", 1, is_row[-1])
@@ -277,12 +275,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 m.d.sync += after_mean.eq(~deviates)
         if config.centre:
             shift = config.power_bits
-            mean = quotient[shift : shift + DIFFERENCE_BITS]
+            mean = quotient[shift : shift + widths.window + 1]
             self._keep_means(m, keep & ~deviates, is_row, mean)
         largest = _of_row(m, "largest_here", is_row, self.largest)
         # What is cut off makes a root too small, and much else too: so it is rounded up.
         full = named(m, "root_is_full", 1, root.all())
-        reciprocal = truncated(m, "root_rounded", RECIPROCAL_BITS, root + ~full)
+        rounded = truncated(m, "root_rounded", widths.root, root + ~full)
+        reciprocal = rounded[widths.root - widths.reciprocal :]
         base = truncated(m, "base_of_row", BASE_BITS, largest - power + config.base_offset)
         constant = named(m, "is_constant", 1, ~divisor.any())
         not_finite = named(m, "is_not_finite", 1, self.overlong | largest.all())
@@ -309,7 +308,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         uncentred = ~self.centred if self.config.optional else Const(0, 1)
         uncentred = named(m, "has_no_mean", 1, uncentred)
         early = named(m, "mean_begins_with_0", 1, self.leaves | uncentred)
-        bits = DIFFERENCE_BITS - EARLY_BITS
+        bits = self.config.widths.window + 1 - EARLY_BITS
         for index, here in enumerate(is_row):
             low = Signal(EARLY_BITS, name=f"mean_low_{index}")
             high = Signal(bits, name=f"mean_high_{index}", reset_less=True)
@@ -381,13 +380,12 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         config = self.config
         divides = named(m, "divides", 1, phases["divide"] | phases["invert"])
         inverts = phases["invert"]
-        bits = _VARIANCE_BITS
+        bits, root_bits = config.widths.variance, config.widths.root
         rest = Signal(bits, name="rest", reset_less=True)
-        quotient = Signal(
-            max(DIFFERENCE_BITS + config.power_bits, 2 * RECIPROCAL_BITS), name="quotient"
-        )
-        root = Signal(RECIPROCAL_BITS, name="root", reset_less=True)
-        # The dividend of a reciprocal is 2^54 - 1, with a first rest of 18 ones.
+        mean_bits = config.widths.window + 1
+        quotient = Signal(max(mean_bits + config.power_bits, 2 * root_bits), name="quotient")
+        root = Signal(root_bits, name="root", reset_less=True)
+        # The dividend of a reciprocal is all ones: first a rest of those below the point.
         dividend = named(m, "dividend", 2, top | inverts.replicate(2))
         # The second bit is tried for both outcomes of the first, which takes as long to know.
         doubled = Cat(dividend[1], rest)
@@ -396,8 +394,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         rest_else, low_else = _tried(m, "low_else", Cat(dividend[0], doubled[:bits]), divisor)
         remainder = named(m, "remainder", bits, Mux(high, rest_if, rest_else))
         digits = [named(m, "low", 1, Mux(high, low_if, low_else)), high]
-        trial = Cat(Const(1, 2), root)
-        after_root, root_digit = _tried(m, "root", Cat(quotient[-2:], rest), trial)
+        trial, following = Cat(Const(1, 2), root), quotient[2 * root_bits - 2 : 2 * root_bits]
+        after_root, root_digit = _tried(m, "root", Cat(following, rest), trial)
         with m.If(divides):
             m.d.sync += [
                 rest.eq(Mux(inverts & last_step, 0, remainder)),
@@ -411,7 +409,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 quotient.eq(Cat(Const(0, 2), quotient[:-2])),
             ]
         with m.Elif(phases["widen"]):
-            m.d.sync += [rest.eq((1 << RECIPROCAL_BITS) - 1), quotient.eq(0)]
+            m.d.sync += [rest.eq((1 << config.widths.point) - 1), quotient.eq(0)]
         with m.Elif(~phases["scale"]):
             m.d.sync += [rest.eq(0), quotient.eq(0)]
         return quotient, root
@@ -426,10 +424,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         variance: Signal,
     ) -> Signal:
         """Power of 4 of a variance; `variance` gets its value from 1 to 4, both with `epsilon`."""
-        config = self.config
+        config, bits = self.config, self.config.widths.variance
         power = Signal(signed(BASE_BITS), name="power", reset_less=True)
         largest = _of_row(m, "largest_of_variance", is_row, self.largest)
-        offset = config.sum_bits // 2 - config.power_bits // 2 - _POWER_OFFSET
+        offset = config.sum_bits // 2 - config.power_bits // 2 - config.widths.power_offset
         with m.If(phases["divide"]):
             m.d.sync += power.eq(largest + (offset - 1) - steps)
         field = self.epsilon[MANTISSA_BITS:31]
@@ -437,16 +435,16 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         significand = Cat(self.epsilon[:MANTISSA_BITS], present)
         # A power of two that is none of four doubles the significand.
         odd = named(m, "epsilon_is_odd", 1, ~field[0])
-        cut = len(significand) + 1 - _VARIANCE_BITS
+        cut = len(significand) + 1 - bits
         small = Mux(odd, significand[cut - 1 :], significand[cut:])
-        small = named(m, "epsilon_value", _VARIANCE_BITS, Mux(present, small, 0))
+        small = named(m, "epsilon_value", bits, Mux(present, small, 0))
         exponent = (field >> 1) - (Const(127 >> 1) + odd)
         small_power = named(m, "epsilon_power", signed(BASE_BITS), exponent)
         apart = named(m, "powers_apart", signed(BASE_BITS + 1), power - small_power)
-        nothing = named(m, "variance_is_0", 1, ~quotient[:_VARIANCE_BITS].any())
-        found = quotient[:_VARIANCE_BITS]
+        nothing = named(m, "variance_is_0", 1, ~quotient[:bits].any())
+        found = quotient[:bits]
         size = named(m, "powers_distance", BASE_BITS + 1, Mux(apart[-1], -apart, apart)[:11])
-        near = (_VARIANCE_BITS // 2 - 1).bit_length()
+        near = (bits // 2 - 1).bit_length()
         swap = Signal(name="epsilon_is_larger", reset_less=True)
         distance = Signal(near, name="distance", reset_less=True)
         far = Signal(name="is_far", reset_less=True)
@@ -455,10 +453,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 swap.eq(present & (apart[-1] | nothing)),
                 Cat(distance, far).eq(Cat(size[:near], size[near:].any())),
             ]
-        large = named(m, "larger", _VARIANCE_BITS, Mux(swap, small, found))
-        lower = named(m, "smaller", _VARIANCE_BITS, Mux(swap, found, small))
+        large = named(m, "larger", bits, Mux(swap, small, found))
+        lower = named(m, "smaller", bits, Mux(swap, found, small))
         addend = Mux(far, 0, lower >> Cat(Const(0, 1), distance))
-        total = named(m, "variance_sum", _VARIANCE_BITS + 1, large + addend)
+        total = named(m, "variance_sum", bits + 1, large + addend)
         carry = total[-1]
         top = named(m, "larger_power", signed(BASE_BITS), Mux(swap, small_power, power))
         raised = truncated(m, "raised_power", BASE_BITS, top + 1)
