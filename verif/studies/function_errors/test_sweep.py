@@ -103,7 +103,7 @@ def test_every_argument_goes_through_the_model_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_samples_are_errors_of_all_exponents() -> None:
-    assert 0.05 < sample("reciprocal", 8).error < 0.26
+    assert 0.05 < sample("reciprocal_fine", 8).error < 0.26
     assert sample("relu", 8) == _NOTHING
 
 
