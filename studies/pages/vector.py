@@ -98,7 +98,7 @@ class Curve:
     low: float
     high: float
     of_input: bool = False
-    bound: float = 2.0**-16
+    bound: float = 2.0**-10
     others: Mapping[str, Callable[[Floats], Floats]] | None = None
     published: Mapping[str, float] | None = None
 
@@ -218,7 +218,7 @@ def measured() -> list[Measured]:
             "attention scores, 12 heads",
             softmax(data.scores, scale=float(data.scale)),
             weights,
-            weights + 2.0**-25,  # the bound is 2^-15 of the result, and 2^-40
+            weights + 2.0**-31,  # the bound is 2^-9 of the result, and 2^-40
         ),
         _measure(
             "gelu",
