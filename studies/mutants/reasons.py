@@ -120,7 +120,7 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("normalise_row_no_centre", "const1", "$procdff$305.CLK[0]"): (
         "the number of the row stays 0 where there is but one"
     ),
-    ("normalise_row_rows4_span1_optional_fine_base_offset1", "const1", "$procmux$332.A[9]"): (
+    ("normalise_row_rows4_span1_optional_base_offset1", "const1", "$procmux$332.A[9]"): (
         "the rest is kept in one phase alone, and the next one sets it without reading it"
     ),
     ("queues", "const1", "\\$51[0]"): _BEHIND_ERROR,

@@ -18,6 +18,7 @@ from mxsafe.model import functions
 from mxsafe.model.normalisation import layer_norm, rms_norm
 from mxsafe.model.softmax import softmax
 from mxsafe.synthesis.power import PERIOD
+from mxsafe.tables import Grade
 from studies.function_errors import record
 from studies.synthesised import PAPER_VECTOR, Synthesis, find, load, usual_numbers
 from studies.vector_activity import ROW_BEATS
@@ -85,20 +86,17 @@ class Curve:
         Ends of the range.
     of_input : bool
         Whether the error is relative to the input, not to the result.
-    bound : float
-        What the error must not exceed.
     others : Mapping
         Formulas of others by name.
     published : Mapping
         Largest errors that others have published, by name.
     """
 
-    function: Callable[[Any], NDArray[np.float32]]
+    function: Callable[..., NDArray[np.float32]]
     exact: Callable[[Floats], Floats]
     low: float
     high: float
     of_input: bool = False
-    bound: float = 2.0**-10
     others: Mapping[str, Callable[[Floats], Floats]] | None = None
     published: Mapping[str, float] | None = None
 
@@ -111,11 +109,14 @@ class Curve:
         exact = self.exact(x)
         return np.abs(values - exact) / np.abs(x if self.of_input else exact)
 
-    def own(self, x: Floats) -> Floats:
+    def own(self, x: Floats, grade: Grade) -> Floats:
         """Errors of the model."""
-        return self.errors(x, self.function(x.astype(np.float32)))
+        return self.errors(x, self.function(x.astype(np.float32), grade))
 
 
+BOUNDS: Mapping[Grade, float] = {"compact": 2.0**-10, "fine": 2.0**-16}
+"""What errors must not exceed."""
+_COLOURS: Mapping[Grade, str] = {"compact": "#0072b2", "fine": "#56b4e9"}
 CURVES: Mapping[str, Curve] = {
     "gelu": Curve(
         functions.gelu,
@@ -262,8 +263,10 @@ def draw(curves: Mapping[str, Curve] = CURVES) -> "Figure":
             axes.plot(x, curve.errors(x, other(x)), color=colour, linewidth=1.1, label=label)
         for label, error in (curve.published or {}).items():
             axes.axhline(error, color="#8c510a", linewidth=1.1, linestyle=":", label=label)
-        axes.axhline(curve.bound, color="#666666", linewidth=1.1, linestyle="--", label="bound")
-        axes.plot(x, curve.own(x), color="#0072b2", linewidth=0.7, label="this project")
+        for grade, bound in BOUNDS.items():
+            colour = _COLOURS[grade]
+            axes.axhline(bound, color=colour, linewidth=1.1, linestyle="--")
+            axes.plot(x, curve.own(x, grade), color=colour, linewidth=0.7, label=f"ours, {grade}")
         axes.set_yscale("log")
         axes.set_ylim(1e-8, 30)
         axes.set_xlim(curve.low, curve.high)
@@ -284,6 +287,7 @@ _LIMITS = {
     "s_axis_tuser": "from the largest exponent through a shifter to the value in its window",
     "largest": "from the largest exponent so far through a comparison with those of a beat",
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
+    "core.lane_": "within a lane, through the product of significands",
 }
 """Between what a longest path of a norm runs, by a part of the name of the net it begins at."""
 

@@ -114,6 +114,13 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "help": "input of a converter (default: float32)",
         },
     },
+    ("stream", "vector"): {
+        "grade": {
+            **choice(GRADES),
+            "help": "how exact functions, softmax and norms are, see docs/vector.md (default: "
+            "compact)",
+        },
+    },
     ("vector",): {
         "operations": {
             "metavar": "NAMES",
@@ -134,11 +141,6 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "action": "store_const",
             "const": True,
             "help": "let mean and reciprocal deviation of rows leave a normalisation too",
-        },
-        "grade": {
-            **choice(GRADES),
-            "help": "how exact functions, softmax and norms are, see docs/vector.md (default: "
-            "compact)",
         },
     },
     ("layer",): {

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mxsafe.model.functions import FUNCTIONS
 from studies.function_errors.errors import BOUNDS
-from studies.pages import rendered
+from studies.function_errors.models import MODELS
+from studies.pages import rendered, vector
 from studies.pages.vector import CURVES, Measured, measured, norms, values
 from studies.synthesised import find, load
 
@@ -16,11 +16,11 @@ def found() -> list[Measured]:
 
 
 def test_real_inputs_stay_within_the_bounds(found: list[Measured]) -> None:
-    bounds = {"softmax": 2.0**-15, "layer_norm": 2.0**-14, "rms_norm": 2.0**-14}
+    bounds = {"softmax": 2.0**-9, "layer_norm": 2.0**-9, "rms_norm": 2.0**-9}
     assert len(found) == 5
     for each in found:
-        assert 0 < each.largest <= bounds.get(each.name, 2.0**-16), each
-        assert each.codes < each.values / 300, each
+        assert 0 < each.largest <= bounds.get(each.name, 2.0**-10), each
+        assert each.codes < each.values / 15, each
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -28,9 +28,10 @@ def test_curves_stay_below_their_bounds_and_those_of_others_do_not(name: str) ->
     curve = CURVES[name]
     x = curve.points(300)
     assert len(x) == 300
-    assert 0 < curve.own(x).max() <= curve.bound
+    for grade, bound in vector.BOUNDS.items():
+        assert 0 < curve.own(x, grade).max() <= bound
     for other in (curve.others or {}).values():
-        assert np.nanmax(curve.errors(x, other(x))) > curve.bound
+        assert np.nanmax(curve.errors(x, other(x))) > vector.BOUNDS["fine"]
 
 
 def test_power_of_a_clock_is_that_of_its_results() -> None:
@@ -47,7 +48,7 @@ def test_what_limits_each_norm_is_known() -> None:
 
 def test_all_functions_are_proved() -> None:
     proved = values()["proved"]
-    assert list(proved) == list(FUNCTIONS)
+    assert list(proved) == list(MODELS)
     shown = {name: each for name, each in proved.items() if each["bound"]}
     assert shown.keys() == BOUNDS.keys()
     assert all(0.1 < each["error"] < 1 for each in shown.values())
