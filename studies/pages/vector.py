@@ -288,6 +288,7 @@ _LIMITS = {
     "largest": "from the largest exponent so far through a comparison with those of a beat",
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
     "core.lane_": "within a lane, through the product of significands",
+    "core.of_row": "within the steps that find the reciprocal deviation",
 }
 """Between what a longest path of a norm runs, by a part of the name of the net it begins at."""
 
