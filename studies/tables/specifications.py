@@ -73,6 +73,35 @@ def _inverse_root(x: Any) -> Any:
     return 1 / mpmath.sqrt(x)
 
 
+def _softmax_line() -> Specification:
+    """``2^f``, f from 0 to 1 in steps of 2^-13, cut off: 16 lines, the last not above the function.
+
+    That and the logarithm's last segment make a row of one value 1: see `mxsafe.model.softmax`.
+    """
+
+    def piece(index: int) -> Piece:
+        def exact(place: Any) -> Any:
+            return mpmath.mpf(2) ** ((index + place) / 16)
+
+        return Piece(
+            function=exact,
+            degree=1,
+            floor=(lambda place: mpmath.mpf(1)) if index == 0 else None,
+            ceiling=exact if index == 15 else None,
+        )
+
+    return Specification(
+        name="softmax_exp2_compact",
+        pieces=[piece(index) for index in range(16)],
+        truncated=True,
+        offset_bits=9,
+        high_bits=0,
+        fraction_bits=15,
+        slope_bits=13,
+        curvature_bits=13,
+    )
+
+
 def _softmax_exp2() -> Specification:
     """``2^f``, f from 0 to 1 in steps of 2^-17, cut off: 32 segments."""
     return Specification(
@@ -87,8 +116,8 @@ def _softmax_exp2() -> Specification:
     )
 
 
-def _log2() -> Specification:
-    """Logarithm of a significand from 1 to 2, cut off after 19 bits: 32 segments.
+def _log2(grade: Grade) -> Specification:
+    """Logarithm of a significand from 1 to 2, cut off after 19 or 13 bits: 32 segments.
 
     Never above the exact one in the last segment, where the sum of a row of one value lies: so what
     `mxsafe.model.softmax` subtracts from its exponent is no more than that.
@@ -99,17 +128,26 @@ def _log2() -> Specification:
             return mpmath.log(1 + (index + place) / 32, 2)
 
         ceiling = exact if index == 31 else None
-        return Piece(function=exact, weight=lambda place: mpmath.mpf(1), ceiling=ceiling)
+        return Piece(
+            function=exact,
+            weight=lambda place: mpmath.mpf(1),
+            degree=1 if grade == "compact" else 2,
+            floor=(lambda place: mpmath.mpf(0)) if index == 0 else None,
+            ceiling=ceiling,
+        )
 
+    fine = {
+        "offset_bits": 14,
+        "high_bits": 9,
+        "fraction_bits": 23,
+        "slope_bits": 22,
+        "curvature_bits": 19,
+    }
     return Specification(
-        name="log2_fine",
+        name=f"log2_{grade}",
         pieces=[piece(index) for index in range(32)],
-        offset_bits=14,
-        high_bits=9,
-        fraction_bits=23,
-        slope_bits=22,
-        curvature_bits=19,
         truncated=True,
+        **(_LINES if grade == "compact" else fine),
     )
 
 
@@ -118,8 +156,10 @@ SPECIFICATIONS: Mapping[str, Callable[[], Specification]] = MappingProxyType(
         **_grades("exp2", lambda x: mpmath.mpf(2) ** x, [0], {"compact": 16, "fine": 16}, 1),
         **_grades("reciprocal", lambda x: 1 / x, [1], {"compact": 16, "fine": 32}, 0.5),
         **_grades("rsqrt", _inverse_root, [1, 2], {"compact": 8, "fine": 16}, 0.5),
+        "softmax_exp2_compact": _softmax_line,
         "softmax_exp2_fine": _softmax_exp2,
-        "log2_fine": _log2,
+        "log2_compact": lambda: _log2("compact"),
+        "log2_fine": lambda: _log2("fine"),
     }
 )
 """By the name of its table what makes a specification."""

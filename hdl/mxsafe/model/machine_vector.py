@@ -114,7 +114,9 @@ def _reduced(
     if reduction == "none":
         return values
     if reduction == "softmax":
-        return softmax_by_factor(values, parameter, axis=1, mask=_mask(instruction, values))
+        return softmax_by_factor(
+            values, parameter, axis=1, mask=_mask(instruction, values), grade=grade
+        )
     gain, bias = _gain_and_bias(instruction, buffers) if instruction["affine"] else (None, None)
     centre = reduction == "layer_norm"
     kind: Any = {"axis": 1, "centre": centre, "grade": grade}

@@ -5,40 +5,46 @@ How it works
 With ``c = scale * log2(e)`` and the row's largest value ``m``, a result is ``2^-(u + L)`` where
 ``u = (m - x) * c`` and ``L = log2(sum(2^-u))``. The factor is taken apart, ``c = C * 2^k`` with
 ``0.75 <= C < 1.5``. Values are cut to a *window* of fixed point: ``x * 2^k`` modulo 64 with 18
-fraction bits. What is above is dropped on both sides of ``m - x``; a comparison with the
+fraction bits, in the grade `compact` 13; of two numbers with a slash the second is that grade's from
+here on. What is above is dropped on both sides of ``m - x``; a comparison with the
 *threshold* tells where that changes the difference, and there the result is +0. The product with
-``C`` is a sum of rows, one for each radix-4 digit of ``C``, each cut after 20 fraction bits. Its
+``C`` is a sum of rows, one for each radix-4 digit of ``C``, each cut after 20 / 15 fraction bits. Its
 low bits go through a table of ``2^f``, its upper bits are an exponent. In the first pass these
-are terms of the sum, cut after 31 fraction bits, added exactly, so that no order matters. In the
+are terms of the sum, cut after 31 / 25 fraction bits, added exactly, so that no order matters. In the
 second pass ``L``, from a table of the logarithm, is subtracted from the exponents, and the powers
 are the results.
 
 Error
 -----
-In units of ``q = 2^-18`` of the logarithm to base two; an error of ``e`` there is one of
+In units of ``q = 2^-18 / 2^-13`` of the logarithm to base two; an error of ``e`` there is one of
 ``0.693 e`` relative to the result. What is common to the whole row cancels, so only the range of
 each error counts:
 
-========  ==========================================================================================
-1.50 q    values cut to the window: ``C * 2^-18``
-0.30 q    the factor, rounded to 24 bits: ``u * 2^-24``; from ``u = 18`` on, the absolute term of
-          the bound grows faster than this
-2.68 q    11 rows of the product that are cut after 20 bits
-4.83 q    two powers, each 6.38e-6 relative, cutting the exponent to 17 fraction bits included
-0.73 q    4,095 terms of the sum, each cut by less than ``2^-31``
-0.90 q    the logarithm, 2.48e-6, cut after 20 bits
-========  ==========================================================================================
+======  =======  ===================================================================================
+fine    compact
+======  =======  ===================================================================================
+1.50 q  1.50 q   values cut to the window: ``C * q``
+0.30 q  5.00 q   the factor, rounded to 24 bits, ``u * 2^-24``, or cut after 16 fraction bits; from
+                 ``u = 18 / 36`` on the absolute term of the bound grows faster than this
+2.68 q  1.72 q   11 / 8 rows of the product that are cut after 20 / 15 bits
+4.83 q  8.94 q   two powers, each 6.38e-6 / 3.79e-4 relative, cutting the exponent to 17 / 13
+                 fraction bits included
+0.73 q  1.45 q   4,095 terms of the sum, each cut by less than ``2^-31 / 2^-25``
+0.90 q  1.87 q   the logarithm, 2.48e-6 / 1.97e-4, cut after 20 / 15 bits
+======  =======  ===================================================================================
 
-Together 10.94 q, or ``0.948 * 2^-15`` relative. What the threshold cuts off is below ``2^-40``. So
-each result is within ``2^-15`` relative plus ``2^-40`` of the exact one, and the sum of a row's
-results within ``2^-15 + 4096 * 2^-40`` of 1.
+Together 10.94 q, or ``0.948 * 2^-15`` relative; of `compact` 20.48 q, or ``0.89 * 2^-9``. What the
+threshold cuts off is below ``2^-40``. So each result is within ``2^-15 / 2^-9`` relative plus
+``2^-40`` of the exact one, and the sum of a row's results within that plus ``4096 * 2^-40`` of 1.
 
 Results up to 1
 ---------------
 In the second pass an exponent of 0 or more gives 1, whatever its fraction: no result is above 1. No
 exact one is either, so that errors only become smaller.
 
-A row of one value gives exactly 1. Its sum is one term, the power of the largest value's exponent
+A row of one value gives exactly 1. In grade `compact` neither the last segment of the powers nor
+that of the logarithm is above the exact function. So the logarithm of one power, whose exponent was
+cut besides, is not above its exponent. In grade `fine` the sum is one term, the power of the largest value's exponent
 ``E``. That is a little below 0, since a difference is one unit of the window too low, and depends
 on the factor's significand alone: over all ``2^23`` of them it is from -15 to -4 in units of
 ``2^-20``. Without its last three bits, which powers do not take, it is -16 or -8, so that only two
@@ -52,12 +58,12 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe import tables
 from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import evaluate
 from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.tables import softmax as widths
+from mxsafe.tables import Grade
+from mxsafe.tables.softmax import FLOAT_BITS, LONGEST_ROW, REACHES, WIDTHS, SoftmaxWidths
 from mxsafe.validation import AlikePower, checked, require_axis, shown
 
 __all__ = ["softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
@@ -99,7 +105,12 @@ def softmax_factor(scale: float = 1.0) -> np.float32:
 
 @checked
 def softmax(
-    x: Numbers, axis: int = -1, mask: Numbers | None = None, scale: float = 1.0
+    x: Numbers,
+    axis: int = -1,
+    mask: Numbers | None = None,
+    scale: float = 1.0,
+    *,
+    grade: Grade = "compact",
 ) -> NDArray[np.float32]:
     """``exp(scale * x) / sum(exp(scale * x))`` along an axis.
 
@@ -114,13 +125,15 @@ def softmax(
         not count is as -Inf.
     scale : float
         From ``2^-120`` to ``2^120``.
+    grade : {"compact", "fine"}
 
     Returns
     -------
     ndarray of float32, shape of `x`
-        Each within ``2^-15`` relative plus ``2^-40`` of the exact value, and not above 1: see
-        above. 1 where nothing else in the row counts. +0 where a value is -Inf or does not count,
-        and in rows where nothing else is. ``0x7fc00000`` all over a row with NaN or +Inf.
+        Each within ``2^-9`` relative plus ``2^-40`` of the exact value, in grade ``fine`` within
+        ``2^-15`` plus that, and not above 1: see above. 1 where nothing else in the row counts. +0
+        where a value is -Inf or does not count, and in rows where nothing else is. ``0x7fc00000``
+        all over a row with NaN or +Inf.
 
     Raises
     ------
@@ -129,7 +142,7 @@ def softmax(
     ValueError
         If there is no such axis, `scale` is not as above, or rows are longer.
     """
-    return softmax_by_factor(x, softmax_factor(scale), axis, mask)
+    return softmax_by_factor(x, softmax_factor(scale), axis, mask, grade=grade)
 
 
 @checked
@@ -138,6 +151,8 @@ def softmax_by_factor(
     factor: np.float32,
     axis: int = -1,
     mask: Numbers | None = None,
+    *,
+    grade: Grade = "compact",
 ) -> NDArray[np.float32]:
     """`softmax` whose scale is given as the hardware takes it: see `softmax_factor`.
 
@@ -150,9 +165,9 @@ def softmax_by_factor(
         raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {shown(factor)}")
     array = _float32("x", x)
     values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
-    if values.shape[-1] > widths.LONGEST_ROW:
+    if values.shape[-1] > LONGEST_ROW:
         raise ValueError(
-            f"x must have at most {widths.LONGEST_ROW} values in a row, not {values.shape[-1]}"
+            f"x must have at most {LONGEST_ROW} values in a row, not {values.shape[-1]}"
         )
     if values.size == 0:
         return np.moveaxis(np.zeros(values.shape, np.float32), -1, axis)
@@ -164,7 +179,7 @@ def softmax_by_factor(
             raise ValueError(f"mask must broadcast to {np.shape(x)}, not {np.shape(mask)}")
         counts = np.moveaxis(np.broadcast_to(np.asarray(mask, np.bool_), np.shape(x)), axis, -1)
         keys = np.where(counts, keys, _MINUS_INFINITY)
-    words = _results(keys, factor).astype(np.uint32)
+    words = _results(keys, factor, WIDTHS[grade]).astype(np.uint32)
     return np.moveaxis(words.view(np.float32), -1, axis)
 
 
@@ -182,42 +197,45 @@ def _keys(values: NDArray[np.float32]) -> Integers:
     return np.where(np.isnan(values), _NAN, keys)
 
 
-def _results(keys: Integers, factor: np.float32) -> Integers:
+def _results(keys: Integers, factor: np.float32, widths: SoftmaxWidths) -> Integers:
     """Words of the results, for keys of shape (..., values of a row)."""
-    significand, exponent = _taken_apart(factor)
+    significand, exponent = _taken_apart(factor, widths)
     maximum = keys.max(axis=-1, keepdims=True)
-    flushed = keys < _thresholds(maximum, significand, exponent)
+    flushed = keys < _thresholds(maximum, significand, exponent, widths)
     # One less than the difference x - m, which is never positive.
-    window = 1 << widths.WINDOW_BITS
-    places = (_windowed(keys, exponent) - _windowed(maximum, exponent) - 1) % window
-    product = _product(places, significand)
+    window = 1 << widths.window_bits
+    places = (_windowed(keys, exponent, widths) - _windowed(maximum, exponent, widths) - 1) % window
+    product = _product(places, significand, widths)
     # The window has added 64 to the difference. And an exponent of 63 stands for 0, so that the
     # upper bits are not negative.
-    unit = 1 << widths.PRODUCT_FRACTION_BITS
-    start = -(64 * significand * unit >> widths.FACTOR_FRACTION_BITS) - unit
-    terms = np.where(flushed, 0, _terms(*_powers(product + start)))
-    logarithm = _logarithm(terms.sum(axis=-1, keepdims=True))
-    power, place = _powers(product + start - logarithm)
-    bits = tables.load("softmax_exp2_fine").fraction_bits
+    unit = 1 << widths.product_fraction_bits
+    start = -(64 * significand * unit >> widths.factor_fraction_bits) - unit
+    terms = np.where(flushed, 0, _terms(*_powers(product + start, widths), widths))
+    logarithm = _logarithm(terms.sum(axis=-1, keepdims=True), widths)
+    power, place = _powers(product + start - logarithm, widths)
+    bits = widths.power.fraction_bits
     fraction = np.where(place == _PLACE_OF_ONE, 0, power - (1 << bits))
     words = (place + 64 << 23) + (fraction << 23 - bits)
     invalid = maximum >= 0x7F800000
     return np.where(invalid, _NAN, np.where(flushed, 0, words))
 
 
-def _taken_apart(factor: np.float32) -> tuple[int, int]:
-    """A factor as an integer times ``2^-24``, from 0.75 to 1.5, and a power of two."""
+def _taken_apart(factor: np.float32, widths: SoftmaxWidths) -> tuple[int, int]:
+    """A factor as an integer, cut, in units of the widths, from 0.75 to 1.5; a power of two."""
     fraction, exponent = math.frexp(float(factor))
     significand = int(fraction * 2**25)  # from 1 to 2
+    cut = FLOAT_BITS - widths.factor_fraction_bits
     if significand >= 3 << 23:
-        return significand >> 1, exponent
-    return significand, exponent - 1
+        return significand >> 1 + cut, exponent
+    return significand >> cut, exponent - 1
 
 
-def _thresholds(maximum: Integers, significand: int, exponent: int) -> Integers:
+def _thresholds(
+    maximum: Integers, significand: int, exponent: int, widths: SoftmaxWidths
+) -> Integers:
     """Keys of the smallest numbers that count: what lies farther below the maximum does not."""
-    eighths = significand >> widths.FACTOR_FRACTION_BITS - 3
-    steps = next(count for limit, count in widths.REACHES if eighths < limit)
+    eighths = significand >> widths.factor_fraction_bits - 3
+    steps = next(count for limit, count in REACHES if eighths < limit)
     reach = math.ldexp(8 * steps, -exponent)
     bits = np.where(maximum < 0, maximum ^ 0x7FFFFFFF, maximum) & 0xFFFFFFFF
     largest = bits.astype(np.uint32).view(np.float32).astype(np.float64)
@@ -234,62 +252,56 @@ def _thresholds(maximum: Integers, significand: int, exponent: int) -> Integers:
     return np.where(above == 0, 0, np.where(maximum == _MINUS_INFINITY, _LEAST_FINITE, keys))
 
 
-def _windowed(keys: Integers, exponent: int) -> Integers:
+def _windowed(keys: Integers, exponent: int, widths: SoftmaxWidths) -> Integers:
     """Values times ``2^exponent`` in the window, rounded down and modulo 64."""
     bits = np.where(keys < 0, ~keys, keys) & 0x7FFFFFFF
     field = np.maximum(bits >> 23, 1)
     significand = np.where(bits >> 23 > 0, bits & 0x7FFFFF | 1 << 23, bits)
-    distance = field - 150 + exponent + widths.WINDOW_FRACTION_BITS
+    distance = field - 150 + exponent + widths.window_fraction_bits
     left = significand << np.clip(distance, 0, 30)
     magnitude = np.where(distance >= 0, left, significand >> np.clip(-distance, 0, 30))
     magnitude = np.where(distance > 30, 0, magnitude)
-    return np.where(keys < 0, -1 - magnitude, magnitude) % (1 << widths.WINDOW_BITS)
+    return np.where(keys < 0, -1 - magnitude, magnitude) % (1 << widths.window_bits)
 
 
-def _product(places: Integers, significand: int) -> Integers:
+def _product(places: Integers, significand: int, widths: SoftmaxWidths) -> Integers:
     """Sum of rows, one for each digit from -2 to 2 of the factor, rounded down one by one."""
     total = np.zeros_like(places)
-    for index in range(widths.FACTOR_BITS // 2 + 1):
+    for index in range(widths.digits + 1):
         # Digits with a weight of 4^index: the upper two of three bits, rounded by the lowest.
         three = (significand << 1 >> 2 * index) & 7
         digit = (three + 1 >> 1) - 4 * (three >> 2)
         scaled = digit * places - (digit < 0)
-        shift = (
-            widths.WINDOW_FRACTION_BITS
-            + widths.FACTOR_FRACTION_BITS
-            - widths.PRODUCT_FRACTION_BITS
-            - 2 * index
-        )
+        shift = widths.digit_shift(index)
         total += scaled >> shift if shift > 0 else scaled << -shift
     return total
 
 
-def _powers(exponents: Integers) -> tuple[Integers, Integers]:
+def _powers(exponents: Integers, widths: SoftmaxWidths) -> tuple[Integers, Integers]:
     """``2^f`` of the fractions, from 1 to 2, and the integer parts from 0 to 63."""
-    table = tables.load("softmax_exp2_fine")
+    table = widths.power
     bits = table.index_bits + table.offset_bits
-    cut = (exponents % (1 << widths.PRODUCT_BITS)) >> widths.PRODUCT_FRACTION_BITS - bits
+    cut = (exponents % (1 << widths.product_bits)) >> widths.product_fraction_bits - bits
     index = (cut >> table.offset_bits) % table.segments
     offset = cut % (1 << table.offset_bits)
     return evaluate(table, index, offset), cut >> bits
 
 
-def _terms(power: Integers, place: Integers) -> Integers:
-    """Powers in units of ``2^-31``, rounded down."""
-    bits = tables.load("softmax_exp2_fine").fraction_bits
-    return power << widths.TERM_FRACTION_BITS - bits >> 63 - place
+def _terms(power: Integers, place: Integers, widths: SoftmaxWidths) -> Integers:
+    """Powers as terms of the sum, rounded down."""
+    return power << widths.term_fraction_bits - widths.power.fraction_bits >> 63 - place
 
 
-def _logarithm(total: Integers) -> Integers:
+def _logarithm(total: Integers, widths: SoftmaxWidths) -> Integers:
     """Logarithm of the sum, rounded down; of a sum of 0 anything."""
-    table = tables.load("log2_fine")
+    table = widths.logarithm
     bits = table.index_bits + table.offset_bits
     total = np.maximum(total, 1)
     place = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1  # exact below 2^53
     fraction = (total << 62 - place >> 62 - bits) - (1 << bits)
     value = evaluate(table, fraction >> table.offset_bits, fraction % (1 << table.offset_bits))
-    cut = value >> table.fraction_bits - widths.PRODUCT_FRACTION_BITS
-    return (place - widths.TERM_FRACTION_BITS << widths.PRODUCT_FRACTION_BITS) + cut
+    cut = value >> table.fraction_bits - widths.product_fraction_bits
+    return (place - widths.term_fraction_bits << widths.product_fraction_bits) + cut
 
 
 @checked

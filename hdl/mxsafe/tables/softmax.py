@@ -1,35 +1,107 @@
 """Widths of softmax's fixed-point numbers: what its model and its hardware have in common."""
 
-__all__ = [
-    "FACTOR_BITS",
-    "FACTOR_FRACTION_BITS",
-    "LONGEST_ROW",
-    "PRODUCT_BITS",
-    "PRODUCT_FRACTION_BITS",
-    "REACHES",
-    "ROOM_BITS",
-    "TERM_FRACTION_BITS",
-    "WINDOW_BITS",
-    "WINDOW_FRACTION_BITS",
-]
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mxsafe import tables
+from mxsafe.tables import Grade, Table
+
+__all__ = ["FLOAT_BITS", "LONGEST_ROW", "REACHES", "ROOM_BITS", "WIDTHS", "SoftmaxWidths"]
 
 LONGEST_ROW = 4096
 """Values that a row may have."""
 ROOM_BITS = 6
 """Integer bits of differences and of exponents of two: both are below 64."""
-WINDOW_FRACTION_BITS = 18
-WINDOW_BITS = ROOM_BITS + WINDOW_FRACTION_BITS
-"""Bits of a value in the window."""
-FACTOR_FRACTION_BITS = 24
-FACTOR_BITS = FACTOR_FRACTION_BITS + 1
-"""Bits of the factor once its exponent is taken out: it is from 0.75 to 1.5."""
-PRODUCT_FRACTION_BITS = 20
-PRODUCT_BITS = ROOM_BITS + PRODUCT_FRACTION_BITS
-"""Bits of an exponent of two as the multiplier gives it."""
-TERM_FRACTION_BITS = 31
-"""Fraction bits of the terms of the sum."""
+FLOAT_BITS = 24
+"""Fraction bits of the factor as it comes, once its exponent is taken out; it is cut to fewer."""
 REACHES = ((7, 7), (8, 6), (10, 5), (12, 4))
 """Which differences count: with a factor of less than so many eighths, up to so many times 8.
 
 So what counts has an exponent of two below 51, and what does not has one above 40.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxWidths:
+    """Widths of a grade, and its tables.
+
+    Attributes
+    ----------
+    grade : {"compact", "fine"}
+    window_fraction_bits : int
+        Of a value in the window.
+    factor_fraction_bits : int
+        Of the factor once its exponent is taken out: it is from 0.75 to 1.5. Even, for digits.
+    product_fraction_bits : int
+        Of an exponent of two as the multiplier gives it.
+    term_fraction_bits : int
+        Of the terms of the sum.
+    """
+
+    grade: Grade
+    window_fraction_bits: int
+    factor_fraction_bits: int
+    product_fraction_bits: int
+    term_fraction_bits: int
+
+    @property
+    def window_bits(self) -> int:
+        """Bits of a value in the window."""
+        return ROOM_BITS + self.window_fraction_bits
+
+    @property
+    def digits(self) -> int:
+        """Digits of the factor from -2 to 2; above them is one more, which is always 1."""
+        return self.factor_fraction_bits // 2
+
+    @property
+    def product_bits(self) -> int:
+        """Bits of an exponent of two as the multiplier gives it."""
+        return ROOM_BITS + self.product_fraction_bits
+
+    @property
+    def term_bits(self) -> int:
+        """Bits of a term of the sum, which is below 2."""
+        return self.term_fraction_bits + 1
+
+    @property
+    def total_bits(self) -> int:
+        """Bits of the sum of the longest row, whose terms are at most a little more than 1."""
+        return self.term_fraction_bits + LONGEST_ROW.bit_length()
+
+    @property
+    def power(self) -> Table:
+        """The table of ``2^f``."""
+        return tables.load(f"softmax_exp2_{self.grade}")
+
+    @property
+    def logarithm(self) -> Table:
+        """The table of the logarithm to base two."""
+        return tables.load(f"log2_{self.grade}")
+
+    def digit_shift(self, place: int) -> int:
+        """Bits of a product with the digit at a place that are below those of the sum."""
+        fractions = self.window_fraction_bits + self.factor_fraction_bits
+        return fractions - self.product_fraction_bits - 2 * place
+
+
+WIDTHS: Mapping[Grade, SoftmaxWidths] = MappingProxyType(
+    {
+        "compact": SoftmaxWidths(
+            grade="compact",
+            window_fraction_bits=13,
+            factor_fraction_bits=16,
+            product_fraction_bits=15,
+            term_fraction_bits=25,
+        ),
+        "fine": SoftmaxWidths(
+            grade="fine",
+            window_fraction_bits=18,
+            factor_fraction_bits=24,
+            product_fraction_bits=20,
+            term_fraction_bits=31,
+        ),
+    }
+)
+"""By grade. Why they suffice stands at the top of `mxsafe.model.softmax`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mxsafe.model.softmax import softmax, softmax_factor
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.tables import Grade
 from mxsafe.tables.softmax import LONGEST_ROW
 from verif.rtl.vector.vector_checks import first_changes
 from verif.support.checkers import assert_equal
@@ -27,9 +28,9 @@ RESETS = (1, 14, *range(20, 28), *range(21, 29))
 """Cycles to reset after: about the first results of `small_softmax`, of one cycle and of more."""
 
 
-def small_softmax(folder: Path, along: str, lanes: int = 2, *, target: Target = "asic") -> Module:
+def small_softmax(folder: Path, along: str, lanes: int = 2, **options: str) -> Module:
     """One that builds quickly, generated into `folder`."""
-    return generated(Softmax(along=along, lanes=lanes, depth=16, target=target), folder)
+    return generated(Softmax(along=along, lanes=lanes, depth=16, **options), folder)
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,12 @@ class Rows:
     length: int = 4096
     causal: bool = False
 
-    @property
-    def results(self) -> Words:
+    def results(self, grade: Grade) -> Words:
         """Words of the results, from the model."""
         rows, count = self.values.shape
         limits = self.length + self.causal * np.arange(rows)
         mask = np.arange(count) < limits[:, None]
-        return softmax(self.values, mask=mask, scale=self.scale).view(np.uint32)
+        return softmax(self.values, mask=mask, scale=self.scale, grade=grade).view(np.uint32)
 
 
 def _beats(words: Words, lanes: int, along: str) -> Words:
@@ -83,8 +83,8 @@ def job_of(module: Module, jobs: Sequence[Rows]) -> Job:
 
 def expected_of(module: Module, jobs: Sequence[Rows]) -> tuple[Words, NDArray[np.uint8]]:
     """Beats of the results of rows, and whether each ends its packet."""
-    lanes, along = module.parameters["lanes"], module.parameters["along"]
-    beats = [_beats(rows.results, lanes, along) for rows in jobs]
+    lanes, along, grade = (module.parameters[name] for name in ("lanes", "along", "grade"))
+    beats = [_beats(rows.results(grade), lanes, along) for rows in jobs]
     lasts = [np.arange(len(data)) == len(data) - 1 for data in beats]
     return np.concatenate(beats), np.concatenate(lasts).astype(np.uint8)
 
@@ -306,15 +306,24 @@ def test_rows_back_to_back(along: str, target: Target, tmp_path: Path, tally: Ta
 
 
 @pytest.mark.parametrize(
-    ("along", "target"),
+    ("along", "target", "grade"),
     [
-        ("beats", "fpga"),
-        *(pytest.param(along, "asic", marks=pytest.mark.variant) for along in ALONG),
+        ("beats", "fpga", "compact"),
+        ("lanes", "asic", "fine"),
+        *(
+            pytest.param(along, target, grade, marks=pytest.mark.variant)
+            for along, target, grade in (
+                ("lanes", "asic", "compact"),
+                ("beats", "asic", "compact"),
+                ("beats", "asic", "fine"),
+                ("beats", "fpga", "fine"),
+            )
+        ),
     ],
 )
-def test_on_icarus(along: str, target: Target, tmp_path: Path, tally: Tally) -> None:
+def test_on_icarus(along: str, target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
     """Rows of different factors, with pauses on both sides."""
-    module = small_softmax(tmp_path, along, target=target)
+    module = small_softmax(tmp_path, along, target=target, grade=grade)
     assert lint(module) == ""
     jobs = random_rows(module, 3, 10, beats=8) + corner_rows(module)[::8]
     stalls = {"stall_in": 0.3, "stall_out": 0.1}

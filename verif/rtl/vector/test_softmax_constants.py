@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
+from mxsafe.tables import GRADES, Grade
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
@@ -69,9 +70,11 @@ def _maxima(rng: np.random.Generator, factors: NDArray[np.float32]) -> NDArray[n
     return np.where(numbers == np.inf, np.float32(1), numbers)
 
 
+@pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
-    module = generated(SoftmaxConstants(target=target), tmp_path)
+def test_constants(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
+    unit = SoftmaxConstants(target=target, grade=grade)
+    module, widths = generated(unit, tmp_path), unit.config.widths
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     count, latency = 1500, module.latency
@@ -107,16 +110,21 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
         for name in ("threshold", "complement", "invalid", "position", "start")
     }
     digits = ports["digits"].split(log["digits"])[shown]
-    thresholds, complements, starts, positions = [], [], [], []
+    thresholds, complements, starts, positions, significands = [], [], [], [], []
     for maximum, factor in zip(maxima.tolist(), factors.tolist(), strict=True):
         significand, exponent = _taken_apart(factor)
         thresholds.append(_threshold(maximum, factor))
-        positions.append(exponent + 127 - 236)
+        positions.append(exponent + 127 - 254 + widths.window_fraction_bits)
         number = 0.0 if np.isinf(maximum) else maximum
         negative = np.signbit(np.float32(number))
-        size = math.floor(abs(Fraction(number)) * Fraction(2) ** (exponent + 18))
-        complements.append((size if negative else -1 - size) % (1 << 24))
-        starts.append(-int(significand * 64 * 2**20) - 2**20)
+        size = math.floor(
+            abs(Fraction(number)) * Fraction(2) ** (exponent + widths.window_fraction_bits)
+        )
+        complements.append((size if negative else -1 - size) % (1 << widths.window_bits))
+        cut = int(significand * 2**widths.factor_fraction_bits)
+        significands.append(cut)
+        one = 1 << widths.product_fraction_bits
+        starts.append(-(cut * 64 * one >> widths.factor_fraction_bits) - one)
     finite = np.isfinite(maxima)[rows]
     compared = assert_equal(
         "threshold", got["threshold"], np.array(thresholds)[rows], maximum=keys[rows]
@@ -130,11 +138,13 @@ def test_constants(target: Target, tmp_path: Path, tally: Tally) -> None:
     assert_equal("invalid", got["invalid"], spoilt[rows].astype(np.int64))
     assert_equal("position", got["position"], np.array(positions)[rows])
     # Digits make up the factor; those below 0 leave something above their rows to the offset.
-    one, two, negative_digits = (digits[:, at, None] >> np.arange(12) & 1 for at in range(3))
-    values = (one + 2 * two) * (1 - 2 * negative_digits)
-    significands = np.array([int(_taken_apart(f)[0] * 2**24) for f in factors.tolist()])[rows]
-    assert_equal("digits", (values << 2 * np.arange(12)).sum(axis=1) + 2**24, significands)
-    above = (negative_digits << 3 + 2 * np.arange(12)).sum(axis=1)
-    expected = (np.array(starts)[rows] - above) % (1 << 26)
+    places = np.arange(widths.digits)
+    ones, twos, negative_digits = (digits[:, at, None] >> places & 1 for at in range(3))
+    values = (ones + 2 * twos) * (1 - 2 * negative_digits)
+    sums = (values << 2 * places).sum(axis=1) + 4**widths.digits
+    assert_equal("digits", sums, np.array(significands)[rows])
+    lowest = widths.window_bits + 1 - widths.digit_shift(0)
+    above = (negative_digits << lowest + 2 * places).sum(axis=1)
+    expected = (np.array(starts)[rows] - above) % (1 << widths.product_bits)
     assert_equal("start", got["start"], expected)
     tally("icarus", "softmax constants", compared)

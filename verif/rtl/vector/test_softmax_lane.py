@@ -7,17 +7,19 @@ import pytest
 
 from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_lane import SoftmaxLane
-from mxsafe.tables import softmax as widths
+from mxsafe.tables import GRADES, Grade
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import Tally, available
 from verif.support.units import generated
 
 
+@pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
+def test_powers_of_two(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
     """A factor of 1 and a maximum of 0: ``2^x``, as a number and as a term of the sum."""
-    module = generated(SoftmaxLane(target=target), tmp_path)
+    lane = SoftmaxLane(target=target, grade=grade)
+    module, widths = generated(lane, tmp_path), lane.config.widths
     assert lint(module) == ""
     ports, latency = module.ports, module.latency
     rng = np.random.default_rng(1)
@@ -33,9 +35,9 @@ def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
         "rst": 0,
         "en": 1,
         "threshold": threshold,
-        "position": (127 - 236) % 1024,
-        "complement": (1 << 24) - 1,  # that of 0
-        "offset": -65 * 2**20 % (1 << 26),
+        "position": (127 - 254 + widths.window_fraction_bits) % 1024,
+        "complement": (1 << widths.window_bits) - 1,  # that of 0
+        "offset": (-65 << widths.product_fraction_bits) % (1 << widths.product_bits),
     }
     stimulus = constants | {"digits": 0, "key": keys, "invalid": invalid}
     log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
@@ -46,30 +48,32 @@ def test_powers_of_two(target: Target, tmp_path: Path, tally: Tally) -> None:
     results = words.astype(np.uint32).view(np.float32).astype(np.float64)
     counts = (values >= -48) & ~nan
     assert (words[(values < -48) & ~nan] == 0).all()
-    # Numbers below 0 lie up to 2^-18 too low in the window, and the difference is as much too low.
+    # Numbers below 0 lie up to a unit too low in the window, and the difference is as much too low.
     away = np.log2(results[counts]) - values[counts]
-    assert np.abs(away).max() < 2.0**-15.5
-    exact = np.floor(np.where(counts, results, 0) * 2.0**widths.TERM_FRACTION_BITS).astype(np.int64)
+    assert np.abs(away).max() < 2.0 ** {"compact": -10.4, "fine": -15.5}[grade]
+    exact = np.floor(np.where(counts, results, 0) * 2.0**widths.term_fraction_bits).astype(np.int64)
     compared = assert_equal("term", terms[~nan], exact[~nan])
     tally("icarus", "softmax lane", compared)
 
 
+@pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_no_result_is_above_1(target: Target, tmp_path: Path, tally: Tally) -> None:
+def test_no_result_is_above_1(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
     """The largest value of a row, lowered by logarithms that take it to about 1."""
-    lane = SoftmaxLane(target=target)
-    module = generated(lane, tmp_path)
+    lane = SoftmaxLane(target=target, grade=grade)
+    module, widths = generated(lane, tmp_path), lane.config.widths
     ports = module.ports
-    # In units of 2^-20. With a factor of 1 the product lacks 4.
-    exponents = np.concatenate([np.arange(-300, 300), 1 << np.arange(9, 20)])
-    offsets = (exponents + 4 - 65 * 2**20) % (1 << widths.PRODUCT_BITS)
+    # With a factor of 1 the product lacks 4.
+    unit = widths.product_fraction_bits
+    exponents = np.concatenate([np.arange(-300, 300), 1 << np.arange(9, unit)])
+    offsets = (exponents + 4 - (65 << unit)) % (1 << widths.product_bits)
     constants = {
         "rst": 0,
         "en": 1,
         "key": 0,
         "threshold": 0,
-        "position": (127 - 236) % 1024,
-        "complement": (1 << 24) - 1,  # that of 0
+        "position": (127 - 254 + widths.window_fraction_bits) % 1024,
+        "complement": (1 << widths.window_bits) - 1,  # that of 0
         "invalid": 0,
     }
     # The value stands at the inputs until it comes to where the offsets are added.
@@ -82,8 +86,8 @@ def test_no_result_is_above_1(target: Target, tmp_path: Path, tally: Tally) -> N
     below = exponents < 0
     assert (results[~below] == 1).all()
     assert (results[below] < 1).all()
-    # A power is off by 6.38e-6, and its exponent by 7 units that are cut off.
-    away = np.log2(results[below]) - exponents[below] * 2.0**-20
-    assert np.abs(away).max() < 2.0**-16
+    # A power is off by what its table is, and its exponent by the bits that are cut off.
+    away = np.log2(results[below]) - exponents[below] * 2.0**-unit
+    assert np.abs(away).max() < 2.0 ** {"compact": -10.5, "fine": -16}[grade]
     assert np.count_nonzero(below) == 300
     tally("icarus", "softmax lane", len(results))

@@ -16,6 +16,7 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfiguration
+from mxsafe.tables import Grade
 
 __all__ = ["Softmax", "SoftmaxConfiguration"]
 
@@ -34,6 +35,8 @@ class SoftmaxConfiguration(Configuration):
     depth : int
         Beats in the memory, a power of two. With room for two rows, one enters while another
         leaves.
+    grade : {"compact", "fine"}
+        How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -46,6 +49,7 @@ class SoftmaxConfiguration(Configuration):
     lanes: int = 16
     along: Literal["lanes", "beats"] = "lanes"
     depth: int = 512
+    grade: Grade = "compact"
     target: Target = "asic"
 
     def __post_init__(self) -> None:

@@ -19,9 +19,9 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.softmax_lane import DIGITS, POSITION, digit_shift, windowed
+from mxsafe.rtl.vector.softmax_lane import POSITION, digits_of, windowed
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
-from mxsafe.tables import softmax as widths
+from mxsafe.tables.softmax import FLOAT_BITS, REACHES
 
 __all__ = ["SoftmaxConstants", "SoftmaxConstantsConfiguration"]
 
@@ -70,16 +70,17 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         """Factor and maximum, and the constants."""
+        widths = self.config.widths
         return {
             "en": In(1),
             "factor": In(32),
             "maximum": In(32),
             "spoilt": In(1),
             "position": Out(POSITION),
-            "digits": Out(DIGITS),
-            "start": Out(widths.PRODUCT_BITS),
+            "digits": Out(digits_of(widths)),
+            "start": Out(widths.product_bits),
             "threshold": Out(32),
-            "complement": Out(widths.WINDOW_BITS),
+            "complement": Out(widths.window_bits),
             "invalid": Out(1),
         }
 
@@ -98,7 +99,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         def cross(name: str, value: Value) -> Value:
             return pipe.cross("ordered", name, value)
 
-        place = windowed(m, "place", maximum, position, cross)
+        place = windowed(m, "place", maximum, position, self.config.widths.window_bits, cross)
         finite = named(m, "is_finite", 1, maximum.as_signed() < INFINITY)
         complement, invalid = ~place, spoilt | ~finite
         for stage in stages[:-1]:
@@ -119,6 +120,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
 
     def _factor(self, m: Module) -> tuple[Value, Value]:
         """The factor's significand from 0.75 to 1.5, and its exponent with the usual bias."""
+        widths = self.config.widths
         mantissa = self.factor[:MANTISSA_BITS]
         field = self.factor[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
         halved = named(m, "is_halved", 1, mantissa[-1])
@@ -126,14 +128,16 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         significand = Mux(halved, Cat(whole, 0), Cat(0, whole))
         scale = named(m, "scale", EXPONENT_BITS + 1, field + halved)
         # A distance of 0 is where the top bit of a significand is the lowest of the window.
-        lowest = 2 * _BIAS - widths.WINDOW_FRACTION_BITS
+        lowest = 2 * _BIAS - widths.window_fraction_bits
         m.d.comb += self.position.eq(scale - lowest)
-        return named(m, "significand", widths.FACTOR_BITS, significand), scale
+        kept = Value.cast(significand)[FLOAT_BITS - widths.factor_fraction_bits :]
+        return named(m, "significand", widths.factor_fraction_bits + 1, kept), scale
 
     def _digits(self, m: Module, significand: Value) -> None:
         """Digits of the factor, and the offset that makes up for what rows leave out."""
+        widths = self.config.widths
         low = Cat(Const(0, 1), significand)  # from one bit below
-        places = range(widths.FACTOR_FRACTION_BITS // 2)
+        places = range(widths.digits)
         bits = [(low[2 * place], low[2 * place + 1], low[2 * place + 2]) for place in places]
         negative = Cat(top & ~(middle & bottom) for bottom, middle, top in bits)
         m.d.comb += [
@@ -145,20 +149,20 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         ]
         # Rows of negative digits lack the ones above them; differences are 64 too large, and an
         # exponent of 63 stands for 0.
-        width, above = widths.PRODUCT_BITS, widths.WINDOW_BITS + 1
+        width, above = widths.product_bits, widths.window_bits + 1
         ones = Const(0, 0)
         for place in places:
-            gap = above - digit_shift(place) - len(ones)
+            gap = above - widths.digit_shift(place) - len(ones)
             ones = Cat(ones, Const(0, gap), self.digits.negative[place])
-        unit = 1 << widths.PRODUCT_FRACTION_BITS
-        surplus = Cat(Const(0, width - widths.FACTOR_BITS + 1), significand)[:width]
+        unit = 1 << widths.product_fraction_bits
+        surplus = Cat(Const(0, width - len(significand) + 1), significand)[:width]
         m.d.comb += self.start.eq(-(surplus + ones + unit))
 
     def _reach(self, m: Module, significand: Value, scale: Value) -> Value:
         """The largest difference that counts, as the bits of a binary32 number."""
-        eighths = named(m, "eighths", 4, significand[widths.FACTOR_FRACTION_BITS - 3 :])
-        quarters: Value = Const(widths.REACHES[-1][1] - 4, 2)
-        for limit, count in reversed(widths.REACHES[:-1]):
+        eighths = named(m, "eighths", 4, significand[self.config.widths.factor_fraction_bits - 3 :])
+        quarters: Value = Const(REACHES[-1][1] - 4, 2)
+        for limit, count in reversed(REACHES[:-1]):
             quarters = Mux(eighths < limit, count - 4, quarters)
         field = named(m, "reach_field", EXPONENT_BITS, (2 * _BIAS + 3 + 2) - scale)
         return Cat(Const(0, MANTISSA_BITS - 2), quarters[:2], field)

@@ -16,25 +16,23 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
 from mxsafe.rtl.vector.softmax_lane import (
-    DIGITS,
     POSITION,
-    TERM_BITS,
     SoftmaxLane,
     SoftmaxLaneConfiguration,
+    digits_of,
 )
 from mxsafe.rtl.vector.softmax_logarithm import (
-    TOTAL_BITS,
     SoftmaxLogarithm,
     SoftmaxLogarithmConfiguration,
 )
-from mxsafe.tables import softmax as widths
+from mxsafe.tables import GRADES, Grade
+from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
 from mxsafe.validation import Alike, require_one_of
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
 _GROUP = 4  # terms that are added before a register
-_HALF = TERM_BITS // 2  # bits of a term that are added up by themselves there
 _LOW = 20  # bits of the sum of a row of its own that are added up by themselves
 _DIGIT_GROUPS = 2  # groups of lanes with digits of their own
 _POSITIONS = 2  # groups of lanes with a position of their own
@@ -52,6 +50,8 @@ class SoftmaxCoreConfiguration(Configuration):
     along : {"lanes", "beats"}
         Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
         of its own, a value a beat.
+    grade : {"compact", "fine"}
+        How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
 
@@ -63,10 +63,17 @@ class SoftmaxCoreConfiguration(Configuration):
 
     lanes: Alike = 16
     along: Literal["lanes", "beats"] = "lanes"
+    grade: Grade = "compact"
     target: Target = "asic"
 
     def __post_init__(self) -> None:
         require_one_of("along", self.along, ALONG)
+        require_one_of("grade", self.grade, GRADES)
+
+    @property
+    def widths(self) -> SoftmaxWidths:
+        """Widths of the grade."""
+        return WIDTHS[self.grade]
 
     @property
     def rows(self) -> int:
@@ -267,6 +274,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
 
         No two load the same thing at the same time: synthesis would make one of them.
         """
+        layout = digits_of(self.config.widths)
         digits: list[data.View] = []
         before: list[data.View] = []
         for step in range(_DIGIT_STEPS):
@@ -274,7 +282,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             level: list[data.View] = []
             for value in (source, *before):
                 name = f"digits_{len(digits) + len(level)}"
-                held = data.View(DIGITS, Signal(DIGITS.size, name=name, reset_less=True))
+                held = data.View(layout, Signal(layout.size, name=name, reset_less=True))
                 with m.If(loads):
                     m.d.sync += held.eq(value)
                 level.append(held)
@@ -290,7 +298,8 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
                 row.add(m, tokens.term, clear, term)
             return
         # In two halves: carries from one to the other come last. And first those of a few lanes.
-        halves = {0: [term[:_HALF] for term in terms], _HALF: [term[_HALF:] for term in terms]}
+        half = self.config.widths.term_bits // 2
+        halves = {0: [term[:half] for term in terms], half: [term[half:] for term in terms]}
         adds, follows = tokens.term, tokens.passing_term
         for name, size in (("terms", _GROUP), ("groups", len(terms))):
             halves = {
@@ -310,13 +319,14 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         rows: "list[_Row]",
     ) -> None:
         """Offsets: at first that of the factor, then less the logarithm of each sum in turn."""
-        start = Signal(widths.PRODUCT_BITS, name="start", reset_less=True)
+        widths = self.config.widths
+        start = Signal(widths.product_bits, name="start", reset_less=True)
         starts = tokens.at("setup", "starts", 1)
         with m.If(tokens.at("setup", "loads_start", 0)):
             m.d.sync += start.eq(constants.start)
-        total = _looked_at(m, "total", tokens, [row.total for row in rows], _with_carry)
+        total = _looked_at(m, "total", tokens, [row.total for row in rows], rows[0].with_carry)
         m.d.comb += [logarithm.en.eq(tokens.moves), logarithm.total.eq(total)]
-        lowered = truncated(m, "lowered", widths.PRODUCT_BITS, start - logarithm.logarithm)
+        lowered = truncated(m, "lowered", widths.product_bits, start - logarithm.logarithm)
         for number, row in enumerate(rows):
             step = self.config.finish_latency + number
             loads = tokens.at("finish", f"lowers_row_{number}", step)
@@ -334,14 +344,6 @@ def _looked_at(
     """The value of the row that is looked at; of several rows, in the cycle after."""
     value = finished(m, chosen(m, name, tokens.row, values))
     return value if len(values) == 1 else delayed(m, tokens.moves, f"{name}_held", value, 1)
-
-
-def _with_carry(m: Module, total: Value) -> Value:
-    """A sum, whose low part may have above it the carry that its high part does not have yet."""
-    if len(total) == TOTAL_BITS:
-        return total
-    high = truncated(m, "total_high", TOTAL_BITS - _LOW, total[_LOW + 1 :] + total[_LOW])
-    return Cat(total[:_LOW], high)
 
 
 def _sum(m: Module, name: str, width: int, values: list[Value]) -> Value:
@@ -373,26 +375,34 @@ class _Row:
     """State of a row: constants of its maximum, its sum, the offset of its exponents."""
 
     def __init__(self, m: Module, config: SoftmaxCoreConfiguration, number: int) -> None:
-        name = f"row_{number}"
+        name, widths = f"row_{number}", config.widths
         self.threshold = Signal(32, name=f"{name}_threshold", reset_less=True)
-        self.complement = Signal(widths.WINDOW_BITS, name=f"{name}_complement", reset_less=True)
+        self.complement = Signal(widths.window_bits, name=f"{name}_complement", reset_less=True)
         self.invalid = Signal(name=f"{name}_is_invalid", reset_less=True)
-        self.offset = Signal(widths.PRODUCT_BITS, name=f"{name}_offset", reset_less=True)
-        bits = TOTAL_BITS + (1 if config.along == "beats" else 0)
+        self.offset = Signal(widths.product_bits, name=f"{name}_offset", reset_less=True)
+        self._bits = widths.total_bits
+        bits = self._bits + (1 if config.along == "beats" else 0)
         self.total = Signal(bits, name=f"{name}_total", reset_less=True)
         self._name = name
 
     def add(self, m: Module, adds: Value, clear: Value, term: Value) -> None:
-        """Add a term to the sum, or begin it anew; see `_with_carry` for the sum's bits."""
+        """Add a term to the sum, or begin it anew; see `with_carry` for the sum's bits."""
         low = named(m, f"{self._name}_low", _LOW + 1, self.total[:_LOW] + term[:_LOW])
         # The carry comes in from below.
         above = Cat(Const(1, 1), self.total[_LOW + 1 :]) + Cat(self.total[_LOW], term[_LOW:])
-        high = truncated(m, f"{self._name}_high", TOTAL_BITS - _LOW + 1, above)
+        high = truncated(m, f"{self._name}_high", self._bits - _LOW + 1, above)
         self._load(m, adds, clear, Cat(low, high[1:]))
+
+    def with_carry(self, m: Module, total: Value) -> Value:
+        """A sum, whose low part may have above it the carry that its high part does not have."""
+        if len(total) == self._bits:
+            return total
+        high = truncated(m, "total_high", self._bits - _LOW, total[_LOW + 1 :] + total[_LOW])
+        return Cat(total[:_LOW], high)
 
     def add_all(self, m: Module, adds: Value, clear: Value, terms: list[Value]) -> None:
         """Add several to the sum, or begin it anew."""
-        self._load(m, adds, clear, _sum(m, f"{self._name}_sum", TOTAL_BITS, [self.total, *terms]))
+        self._load(m, adds, clear, _sum(m, f"{self._name}_sum", self._bits, [self.total, *terms]))
 
     def _load(self, m: Module, adds: Value, clear: Value, total: Value) -> None:
         with m.If(adds | clear):

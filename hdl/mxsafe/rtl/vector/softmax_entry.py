@@ -14,14 +14,14 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
-from mxsafe.tables import softmax as widths
+from mxsafe.tables.softmax import LONGEST_ROW
 from mxsafe.validation import Alike
 
 __all__ = ["SoftmaxEntry", "SoftmaxEntryConfiguration"]
 
 _LOWEST = 0xFFFFFFFF ^ INFINITY
 """Key of -Inf."""
-_LENGTH = range(widths.LONGEST_ROW + 1)
+_LENGTH = range(LONGEST_ROW + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,44 +8,36 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.float_steps import CANONICAL_NAN, EXPONENT_BITS, MANTISSA_BITS
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
-from mxsafe.tables import softmax as widths
+from mxsafe.tables.softmax import ROOM_BITS, SoftmaxWidths
 
 __all__ = [
-    "DIGITS",
     "POSITION",
-    "TERM_BITS",
     "SoftmaxLane",
     "SoftmaxLaneConfiguration",
-    "digit_shift",
+    "digits_of",
     "windowed",
 ]
 
 POSITION = signed(10)
 """Shape of the offset between an exponent field and a distance in the window."""
-_PLACES = widths.FACTOR_FRACTION_BITS // 2
-DIGITS = data.StructLayout({"one": _PLACES, "two": _PLACES, "negative": _PLACES})
-"""Digits of the factor from -2 to 2, lowest first: magnitudes of 1 and 2, and signs.
-
-Above them is one more, which is always 1.
-"""
-TERM_BITS = widths.TERM_FRACTION_BITS + 1
 _STAGES = ("difference", "product", "sloped", "power")
 _FPGA_STAGES = ("shifted", "placed", "difference", "halved", *_STAGES[1:])
 _SHIFTS_BEFORE = 1
 """Steps of a shift into the window in front of registers within it: an addition stands there."""
 
 
-def digit_shift(place: int) -> int:
-    """Bits of a product with the digit at a place that are below those of the sum."""
-    fractions = widths.WINDOW_FRACTION_BITS + widths.FACTOR_FRACTION_BITS
-    return fractions - widths.PRODUCT_FRACTION_BITS - 2 * place
+def digits_of(widths: SoftmaxWidths) -> data.StructLayout:
+    """Digits of the factor from -2 to 2, lowest first: magnitudes of 1 and 2, and signs.
+
+    Above them is one more, which is always 1.
+    """
+    return data.StructLayout(dict.fromkeys(("one", "two", "negative"), widths.digits))
 
 
 def windowed(
@@ -53,6 +45,7 @@ def windowed(
     name: str,
     key: Value,
     position: Value,
+    bits: int,
     cross: Callable[[str, Value], Value] = lambda name, value: value,
 ) -> Value:
     """The bits of a value that lie in the window, rounded down.
@@ -67,6 +60,8 @@ def windowed(
         numbers below 0 come out rounded down too, if what is shifted in is their sign.
     position : Value
         What the distance is for an exponent field of 0.
+    bits : int
+        Of the window.
     cross : callable
         By a name, a value on the far side of registers that stand within the shift, if there are
         any.
@@ -79,7 +74,7 @@ def windowed(
     distance = named(m, f"{name}_distance", signed(11), exponent + position)
     shifted: Value = Cat(key[:MANTISSA_BITS], normal ^ sign)
     below = len(shifted) - 1  # bits that a distance of 0 puts below the window
-    steps = (len(shifted) + widths.WINDOW_BITS - 2).bit_length()
+    steps = (len(shifted) + bits - 2).bit_length()
     for step in range(steps - 1):
         if step == _SHIFTS_BEFORE:
             shifted = cross(f"{name}_partly", shifted)
@@ -89,7 +84,7 @@ def windowed(
         moved = Mux(distance[step], Cat(more, shifted), Cat(shifted, more))
         shifted = named(m, f"{name}_shifted_{1 << step}", None, moved)
     # The last step puts the window where it will be, and makes no other bits.
-    last, bits = 1 << (steps - 1), widths.WINDOW_BITS
+    last = 1 << (steps - 1)
     far = Cat(sign.replicate(last - below), shifted)[:bits]
     near = shifted[below : below + bits]
     placed = named(m, f"{name}_placed", bits, Mux(distance[steps - 1], far, near))
@@ -127,7 +122,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     position : In(10), signed
         Where the window is, see `windowed`.
     complement : In(24)
-        Inverted bits of the largest value in the window.
+        Inverted bits of the largest value in the window; this width and those below are of `fine`.
     digits : In(struct)
         Of the factor, for the value of the cycle before; for an FPGA from three to four before.
     offset : In(26)
@@ -144,22 +139,23 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         """A value and constants of its row, the power in two forms."""
+        widths = self.config.widths
         return {
             "en": In(1),
             "key": In(32),
             "threshold": In(32),
             "position": In(POSITION),
-            "complement": In(widths.WINDOW_BITS),
-            "digits": In(DIGITS),
-            "offset": In(widths.PRODUCT_BITS),
+            "complement": In(widths.window_bits),
+            "digits": In(digits_of(widths)),
+            "offset": In(widths.product_bits),
             "invalid": In(1),
-            "term": Out(TERM_BITS),
+            "term": Out(widths.term_bits),
             "result": Out(32),
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages = self.config.stages
+        stages, widths = self.config.stages, self.config.widths
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         key = self.key.as_signed()
         counts: Value = named(m, "counts", 1, key >= self.threshold.as_signed())
@@ -167,17 +163,17 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         def cross(name: str, value: Value) -> Value:
             return pipe.cross("shifted", name, value)
 
-        place = windowed(m, "place", self.key, self.position, cross)
+        place = windowed(m, "place", self.key, self.position, widths.window_bits, cross)
         counts = cross("counts", counts)
         place, counts = pipe.cross_all("placed", place=place, counts=counts)
-        difference: Value = truncated(m, "lowered", widths.WINDOW_BITS, place + self.complement)
+        difference: Value = truncated(m, "lowered", widths.window_bits, place + self.complement)
         difference, counts = pipe.cross_all("difference", difference=difference, counts=counts)
 
-        table = tables.load("softmax_exp2_fine")
+        table = widths.power
         bits = table.index_bits + table.offset_bits
         product = self._exponent(m, pipe, difference)
         counts = pipe.cross("halved", "counts", counts)
-        exponent = product[widths.PRODUCT_FRACTION_BITS - bits :]
+        exponent = product[widths.product_fraction_bits - bits :]
         exponent, counts = pipe.cross_all("product", exponent=exponent, counts=counts)
 
         fraction, whole = exponent[:bits], exponent[bits:]
@@ -194,10 +190,11 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
 
     def _exponent(self, m: Module, pipe: Pipeline, difference: Value) -> Value:
         """The product with the factor, and the offset: a sum of rows, each cut where it ends."""
-        width = widths.PRODUCT_BITS
-        total: Value = Cat(Const(0, width - widths.WINDOW_BITS), difference) + self.offset
-        for place in reversed(range(_PLACES)):
-            if place == _PLACES // 2 - 1:
+        widths = self.config.widths
+        width = widths.product_bits
+        total: Value = Cat(Const(0, width - widths.window_bits), difference) + self.offset
+        for place in reversed(range(widths.digits)):
+            if place == widths.digits // 2 - 1:
                 total, difference = pipe.cross_all("halved", total=total, difference=difference)
             one, two, negative = (self.digits[name][place] for name in ("one", "two", "negative"))
             # A row is a choice of the difference and its double, inverted for a digit below 0. The
@@ -207,13 +204,16 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
             chosen = (once & one.replicate(length)) | (twice & two.replicate(length))
             row = named(m, f"row_{place}", length, chosen ^ negative.replicate(length))
             # Every step is cut to the same width, so that synthesis sees one sum of many.
-            total = named(m, f"sum_{place}", width, total[:width] + row[digit_shift(place) :])
+            total = named(
+                m, f"sum_{place}", width, total[:width] + row[widths.digit_shift(place) :]
+            )
         return total
 
     def _give(
         self, m: Module, mantissa: Value, whole: Value, counts: Value, below_one: Value
     ) -> None:
         """The power in both forms. Its exponent is that of a number up to 2, 63 for one from 1."""
+        term_bits = self.config.widths.term_bits
         bits = len(mantissa)
         padding = Const(0, MANTISSA_BITS - bits)
         # The exponent field is 64 more than `whole`. A number from 1 is 1, which has no fraction.
@@ -223,10 +223,10 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
         nan = Const(CANONICAL_NAN, 32)
         m.d.comb += self.result.eq(Mux(self.invalid, nan, number))
         # Shifted right by 63 less `whole`, its inverted bits.
-        leading = Cat(Const(0, widths.TERM_FRACTION_BITS - bits), mantissa, 1)
+        leading = Cat(Const(0, term_bits - 1 - bits), mantissa, 1)
         near = named(m, "is_near", 1, counts & whole[-1])
-        shifted: Value = named(m, "term_near", TERM_BITS, leading & near.replicate(TERM_BITS))
-        for step in reversed(range(widths.ROOM_BITS - 1)):
+        shifted: Value = named(m, "term_near", term_bits, leading & near.replicate(term_bits))
+        for step in reversed(range(ROOM_BITS - 1)):
             moved = Mux(whole[step], shifted, shifted >> (1 << step))
-            shifted = named(m, f"term_shifted_{1 << step}", TERM_BITS, moved)
+            shifted = named(m, f"term_shifted_{1 << step}", term_bits, moved)
         m.d.comb += self.term.eq(shifted)

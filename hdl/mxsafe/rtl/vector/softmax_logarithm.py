@@ -7,19 +7,16 @@ from typing import ClassVar
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import leading_one_and_zeros
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
-from mxsafe.tables import softmax as widths
+from mxsafe.tables.softmax import LONGEST_ROW
 
-__all__ = ["TOTAL_BITS", "SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
+__all__ = ["SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
 
-TOTAL_BITS = widths.TERM_FRACTION_BITS + widths.LONGEST_ROW.bit_length()
-"""Bits of the sum of the longest row, whose terms are at most a little more than 1."""
 _STAGES = ("normalised", "sloped", "evaluated")
 _FPGA_STAGES = ("counted", *_STAGES)
 
@@ -39,23 +36,28 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
     en : In(1)
         Clock enable.
     total : In(44)
-        In units of ``2^-31``; of 0 the logarithm is anything.
+        In units of ``2^-31``; of 0 the logarithm is anything. These widths are of `fine`.
     logarithm : Out(26)
         In units of ``2^-20``, modulo 64, rounded down.
     """
 
     def ports(self) -> Mapping[str, Member]:
         """The sum and its logarithm."""
-        return {"en": In(1), "total": In(TOTAL_BITS), "logarithm": Out(widths.PRODUCT_BITS)}
+        widths = self.config.widths
+        return {
+            "en": In(1),
+            "total": In(widths.total_bits),
+            "logarithm": Out(widths.product_bits),
+        }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stages = self.config.stages
+        stages, widths = self.config.stages, self.config.widths
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
-        table = tables.load("log2_fine")
+        table, total_bits = widths.logarithm, widths.total_bits
         _, zeros = leading_one_and_zeros(m, "zeros", self.total)
         total, zeros = pipe.cross_all("counted", total=self.total, zeros=zeros)
-        shifted = named(m, "normalised", TOTAL_BITS, (total << zeros)[:TOTAL_BITS])
+        shifted = named(m, "normalised", total_bits, (total << zeros)[:total_bits])
         bits = table.index_bits + table.offset_bits
         fraction = shifted[-1 - bits : -1]
         fraction, zeros = pipe.cross_all("normalised", fraction=fraction, zeros=zeros)
@@ -63,9 +65,8 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
         zeros = pipe.cross("sloped", "zeros", zeros)
         value, zeros = pipe.cross_all("evaluated", value=value, zeros=zeros)
-        low = value[table.fraction_bits - widths.PRODUCT_FRACTION_BITS :]
-        whole = Cat(
-            Const(0, widths.PRODUCT_FRACTION_BITS), widths.LONGEST_ROW.bit_length() - 1 - zeros
-        )
-        m.d.comb += self.logarithm.eq(low[: widths.PRODUCT_FRACTION_BITS] + whole)
+        below = widths.product_fraction_bits
+        low = value[table.fraction_bits - below :]
+        whole = Cat(Const(0, below), LONGEST_ROW.bit_length() - 1 - zeros)
+        m.d.comb += self.logarithm.eq(low[:below] + whole)
         return m

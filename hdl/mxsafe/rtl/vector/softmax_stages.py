@@ -1,4 +1,4 @@
-"""Shared base of softmax's parts: only the target can be chosen, and it places registers.
+"""Shared base of softmax's parts: the target places registers, the grade says widths.
 
 Tested by `verif/rtl/vector/test_softmax.py`.
 """
@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.tables import Grade
+from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
 
 __all__ = ["SoftmaxPartConfiguration"]
 
@@ -19,19 +21,27 @@ class SoftmaxPartConfiguration(Configuration):
 
     Parameters
     ----------
+    grade : {"compact", "fine"}
+        How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`: for an FPGA with more registers.
 
     Raises
     ------
     ValueError
-        If there is no such target.
+        If there is no such grade or target.
     """
 
     stages_for: ClassVar[Mapping[Target, tuple[str, ...]]]
     """Where registers stand, for each target."""
 
+    grade: Grade = "compact"
     target: Target = "asic"
+
+    @property
+    def widths(self) -> SoftmaxWidths:
+        """Widths of the grade."""
+        return WIDTHS[self.grade]
 
     @property
     def stages(self) -> tuple[str, ...]:

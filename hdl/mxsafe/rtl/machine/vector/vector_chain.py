@@ -26,7 +26,7 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import Grade
-from mxsafe.tables import softmax as widths
+from mxsafe.tables.softmax import LONGEST_ROW
 from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
@@ -35,7 +35,7 @@ REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 """Row reductions, in the order of their numbers, from 1."""
 AFFINE = ("s_axis_gain", "s_axis_bias")
 """Streams of what norms apply."""
-_LENGTH = range(widths.LONGEST_ROW + 1)
+_LENGTH = range(LONGEST_ROW + 1)
 _START_BITS = 14
 """Bits of the number of keys before the first query: those of an address of the vector buffer."""
 
