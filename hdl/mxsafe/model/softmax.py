@@ -5,14 +5,14 @@ How it works
 With ``c = scale * log2(e)`` and the row's largest value ``m``, a result is ``2^-(u + L)`` where
 ``u = (m - x) * c`` and ``L = log2(sum(2^-u))``. The factor is taken apart, ``c = C * 2^k`` with
 ``0.75 <= C < 1.5``. Values are cut to a *window* of fixed point: ``x * 2^k`` modulo 64 with 18
-fraction bits, in the grade `compact` 13; of two numbers with a slash the second is that grade's from
-here on. What is above is dropped on both sides of ``m - x``; a comparison with the
-*threshold* tells where that changes the difference, and there the result is +0. The product with
-``C`` is a sum of rows, one for each radix-4 digit of ``C``, each cut after 20 / 15 fraction bits. Its
-low bits go through a table of ``2^f``, its upper bits are an exponent. In the first pass these
-are terms of the sum, cut after 31 / 25 fraction bits, added exactly, so that no order matters. In the
-second pass ``L``, from a table of the logarithm, is subtracted from the exponents, and the powers
-are the results.
+fraction bits, in grade `compact` 13; of two numbers with a slash the second is that grade's from
+here on. What is above is dropped on both sides of ``m - x``; a comparison with the *threshold*
+tells where that changes the difference, and there the result is +0. The product with ``C`` is a sum
+of rows, one for each radix-4 digit of ``C``, each cut after 20 / 15 fraction bits. Its low bits go
+through a table of ``2^f``, its upper bits are an exponent. In the first pass these are terms of the
+sum, cut after 31 / 25 fraction bits, added exactly, so that no order matters. In the second pass
+``L``, from a table of the logarithm, is subtracted from the exponents, and the powers are the
+results.
 
 Error
 -----
@@ -44,12 +44,14 @@ exact one is either, so that errors only become smaller.
 
 A row of one value gives exactly 1. In grade `compact` neither the last segment of the powers nor
 that of the logarithm is above the exact function. So the logarithm of one power, whose exponent was
-cut besides, is not above its exponent. In grade `fine` the sum is one term, the power of the largest value's exponent
-``E``. That is a little below 0, since a difference is one unit of the window too low, and depends
-on the factor's significand alone: over all ``2^23`` of them it is from -15 to -4 in units of
-``2^-20``. Without its last three bits, which powers do not take, it is -16 or -8, so that only two
-sums occur. The table's logarithm, never above the exact one in the last segment, is -16.875 and
--8.25 for them, rounded down -17 and -9. So ``E`` less the logarithm is at least 1.
+cut besides, is not above its exponent.
+
+In grade `fine` the sum is one term, the power of the largest value's exponent ``E``. That is a
+little below 0, since a difference is one unit of the window too low, and depends on the factor's
+significand alone: over all ``2^23`` of them it is from -15 to -4 in units of ``2^-20``. Without its
+last three bits, which powers do not take, it is -16 or -8, so that only two sums occur. The table's
+logarithm, never above the exact one in the last segment, is -16.875 and -8.25 for them, rounded
+down -17 and -9. So ``E`` less the logarithm is at least 1.
 """
 
 import math
