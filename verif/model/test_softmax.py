@@ -50,7 +50,7 @@ def _share(x: Floats, scale: float = 1.0, *, grade: Grade) -> float:
 def test_the_derivation(grade: Grade) -> None:
     """The errors of the parts add up to less than the bound: the docstring's numbers."""
     widths, bound = WIDTHS[grade], BOUNDS[grade]
-    shifts = [widths.digit_shift(place) for place in range(widths.digits)]
+    shifts = widths.digit_shifts[:-1]
     unit = 2.0**-widths.product_fraction_bits
     # Where u is larger, less of the bound is relative. A factor is rounded, or cut to fewer bits.
     exponents = np.arange(0, 42, 0.125)
@@ -86,7 +86,7 @@ def _largest_exponents() -> dict[int, np.float32]:
     """
     widths: SoftmaxWidths = WIDTHS["fine"]
     difference = (1 << widths.window_bits) - 1
-    shift = widths.digit_shift(0)
+    shift = widths.digit_shifts[0]
 
     def left_out(digit: int, place: int) -> int:
         row = abs(digit) * difference << 2 * place >> shift

@@ -34,4 +34,4 @@ def test_what_was_not_measured_stays_empty() -> None:
     rows = machine_figures.rows({**numbers, "measured": {}})
     assert len(rows) == 14
     assert all(row[4] == "" for row in rows[1:])
-    assert rows[1][3] == "93.1 %"
+    assert rows[1][3] == "93.4 %"

@@ -274,7 +274,7 @@ def _product(places: Integers, significand: int, widths: SoftmaxWidths) -> Integ
         three = (significand << 1 >> 2 * index) & 7
         digit = (three + 1 >> 1) - 4 * (three >> 2)
         scaled = digit * places - (digit < 0)
-        shift = widths.digit_shift(index)
+        shift = widths.digit_shifts[index]
         total += scaled >> shift if shift > 0 else scaled << -shift
     return total
 

@@ -80,10 +80,12 @@ class SoftmaxWidths:
         """The table of the logarithm to base two."""
         return tables.load(f"log2_{self.grade}")
 
-    def digit_shift(self, place: int) -> int:
-        """Bits of a product with the digit at a place that are below those of the sum."""
+    @property
+    def digit_shifts(self) -> tuple[int, ...]:
+        """Bits of a product with the digit at each place that are below those of the sum."""
         fractions = self.window_fraction_bits + self.factor_fraction_bits
-        return fractions - self.product_fraction_bits - 2 * place
+        lowest = fractions - self.product_fraction_bits
+        return tuple(lowest - 2 * place for place in range(self.digits + 1))
 
 
 WIDTHS: Mapping[Grade, SoftmaxWidths] = MappingProxyType(

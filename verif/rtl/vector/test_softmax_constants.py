@@ -143,7 +143,7 @@ def test_constants(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -
     values = (ones + 2 * twos) * (1 - 2 * negative_digits)
     sums = (values << 2 * places).sum(axis=1) + 4**widths.digits
     assert_equal("digits", sums, np.array(significands)[rows])
-    lowest = widths.window_bits + 1 - widths.digit_shift(0)
+    lowest = widths.window_bits + 1 - widths.digit_shifts[0]
     above = (negative_digits << lowest + 2 * places).sum(axis=1)
     expected = (np.array(starts)[rows] - above) % (1 << widths.product_bits)
     assert_equal("start", got["start"], expected)

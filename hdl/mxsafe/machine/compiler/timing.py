@@ -72,8 +72,8 @@ class Times:
     function: int = 8
     convert: int = 7
     softmax: int = 45
-    layer_norm: int = 328
-    rms_norm: int = 222
+    layer_norm: int = 280
+    rms_norm: int = 186
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         width, above = widths.product_bits, widths.window_bits + 1
         ones = Const(0, 0)
         for place in places:
-            gap = above - widths.digit_shift(place) - len(ones)
+            gap = above - widths.digit_shifts[place] - len(ones)
             ones = Cat(ones, Const(0, gap), self.digits.negative[place])
         unit = 1 << widths.product_fraction_bits
         surplus = Cat(Const(0, width - len(significand) + 1), significand)[:width]

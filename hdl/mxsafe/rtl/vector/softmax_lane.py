@@ -205,7 +205,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
             row = named(m, f"row_{place}", length, chosen ^ negative.replicate(length))
             # Every step is cut to the same width, so that synthesis sees one sum of many.
             total = named(
-                m, f"sum_{place}", width, total[:width] + row[widths.digit_shift(place) :]
+                m, f"sum_{place}", width, total[:width] + row[widths.digit_shifts[place] :]
             )
         return total
 
