@@ -575,11 +575,11 @@ class _Lane:
         shifted = named(m, "shifted", len(magnitude), (magnitude << distance)[: len(magnitude)])
         lowered = truncated(m, "lowered", EXPONENT_BITS, flags["reference"] - distance)
         field = lowered & shifted[-1].replicate(EXPONENT_BITS)
-        zeros = Const(0, MANTISSA_BITS - self._fraction_bits)
-        number: Value = Cat(zeros, shifted[:-1], field)
+        padding = Const(0, MANTISSA_BITS - self._fraction_bits)
+        number: Value = Cat(padding, shifted[:-1], field)
         if "is_subnormal" in flags:
-            lowered = named(m, "cut", len(magnitude), magnitude >> flags["reference"][:5])
-            number = Mux(flags["is_subnormal"], Cat(zeros, lowered), number)
+            cut = named(m, "cut", len(magnitude), magnitude >> flags["reference"][:5])
+            number = Mux(flags["is_subnormal"], Cat(padding, cut), number)
         if "rest" in flags:
             number = number | flags["rest"]
         if self._has_roots:

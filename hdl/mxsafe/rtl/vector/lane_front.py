@@ -203,7 +203,7 @@ class _Power:
         return product_bits - self._fraction_bits - (_FAR_FIELD - 1 - _BIAS)
 
     def _power(self, payload: Value) -> Value:
-        """x, or -x for the sigmoid, times log2(e): 18 bits of a fraction, 9 above."""
+        """x, or -x for the sigmoid, times log2(e): bits of a fraction for the table, 9 above."""
         m = self._m
         width = self._fraction_bits + _POWER_EXPONENT_BITS - 1
         amount, downwards, far = payload[width : width + 5], payload[width + 5], payload[width + 6]
