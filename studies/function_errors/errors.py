@@ -34,14 +34,11 @@ from numpy.typing import NDArray
 from mxsafe.tables import Grade
 from studies.function_errors.models import EXACT, MODELS, function_of, grade_of
 from studies.function_errors.reference import REFERENCE_ERROR, reference
+from studies.tables.activation import LOOSER, PROMISED
 
 Floats = NDArray[np.float64]
 Results = NDArray[np.float32]
 Words = NDArray[np.uint32]
-
-_PROMISED: Mapping[Grade, float] = {"compact": 2.0**-10, "fine": 2.0**-16}
-_LOOSER: Mapping[Grade, int] = {"compact": 2, "fine": 4}
-"""How many times as large errors of derivatives may be."""
 
 
 def _is_absolute(name: str) -> bool:
@@ -49,7 +46,7 @@ def _is_absolute(name: str) -> bool:
 
 
 BOUNDS: Mapping[str, float] = {
-    name: _PROMISED[grade_of(name)] * (_LOOSER[grade_of(name)] if _is_absolute(name) else 1)
+    name: PROMISED[grade_of(name)] * (LOOSER[grade_of(name)] if _is_absolute(name) else 1)
     for name in MODELS
     if name not in EXACT
 }

@@ -21,6 +21,7 @@ from mxsafe.synthesis.power import PERIOD
 from mxsafe.tables import Grade
 from studies.function_errors import record
 from studies.synthesised import PAPER_VECTOR, Synthesis, find, load, usual_numbers
+from studies.tables.activation import PROMISED
 from studies.vector_activity import ROW_BEATS
 from verif.support.data import minilm
 
@@ -114,8 +115,6 @@ class Curve:
         return self.errors(x, self.function(x.astype(np.float32), grade))
 
 
-BOUNDS: Mapping[Grade, float] = {"compact": 2.0**-10, "fine": 2.0**-16}
-"""What errors must not exceed."""
 _COLOURS: Mapping[Grade, str] = {"compact": "#0072b2", "fine": "#56b4e9"}
 CURVES: Mapping[str, Curve] = {
     "gelu": Curve(
@@ -263,7 +262,7 @@ def draw(curves: Mapping[str, Curve] = CURVES) -> "Figure":
             axes.plot(x, curve.errors(x, other(x)), color=colour, linewidth=1.1, label=label)
         for label, error in (curve.published or {}).items():
             axes.axhline(error, color="#8c510a", linewidth=1.1, linestyle=":", label=label)
-        for grade, bound in BOUNDS.items():
+        for grade, bound in PROMISED.items():
             colour = _COLOURS[grade]
             axes.axhline(bound, color=colour, linewidth=1.1, linestyle="--")
             axes.plot(x, curve.own(x, grade), color=colour, linewidth=0.7, label=f"ours, {grade}")

@@ -35,12 +35,12 @@ WIDTHS: Mapping[Grade, Mapping[str, int]] = {
 }
 DEGREES: Mapping[Grade, int] = {"compact": 1, "fine": 2}
 MOST_SLOPE_BITS: Mapping[Grade, int] = {"compact": 9, "fine": 16}
-BOUNDS: Mapping[Grade, float] = {"compact": 0.9 * 2.0**-10, "fine": 2.0**-16}
-"""Errors relative to the function of the positive argument.
-
-Those of derivatives are absolute, and may be the double or four times as large. The compact
-grade's are less than what it promises, for the argument is cut besides."""
-_LOOSER: Mapping[Grade, int] = {"compact": 2, "fine": 4}
+PROMISED: Mapping[Grade, float] = {"compact": 2.0**-10, "fine": 2.0**-16}
+"""Errors relative to the function, below 0 of some to the argument."""
+LOOSER: Mapping[Grade, int] = {"compact": 2, "fine": 4}
+"""How many times as large those of derivatives may be, which are absolute."""
+_SHARE: Mapping[Grade, float] = {"compact": 0.9, "fine": 1.0}
+"""Part of the promised error that a segment may have: in the compact grade the base is cut too."""
 FORMS_OF: Mapping[str, tuple[str, ...]] = {
     "gelu": ("even", "tail"),
     "silu": ("even", "tail"),
@@ -77,7 +77,8 @@ def value(function: str, x: Any) -> Any:
 
 def bound(function: str, grade: Grade) -> float:
     """Return the largest error that a segment may have."""
-    return BOUNDS[grade] * (_LOOSER[grade] if function.endswith("derivative") else 1)
+    promised = PROMISED[grade] * (LOOSER[grade] if function.endswith("derivative") else 1)
+    return _SHARE[grade] * promised
 
 
 def piece(function: str, place: Place, degree: int) -> Piece:

@@ -24,8 +24,8 @@ each error counts:
 fine    compact
 ======  =======  ===================================================================================
 1.50 q  1.50 q   values cut to the window: ``C * q``
-0.30 q  5.00 q   the factor, rounded to 24 bits, ``u * 2^-24``, or cut after 16 fraction bits; from
-                 ``u = 18 / 36`` on the absolute term of the bound grows faster than this
+0.30 q  4.00 q   the factor, rounded to 24 bits, ``u * 2^-24``, or cut after 16 fraction bits; from
+                 ``u = 18 / 25`` on the absolute term of the bound grows faster than this
 2.68 q  1.72 q   11 / 8 rows of the product that are cut after 20 / 15 bits
 4.83 q  8.94 q   two powers, each 6.38e-6 / 3.79e-4 relative, cutting the exponent to 17 / 13
                  fraction bits included
@@ -33,7 +33,7 @@ fine    compact
 0.90 q  1.87 q   the logarithm, 2.48e-6 / 1.97e-4, cut after 20 / 15 bits
 ======  =======  ===================================================================================
 
-Together 10.94 q, or ``0.948 * 2^-15`` relative; of `compact` 20.48 q, or ``0.89 * 2^-9``. What the
+Together 10.94 q, or ``0.948 * 2^-15`` relative; of `compact` 19.48 q, or ``0.85 * 2^-9``. What the
 threshold cuts off is below ``2^-40``. So each result is within ``2^-15 / 2^-9`` relative plus
 ``2^-40`` of the exact one, and the sum of a row's results within that plus ``4096 * 2^-40`` of 1.
 

@@ -5,9 +5,10 @@ import pytest
 
 from studies.function_errors.errors import BOUNDS
 from studies.function_errors.models import MODELS
-from studies.pages import rendered, vector
+from studies.pages import rendered
 from studies.pages.vector import CURVES, Measured, measured, norms, values
 from studies.synthesised import find, load
+from studies.tables.activation import PROMISED
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,10 @@ def test_curves_stay_below_their_bounds_and_those_of_others_do_not(name: str) ->
     curve = CURVES[name]
     x = curve.points(300)
     assert len(x) == 300
-    for grade, bound in vector.BOUNDS.items():
+    for grade, bound in PROMISED.items():
         assert 0 < curve.own(x, grade).max() <= bound
     for other in (curve.others or {}).values():
-        assert np.nanmax(curve.errors(x, other(x))) > vector.BOUNDS["fine"]
+        assert np.nanmax(curve.errors(x, other(x))) > PROMISED["fine"]
 
 
 def test_power_of_a_clock_is_that_of_its_results() -> None:
