@@ -6,7 +6,7 @@ parts/mxsafe_queues.v
 parts/mxsafe_axi_reader.v
 parts/mxsafe_axi_writer.v
 parts/mxsafe_load_engine.v
-parts/mxsafe_mxsf_gemm_engine_accumulators8.v
+parts/mxsafe_mxsf_gemm_engine_exact_accumulators8.v
 parts/mxsafe_mxsf_vector_engine.v
 parts/mxsafe_store_engine.v
 parts/mxsafe_vector_buffer.v

@@ -484,7 +484,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .word(fetch_word),
     .word_valid(fetch_word_valid)
   );
-  mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43 gemm (
+  mxsafe_mxsf_gemm_engine_exact_2x2x4x4x2_6027c1b5 gemm (
     .a_codes_address(a_buffer_codes_address),
     .a_codes_data(a_buffer_codes_data),
     .a_codes_en(a_buffer_codes_en),

@@ -379,7 +379,7 @@ module mxsafe_mxsf_accelerator_core_small(
     .word(fetch_word),
     .word_valid(fetch_word_valid)
   );
-  mxsafe_mxsf_gemm_engine_2x2x4x4x4_034b2a6f gemm (
+  mxsafe_mxsf_gemm_engine_exact_2x2x4x4x4_061bf627 gemm (
     .a_codes_address(a_buffer_codes_address),
     .a_codes_data(a_buffer_codes_data),
     .a_codes_en(a_buffer_codes_en),

@@ -15,7 +15,7 @@ _BEHIND = (
     "at"
 )
 _BESIDE = "significands are multiplied beside the MACs, which read signs and shifts alone"
-_ENGINE = "mxsf_gemm_engine_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512"
+_ENGINE = "mxsf_gemm_engine_exact_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512"
 _ROWS = "result_rows_rows8_beats512_under_way5_fpga"
 _UNIT = "mxsf_pu_exact_4x4x2_fpga"
 _NEVER_WAITS = "units of an engine for FPGAs take a step in every cycle"

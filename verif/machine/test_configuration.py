@@ -55,7 +55,7 @@ def test_formats_and_parts_are_settled() -> None:
             {"target": "fpga", "arithmetic": "fp12"},
             "arithmetic must be exact with target fpga, not 'fp12'",
         ),
-        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, not 'bf16'"),
+        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, window, not 'bf16'"),
         ({"format_a": "nvfp4"}, "format_a must have scales of "),
         ({"arithmetic": "fp12", "format_w": "mxint8"}, "format_w must"),
         ({"data_width": 48}, "data_width must be one of 32, 64, 128, 256, 512, 1024, not 48"),

@@ -50,7 +50,7 @@ def tile(
     return mx.matmul(left, right.T, arithmetic=configuration.arithmetic, **options)
 
 
-@pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
+@pytest.mark.parametrize("arithmetic", ["fp12", "exact", "window"])
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_tile_is_where_it_belongs(arithmetic: Any, rows: int) -> None:
     configuration = machine_of(rows, arithmetic=arithmetic)

@@ -1,5 +1,6 @@
 """Random programs on the interpreter: independent of time, and wrong ones are found."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -34,6 +35,7 @@ MACHINES = [
     )
     for rows in ROWS
 ]
+WINDOW = replace(MACHINES[0], arithmetic="window")
 ORDERS = list(permutations(QUEUES))
 
 
@@ -43,8 +45,8 @@ def program_of(machine: MachineConfiguration, seed: int) -> Program:
 
 @pytest.mark.parametrize(
     "machine",
-    [*MACHINES[:-1], pytest.param(MACHINES[-1], marks=pytest.mark.full)],
-    ids=lambda machine: f"{machine.rows} rows",
+    [*MACHINES[:-1], WINDOW, pytest.param(MACHINES[-1], marks=pytest.mark.full)],
+    ids=lambda machine: f"{machine.rows} rows, {machine.arithmetic}",
 )
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
@@ -86,8 +88,8 @@ def test_without_tokens_results_depend_on_order() -> None:
 
 @pytest.mark.parametrize(
     "machine",
-    [MACHINES[0], pytest.param(MACHINES[1], marks=pytest.mark.full)],
-    ids=lambda machine: f"{machine.rows} rows",
+    [MACHINES[0], WINDOW, pytest.param(MACHINES[1], marks=pytest.mark.full)],
+    ids=lambda machine: f"{machine.rows} rows, {machine.arithmetic}",
 )
 def test_errors(machine: MachineConfiguration) -> None:
     """Each way to be malformed, each place that can be missed, tokens that are missing."""

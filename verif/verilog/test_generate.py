@@ -144,6 +144,7 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
         "mxsf_converter": _converter(1),
         "mxsf_converter_8x8": _converter(2),
         "mxsf_accelerator": _machine(256),
+        "mxsf_accelerator_window": _machine(256),
         "mxsf_accelerator_small": _machine(64),
         "mxsf_accelerator_fpga": _machine(64),
     }
@@ -321,6 +322,7 @@ def test_units_of_a_format() -> None:
         "operand_packer",
         "layer_exact",
         "accelerator",
+        "accelerator_window",
         "accelerator_small",
         "accelerator_fpga",
     ]

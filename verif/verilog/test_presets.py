@@ -66,7 +66,7 @@ def test_arithmetics() -> None:
             "accelerator_small",
             "accelerator_fpga",
         ],
-        "window": ["pu_window", "sta_window"],
+        "window": ["pu_window", "sta_window", "accelerator_window"],
         "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
         None: [
             "decoder",

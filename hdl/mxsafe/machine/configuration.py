@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.products import OperandFormats, require_float, require_scale
+from mxsafe.products import DEFAULT_INNER, OperandFormats, require_float, require_scale
 from mxsafe.tables import GRADES, Grade
 from mxsafe.validation import (
     about,
@@ -31,7 +31,7 @@ __all__ = [
     "resized",
 ]
 
-ARITHMETICS = ("fp12", "exact")
+ARITHMETICS = ("fp12", "exact", "window")
 """Arithmetics of the array, in the order of their numbers in a register."""
 FUNCTIONS = (
     "relu",
@@ -64,6 +64,7 @@ _TARGETS = ("asic", "fpga")
 _UNIT_ROWS = (1, 2, 4, 8, 16)
 _DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
 _MOST_OPERAND_BEATS = 1 << 16
+_MOST_PRODUCT_BEATS = (1 << 13) - 1
 _MOST_VECTOR_BEATS = 1 << 14
 _MOST_REDUCTION = 4096
 _MOST_QUEUE = 63
@@ -85,8 +86,9 @@ class MachineConfiguration:
     array_lanes : int
         Products that a MAC of the array takes a cycle: 1, 2 or 4. With fewer than `lanes` the array
         takes an operand beat in ``lanes / array_lanes`` cycles.
-    arithmetic : {"exact", "fp12"}
-        What the array computes with.
+    arithmetic : {"exact", "fp12", "window"}
+        What the array computes with. With ``window`` a tile has at most 4,096 products an output,
+        and none continues the one before it.
     format_a, format_w : MXFormat or str
         Formats of the array's operands. Results are converted to `format_w`, for whatever buffer.
     data_width : int
@@ -123,7 +125,7 @@ class MachineConfiguration:
     unit_rows: int = 4
     lanes: int = _OPERAND_LANES
     array_lanes: int = _OPERAND_LANES
-    arithmetic: Literal["exact", "fp12"] = "exact"
+    arithmetic: Literal["exact", "fp12", "window"] = "exact"
     format_a: MXFormat | str = "mxsf"
     format_w: MXFormat | str = "mxsf"
     data_width: int = 256
@@ -256,6 +258,16 @@ class MachineConfiguration:
     def block_beats(self) -> int:
         """Operand beats of a block of 1x64."""
         return _BLOCK // self.lanes
+
+    @property
+    def anchored(self) -> bool:
+        """Whether the array wants anchors: the largest scales of rows and columns."""
+        return self.arithmetic == "window"
+
+    @property
+    def product_beats(self) -> int:
+        """Most operand beats of a tile that the array's sums hold."""
+        return DEFAULT_INNER // self.lanes if self.anchored else _MOST_PRODUCT_BEATS
 
     @property
     def a_entries(self) -> int:

@@ -550,7 +550,7 @@ GEMM = Descriptor(
         _number("w_scale_stride", 12, "scale entries from strip to strip of w"),
         _count("strips_a", 8, "strips of a, the inner loop"),
         _count("strips_w", 8, "strips of w, the outer loop"),
-        _count("beats", 13, "operand beats of a tile"),
+        _count("beats", 13, "operand beats of a tile", most="product_beats"),
         _count("block", 7, "operand beats of a block, which has one entry", most="block_beats"),
         _count("last_rows", 6, "rows of the last strip of a that are written", most="rows"),
         _number("result", 14, "vector beat of the first row of the first tile"),
@@ -570,6 +570,11 @@ GEMM = Descriptor(
                 ),
             )
             for name in ("strips_a", "strips_w")
+        ),
+        Rule(
+            meaning="clear must be 1 with arithmetic window",
+            conditions=(Condition(field="clear", values=(0,)),),
+            has="anchored",
         ),
     ),
 )

@@ -228,7 +228,8 @@ def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
 
 
 def _machine(machine: MachineConfiguration) -> Preset:
-    return Preset(unit=Accelerator, kind="machine", arithmetic=Exact, machine=machine)
+    arithmetic = Window if machine.anchored else Exact
+    return Preset(unit=Accelerator, kind="machine", arithmetic=arithmetic, machine=machine)
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -272,6 +273,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "layer_exact": _layer(Exact),
         "layer_8x8": _layer(Fp12, result_block=(8, 8)),
         "accelerator": _machine(MachineConfiguration()),
+        "accelerator_window": _machine(MachineConfiguration(arithmetic="window")),
         "accelerator_small": _machine(SMALL_MACHINE),
         "accelerator_fpga": _machine(FPGA_MACHINE),
     }

@@ -13,6 +13,7 @@ from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import narrowed
+from mxsafe.model.vector_arithmetic import add
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
 from verif.support.quantized import assert_same
@@ -68,6 +69,26 @@ def _run(products: Products, written: list[tuple[Matrix, Any]]) -> Any:
     return memory
 
 
+def _part(q: Any, axis: int, k: range) -> Any:
+    """Whole blocks of k of a matrix."""
+    length = q.block if isinstance(q.block, int) else q.block[axis]
+    codes = q.codes.take(k, axis)
+    scales = q.scales.take(range(k.start // length, -(-k.stop // length)), axis)
+    return replace(q, codes=codes, scales=scales)
+
+
+def _expected(products: Products, a: tuple[Matrix, Any], w: tuple[Matrix, Any]) -> Any:
+    """The product; with arithmetic window the sum of those of the parts of k."""
+    arithmetic = products.emitter.configuration.arithmetic
+    if arithmetic != "window":
+        return mx.matmul(a[1], w[1], arithmetic=arithmetic)
+    total = None
+    for k in products.parts(a[0], w[0]):
+        part = mx.matmul(_part(a[1], 1, k), _part(w[1], 0, k), arithmetic=arithmetic)
+        total = part if total is None else add(total, part)
+    return total
+
+
 def _check_sums(
     configuration: MachineConfiguration,
     shape: tuple[int, int, int],
@@ -79,7 +100,7 @@ def _check_sums(
     a, w = _operands(products, shape, block, stored)
     result = products.product(a[0], w[0], number)
     memory = _run(products, [a, w])
-    expected = mx.matmul(a[1], w[1], arithmetic=configuration.arithmetic).view(np.uint32)
+    expected = _expected(products, a, w).view(np.uint32)
     assert expected.any()
     if number == "bfloat16":
         expected = narrowed(expected).astype(np.uint32) << np.uint32(16)
@@ -101,7 +122,7 @@ def _check_converted(
     a, w = _operands(products, shape, blocks[0], stored)
     result = products.converted(a[0], w[0], blocks[1])
     memory = _run(products, [a, w])
-    exact = mx.matmul(a[1], w[1], arithmetic=configuration.arithmetic)
+    exact = _expected(products, a, w)
     expected = mx.quantize(exact, configuration.conversion_format, block=blocks[1])
     found = result.read(memory)
     assert found.shape == expected.shape == (shape[0], shape[2])
@@ -120,19 +141,19 @@ def _stored(block: Any, orientation: str) -> tuple[bool, bool]:
 CASES = [(TILES, name) for name in ORIENTATIONS] + [(64, "X W")]
 
 
-@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12", "window"])
 @pytest.mark.parametrize("number", some(["bfloat16", "float32"]))
 @pytest.mark.parametrize(("block", "orientation"), CASES)
 def test_sums(block: Any, orientation: str, number: Any, arithmetic: Any, volume: Volume) -> None:
     configuration = replace(MACHINE, arithmetic=arithmetic)
     shapes = [*SHAPES, LONG]
-    if arithmetic == "fp12" and orientation != "X W":  # the default run has them in the other
+    if arithmetic != "exact" and orientation != "X W":  # the default run has them in the other
         shapes = shapes[: volume(3, len(shapes))]
     for shape in shapes:
         _check_sums(configuration, shape, block, _stored(block, orientation), number)
 
 
-@pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
+@pytest.mark.parametrize("arithmetic", some(["exact", "fp12", "window"]))
 @pytest.mark.parametrize("to", [64, TILES])
 @pytest.mark.parametrize(("block", "orientation"), CASES)
 def test_converted(block: Any, orientation: str, to: Any, arithmetic: Any) -> None:

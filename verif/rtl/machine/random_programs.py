@@ -214,7 +214,9 @@ class _Writer:
         """Strips, strides, blocks and edges of any kind."""
         c = self.configuration
         fields = {"clear": 1, "write": 1}
-        if any(kind == "gemm" for kind, _ in self.steps):
+        if c.anchored:  # no tile continues another, but one may be for nothing
+            fields["write"] = self.decks.draw("write of gemm", (1, 1, 1, 0))
+        elif any(kind == "gemm" for kind, _ in self.steps):
             clear, write = divmod(self.decks.draw("clear and write", (0, 1, 1, 2, 3, 3, 3)), 2)
             fields = {"clear": clear, "write": write}
         sizes = space_sizes(c, 0)
@@ -600,7 +602,8 @@ def all_modes(configuration: MachineConfiguration) -> set[str]:
     found |= {"vector converts and writes"} if c.conversions else set()
     found |= {"vector affine"} if c.affine else set()
     found |= {"vector causal"} if "softmax" in c.reductions else set()
-    found |= {f"gemm clear {clear} write {write}" for clear in (0, 1) for write in (0, 1)}
+    clears = (1,) if c.anchored else (0, 1)
+    found |= {f"gemm clear {clear} write {write}" for clear in clears for write in (0, 1)}
     found |= {"gemm strips_a", "gemm strips_w", "gemm last_rows", "gemm short block"}
     found |= {"gemm block_beats", "gemm tile_beats"}
     apart = [(i, j) for i in QUEUES for j in QUEUES if i != j]

@@ -216,7 +216,12 @@ def _named_by(
 SMALL = SMALL_MACHINE
 PUBLISHED = {
     Accelerator(machine=machine).module_name: machine
-    for machine in (SMALL, FPGA_MACHINE, MachineConfiguration())
+    for machine in (
+        SMALL,
+        FPGA_MACHINE,
+        MachineConfiguration(),
+        MachineConfiguration(arithmetic="window"),
+    )
 }
 """Published machines by the names of their modules."""
 TRAINING = replace(
@@ -229,7 +234,9 @@ DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"
 VISION = MachineConfiguration(
     functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
 )
+WINDOW = replace(SMALL, arithmetic="window")
 OTHERS = [
+    WINDOW,
     TRAINING,
     replace(
         SMALL,
@@ -289,6 +296,8 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
         0.0,
     ),
     "training step": ("verilator", TRAINING, perceptron_program, 20, 0.2),
+    # The first tile of each product waits until its anchors are found, as the model predicts.
+    "transformer with windows": ("verilator", WINDOW, _transformer(tokens=37), 20, 0.2),
 }
 """Simulator, machine, program, and the latency and pauses of its memory."""
 _DEFAULT = ("encoder",)
@@ -343,10 +352,11 @@ def test_a_long_program(name: str, modules: dict[str, Module], tally: Tally) -> 
 
 
 @pytest.mark.full
-def test_random_programs_of_the_paper(modules: dict[str, Module], tally: Tally) -> None:
+@pytest.mark.parametrize("name", ["mxsf_accelerator", "mxsf_accelerator_window"])
+def test_random_programs_of_the_paper(name: str, modules: dict[str, Module], tally: Tally) -> None:
     """The machine with the array of 16x16."""
     available("verilator")
-    machine, module = MachineConfiguration(), modules["mxsf_accelerator"]
+    machine, module = PUBLISHED[name], modules[name]
     done: set[str] = set()
     for seed in (1, 2, 3):
         done |= check_random("verilator", module, machine, seed, 150)
@@ -406,14 +416,17 @@ def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
     tally("verilator", "descriptors of random programs", 600)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("machine", OTHERS, ids=["training", "fp12", "4 rows"])
+@pytest.mark.parametrize(
+    "machine",
+    [OTHERS[0], *(pytest.param(machine, marks=pytest.mark.full) for machine in OTHERS[1:])],
+    ids=["window", "training", "fp12", "4 rows"],
+)
 def test_random_programs_of_other_machines(
-    machine: MachineConfiguration, tmp_path: Path, tally: Tally
+    machine: MachineConfiguration, tmp_path: Path, tally: Tally, volume: Volume
 ) -> None:
     available("verilator")
     module = generated(Accelerator(machine=machine), tmp_path)
-    for seed in range(10, 14):
+    for seed in range(10, volume(11, 14)):
         assert check_random("verilator", module, machine, seed, 300) == all_modes(machine)
         tally("verilator", "descriptors of random programs", 300)
 
@@ -511,7 +524,7 @@ def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["mxsf_accelerator_fpga", "mxsf_accelerator"])
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if not name.endswith("small")])
 def test_errors_of_published_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
     """Of every kind, in machines that are published whole."""
     available("verilator")

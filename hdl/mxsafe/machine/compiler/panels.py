@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mxsafe.machine.compiler.emitter import Emitter
+from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
 from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.description import DESCRIPTORS
@@ -122,8 +122,9 @@ class Panels:
     """The parts of a product, which fit into the buffers twice.
 
     Strips of side w are loaded in panels; for each of them all strips of side a, in panels too, or
-    once for all panels if they fit together. If k is too long for that, tiles are made one by one,
-    from parts of k.
+    once for all panels if they fit together. If k is too long for that, or for the array's sums,
+    tiles are made one by one, from parts of k. With arithmetic ``window`` each part is a product of
+    its own, and they are added in binary32.
 
     Parameters
     ----------
@@ -134,6 +135,11 @@ class Panels:
         What the number of results of a part of a strip is a multiple of.
     block : int or tuple of int, optional
         Results are converted, with these blocks.
+
+    Attributes
+    ----------
+    k : list of range
+        Parts of k, in their order.
     """
 
     def __init__(
@@ -142,7 +148,7 @@ class Panels:
         self._e, self._w, self._a = e, w, a
         # Those that fill the last tile are zeros.
         self._results = a.outer if block is None else filled(a.outer, block)
-        self._k = self._parts_of_k()
+        self.k = self._parts_of_k()
         results = min(grain, self._results)
         self._panel = self._strips_together(results, block)
         self._spans = cut(self._results, self._results_together(grain, block))
@@ -154,8 +160,8 @@ class Panels:
         panels = cut(self._w.strips, self._panel)
         parts = [(span, self._panels(span)) for span in self._spans]
         steps = sum(len(own) for _, own in parts)
-        whole = len(self._k) == 1
-        w = self._w.load(e, panels[0], self._k[0]) if whole else None
+        whole = len(self.k) == 1
+        w = self._w.load(e, panels[0], self.k[0]) if whole else None
         for strips, following in zip(panels, [*panels[1:], None], strict=True):
             later = _Coming(e, self._w, following, steps) if whole and following else None
             for span, own in parts:
@@ -187,7 +193,7 @@ class Panels:
         if w is None:
             self._tile(strips, panel, at, last)
             return
-        a = self._a.load(e, panel, self._k[0]) if resident is None else resident.some(panel)
+        a = self._a.load(e, panel, self.k[0]) if resident is None else resident.some(panel)
         e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
         if resident is None:
             e.free(a)
@@ -195,29 +201,36 @@ class Panels:
     def _tile(self, strips: range, panel: range, at: int, last: int) -> None:
         """One tile, from one part of k after the other."""
         e = self._e
-        for k in self._k:
+        adds = e.configuration.anchored  # whose tiles do not go on from one another
+        for k in self.k:
             w, a = self._w.load(e, strips, k), self._a.load(e, panel, k)
+            first = k.start == 0
+            own = None if first or not adds else e.rows(last, 1, "a part of k")
             e.multiply(
                 a,
                 w,
-                at,
+                at if own is None else own.start,
                 stride_a=0,
                 stride_w=0,
-                clear=k.start == 0,
-                write=k.stop == self._w.inner,
+                clear=first or adds,
+                write=k.stop == self._w.inner or adds,
                 last_rows=last,
             )
             e.free(w)
             e.free(a)
+            if own is not None:
+                total = Rows(at, last)
+                e.compute(total, Pass(arithmetic="add", y=own), d=total)
+                e.vector.free(own.start)
 
     def _resident(self) -> Placed | None:
         """All of side a, if it fits and serves more than one panel of side w."""
         a = self._a
-        if len(self._k) > 1 or self._panel >= self._w.strips:
+        if len(self.k) > 1 or self._panel >= self._w.strips:
             return None
         if a.strips > min(self._fit(a, a.sizes(a.inner)), _MOST_STRIPS):
             return None
-        return a.load(self._e, range(a.strips), self._k[0])
+        return a.load(self._e, range(a.strips), self.k[0])
 
     def _panels(self, span: range) -> list[range]:
         """Strips of side a that are multiplied together, for some of the results."""
@@ -227,7 +240,7 @@ class Panels:
 
     def _most(self) -> int:
         """Strips of side a in a panel."""
-        if len(self._k) > 1:
+        if len(self.k) > 1:
             return 1
         fit = self._fit(self._a, self._a.sizes(self._a.inner)) // 2
         return max(1, min(_RESULTS // self._e.configuration.rows, fit))
@@ -239,10 +252,10 @@ class Panels:
         return min(beats // sizes[0], entries // sizes[1])
 
     def _parts_of_k(self) -> list[range]:
-        inner = self._w.inner
-        longest = inner
+        inner, c = self._w.inner, self._e.configuration
+        longest = min(inner, c.product_beats * c.lanes)
         # Two entries are a word, the least that is loaded; what is turned comes in strips.
-        grain = max(2 * self._w.operand.layout.length, self._e.configuration.rows)
+        grain = max(2 * self._w.operand.layout.length, c.rows)
         while longest > grain and not all(self._double(s, longest) for s in (self._w, self._a)):
             longest = max(grain, _up(longest // 2, grain))
         return cut(inner, longest)
@@ -255,7 +268,7 @@ class Panels:
     def _strips_together(self, results: int, block: Block | None) -> int:
         """Strips of side w in a panel, each with so many results."""
         w = self._w
-        if len(self._k) > 1:
+        if len(self.k) > 1:
             return 1
         fit = self._fit(w, w.sizes(w.inner))
         limits = [_PANEL, w.strips, self._results_fit(results, block)]
@@ -272,7 +285,9 @@ class Panels:
     def _results_fit(self, results: int, block: Block | None) -> int:
         """How many times so many results have room, twice, also when they are converted."""
         c = self._e.configuration
-        fits = [c.vector_beats // (2 * results)]
+        # Beside them are parts of tiles that are added.
+        beside = 2 * c.rows if c.anchored and len(self.k) > 1 else 0
+        fits = [(c.vector_beats - beside) // (2 * results)]
         if block is not None:
             length = block if isinstance(block, int) else _TILE
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))

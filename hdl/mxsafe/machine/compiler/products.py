@@ -114,8 +114,9 @@ class Products:
 
     A matrix is stored once. In tiles of 8x8 it serves as A and as W, itself and transposed. With
     blocks along its rows it serves where products sum along its rows: ``A``, and ``W`` where its
-    transpose is stored. Results have the bits of `mxsafe.matmul` with the machine's arithmetic, and
-    those that are converted the bits of `mxsafe.quantize` after it.
+    transpose is stored. Results have the bits of `mxsafe.matmul` with the machine's arithmetic
+    (with ``window`` of the sum of several, if k has several `parts`), and those that are converted
+    the bits of `mxsafe.quantize` after it.
 
     Parameters
     ----------
@@ -172,6 +173,19 @@ class Products:
         layout = OperandLayout(configuration=configuration, rows=rows, columns=columns, block=block)
         whole = replace(layout, columns=filled(columns, block))
         return Matrix(self.emitter.operand(name, whole), columns, fmt)
+
+    def parts(self, a: Matrix, w: Matrix) -> list[range]:
+        """Parts of k of a product ``A W``: several if it is too long for the buffers.
+
+        With arithmetic ``window`` a part has at most 4,096 values. There each part is a product of
+        its own, and their sum is in binary32, one after the other.
+
+        Raises
+        ------
+        CompileError
+            As `product`.
+        """
+        return Panels(self.emitter, *self._sides(a, w), grain=self.emitter.configuration.rows).k
 
     def product(
         self, a: Matrix, w: Matrix, number: Literal["float32", "bfloat16"] = "float32"

@@ -39,6 +39,8 @@ class Times:
         From the end of a tile to that of the next, at least; and of a block.
     beat : int
         In which the array takes an operand beat.
+    anchor : int
+        In which a scale of the first tile of a product is read to find anchors, if there are any.
     parts : int
         In which vector units take a beat.
     pace : int
@@ -65,6 +67,7 @@ class Times:
     tile: int = 16
     block: int = 2
     beat: int = 1
+    anchor: int = 0
     parts: int = 1
     pace: int = 1
     vector: int = 5
@@ -196,7 +199,9 @@ class _Model:
         if step.kind == "gemm":
             tiles, beats = _product(step.fields, ("strips_a", "strips_w")), step.fields["beats"]
             blocks = -(-beats // step.fields["block"])
-            stop = start + tiles * max(beats * times.beat, times.tile, blocks * times.block)
+            # Scales of each other tile are read while the one before it is multiplied.
+            tile = max(beats * times.beat, times.tile, blocks * max(times.block, 2 * times.anchor))
+            stop = start + blocks * times.anchor + tiles * tile
             return stop, stop + times.gemm
         end = start + vector_clocks(step.fields, self.configuration, times)
         return end, end

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
-from mxsafe.model.gemm import Arithmetic
+from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.rtl.machine.gemm.gemm_engine import GemmEngine, GemmEngineConfiguration, array_of
 from mxsafe.rtl.machine.gemm.result_rows import ResultRows
 from verif.rtl.machine.gemm.gemm_checks import (
@@ -24,9 +24,9 @@ OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "
 
 
 @pytest.mark.one_simulator("icarus")
-@pytest.mark.parametrize("arithmetic", some(["exact", "fp12"]))
+@pytest.mark.parametrize("arithmetic", some(["exact", "fp12", "window"]))
 def test_random_descriptors(
-    arithmetic: Arithmetic, simulator: str, tmp_path: Path, tally: Tally
+    arithmetic: ProductArithmetic, simulator: str, tmp_path: Path, tally: Tally
 ) -> None:
     module = gemm_engine(tmp_path, arithmetic)
     count = 60 if simulator == "verilator" else 8
@@ -88,7 +88,19 @@ def test_the_array_never_waits(block: int, simulator: str, tmp_path: Path, tally
     case = random_case(5, 9, module, "exact")
     array = array_unit("exact", **dict.fromkeys(("pu_rows", "pu_columns", "rows", "columns"), 2))
     full_rate(case, array.config.tile_cycles, block)
-    tally(simulator, "rows of products", check_case(simulator, module, case, gapless=True))
+    tally(simulator, "rows of products", check_case(simulator, module, case, gaps=[]))
+
+
+def test_only_first_tiles_wait_for_anchors(tmp_path: Path, tally: Tally) -> None:
+    """A cycle for each of their blocks, also where half of all beats end one."""
+    module = gemm_engine(tmp_path, "window")
+    case = random_case(10, 3, module, "window")
+    full_rate(case, 6, 2)
+    for one in case.descriptors:
+        one |= {"strips_a": 3, "strips_w": 3, "w_stride": 1, "w_scale_stride": 1, "write": 1}
+        one |= {"result_stride_a": 4, "result_stride_w": 12}
+    rows = check_case(available("icarus"), module, case, gaps=[3, 3])
+    tally("icarus", "rows of products", rows)
 
 
 def _case_outside(module: Module, name: str) -> Case:
@@ -113,6 +125,16 @@ def test_addresses_outside(name: str, simulator: str, tmp_path: Path, tally: Tal
     module = gemm_engine(tmp_path, "exact")
     case = _case_outside(module, name)
     tally(simulator, "rows of products", check_outside(simulator, module, case, 3))
+
+
+def test_scales_outside_with_anchors(tmp_path: Path, tally: Tally) -> None:
+    """The error comes with the tile, though its scales are looked at before."""
+    module = gemm_engine(tmp_path, "window")
+    for name in ("a_scales", "w_scales"):
+        case = _case_outside(module, name)
+        case.arithmetic = "window"
+        rows = check_outside(available("icarus"), module, case, 3)
+        tally("icarus", "rows of products", rows)
 
 
 def test_a_descriptor_that_just_fits_and_one_that_does_not(tmp_path: Path) -> None:

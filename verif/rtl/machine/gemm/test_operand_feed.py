@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "for FPGAs": {"target": "fpga"},
     "paced": {"target": "fpga", "array_lanes": 2},
     "paced and later": {"target": "fpga", "array_lanes": 1},
+    "anchors": {"arithmetic": "window"},
 }
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 
@@ -99,21 +100,73 @@ def _descriptors(
     return np.stack([fields[name] for name in widths], axis=1)
 
 
-def _walk(d: Mapping[str, int]) -> Iterator[tuple[dict[str, int], tuple[int, int, int]]]:
-    """Addresses of what is read for each beat, and its flags."""
+def _walk(
+    d: Mapping[str, int], *, anchored: bool
+) -> Iterator[tuple[dict[str, int], tuple[int, int, int]]]:
+    """Addresses of what is read for each beat, and its flags.
+
+    The scales of a block come with its first beat, or where there are anchors with its last one.
+    """
     for w, a, beat in product(*(range(d[n]) for n in ("strips_w", "strips_a", "beats"))):
         in_block = beat % d["block"]
         read = {
             "a_codes": d["a_codes"] + a * d["a_stride"] + beat,
             "w_codes": d["w_codes"] + w * d["w_stride"] + beat,
         }
-        if in_block == 0:
+        last = beat == d["beats"] - 1
+        ends_block = last or in_block == d["block"] - 1
+        if beat == 0:
+            read["starts"] = 1
+        if ends_block if anchored else in_block == 0:
             block = beat // d["block"]
             read["a_scales"] = d["a_scales"] + a * d["a_scale_stride"] + block
             read["w_scales"] = d["w_scales"] + w * d["w_scale_stride"] + block
-        last = beat == d["beats"] - 1
-        ends_block = last or in_block == d["block"] - 1
         yield read, (int(beat == 0 and d["clear"]), int(ends_block), int(last))
+
+
+class _Scan:
+    """What is read of the scales to find anchors, cycle by cycle, and what is found."""
+
+    def __init__(self) -> None:
+        self._tiles: list[list[dict[str, int]]] = []
+        self._is_known = False
+        self._arrives = False
+        self._found: dict[str, NDArray[np.uint8]] | None = None
+        self.anchors: dict[str, NDArray[np.uint8]] = {}
+
+    def add(self, d: Mapping[str, int]) -> None:
+        """Add the tiles of a descriptor."""
+        blocks = range(-(-d["beats"] // d["block"]))
+        for w, a in product(range(d["strips_w"]), range(d["strips_a"])):
+            firsts = {
+                side: d[f"{side}_scales"] + strip * d[f"{side}_scale_stride"]
+                for side, strip in (("a", a), ("w", w))
+            }
+            self._tiles.append([{s: first + b for s, first in firsts.items()} for b in blocks])
+
+    def clock(
+        self, shown: Mapping[str, NDArray[np.uint8]], *, is_free: bool, begins: bool
+    ) -> dict[str, int]:
+        """Where it reads in a cycle in which the memories show these scales."""
+        if self._arrives:
+            known = self._found
+            self._found = {
+                side: one if known is None else np.maximum(known[side], one)
+                for side, one in shown.items()
+            }
+        if begins:
+            assert self._is_known, "a tile begins whose anchors are not known"
+            assert self._found is not None
+            self.anchors, self._found = self._found, None
+            self._is_known = False
+        self._arrives = is_free and not self._is_known and bool(self._tiles)
+        if not self._arrives:
+            return {}
+        read = self._tiles[0].pop(0)
+        if not self._tiles[0]:
+            self._tiles.pop(0)
+            self._is_known = True
+        return read
 
 
 def _check(simulator: str, module: Module, seed: int = 2) -> int:
@@ -134,8 +187,12 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
         "beat_ready": rng.random(CLOCKS) < np.where(slow[1], 0.2, 0.95),
     }
     pins = {**flags, "descriptor": descriptors}
+    rows = p.get("anchors", 0)
+    entries = {side: rng.integers(0, 256, (CLOCKS, rows), np.uint8) for side in "aw"}
+    if rows:
+        pins |= {f"{side}_entry": entry for side, entry in entries.items()}
     log = run_lockstep(simulator, module, pins, unsettled=UNKNOWN)
-    outputs = [name for name, port in ports.items() if port.direction == "output"]
+    outputs = [n for n, port in ports.items() if port.direction == "output" and port.width < 64]
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in outputs}
 
     depths = {m: p[f"{m[0]}_{'beats' if m.endswith('codes') else 'entries'}"] for m in MEMORIES}
@@ -145,6 +202,7 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
     reads: list[tuple[dict[str, int], tuple[int, int, int]]] = []
     shown: list[tuple[int, int, int]] = []
     later = int(p.get("later", False))
+    scan, anchors = _Scan(), []
     reads_anything = p.get("target") == "fpga" and not p.get("paced", False)
 
     def leaves(read: dict[str, int]) -> bool:
@@ -162,18 +220,38 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
             wanted, now = reads.pop(0)
             shown.append(now)
             for memory in MEMORIES:
-                assert got[f"{memory}_en"][clock] == (memory in wanted), f"{memory} {clock}"
+                is_read = got[f"{memory}_en"][clock]
                 if memory in wanted:
+                    assert is_read, f"{memory} {clock}"
                     addresses[memory].append((clock, wanted[memory]))
+                elif not rows:
+                    assert not is_read, f"{memory} {clock}"
             # One beat is in the registers of the memories, and one on its way into them.
             assert len(shown) <= 2
         if got["beat_valid"][clock] and not rst[clock]:
             assert shown
             beats.append((clock, shown[0]))
+            if rows:
+                anchors.append((clock, scan.anchors))
             if flags["beat_ready"][clock]:
                 shown.pop(0)
+        if rows:
+            moves = not got["beat_valid"][clock] or flags["beat_ready"][clock]
+            takes_scales = reading and "a_scales" in wanted
+            scanned = scan.clock(
+                {side: entry[clock] for side, entry in entries.items()},
+                is_free=bool(moves and not takes_scales),
+                begins=reading and "starts" in wanted,
+            )
+            for side in "aw":
+                memory = f"{side}_scales"
+                place = scanned.get(side, depths[memory])
+                is_read = takes_scales or place < depths[memory]
+                assert got[f"{memory}_en"][clock] == is_read, f"{memory} {clock}"
+                if is_read and not takes_scales:
+                    addresses[memory].append((clock, place))
         if rst[clock]:
-            reads, shown = [], []
+            reads, shown, scan = [], [], _Scan()
             continue
         if got["fault"][clock]:
             assert not reads or leaves(reads[0][0]), clock
@@ -183,8 +261,9 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
             assert flags["has_room"][clock]
             walks += 1
             # What is outside is never shown.
-            for read, now in _walk(dict(zip(widths, descriptors[clock].tolist(), strict=True))):
-                reads.append((read, now))
+            descriptor = dict(zip(widths, descriptors[clock].tolist(), strict=True))
+            reads += _walk(descriptor, anchored=bool(rows))
+            scan.add(descriptor)
         assert not (reading and later and rst[clock - 1])
     compared = 0
     for memory, expected in addresses.items():
@@ -194,6 +273,11 @@ def _check(simulator: str, module: Module, seed: int = 2) -> int:
     at = np.array([clock for clock, _ in beats])
     given = np.stack([got[name][at] for name in ("first", "block_last", "last")], axis=1)
     compared += assert_equal("flags", given, np.array([now for _, now in beats]))
+    for side in "aw" if rows else "":
+        name = f"{side}_anchors"
+        words = ports[name].split(log[name])[[clock for clock, _ in anchors]]
+        largest = np.stack([one[side] for _, one in anchors])
+        compared += assert_equal(name, words, largest.astype(np.int64))
     assert walks > 20
     assert faults > 0
     assert not got["fault"][CALM.argmax() + 1 :].any()

@@ -36,8 +36,10 @@ class DescriptorCheckConfiguration(PartConfiguration):
         "reductions",
         "conversions",
         "affine",
+        "anchored",
         "target",
     )
+    shown_if_not_default = frozenset({"anchored", "target"})
 
     @property
     def latency(self) -> int:

@@ -15,6 +15,7 @@ from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
+from mxsafe.rtl.array.window import Window
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed, OperandFeedConfiguration
@@ -48,6 +49,8 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     arithmetic: Arithmetic
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
+    elif machine.arithmetic == "window":
+        arithmetic = Window(formats=machine.formats, block=machine.block_beats * machine.lanes)
     else:
         # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
         clocks = machine.tile_beats * machine.lanes // machine.array_lanes
@@ -81,7 +84,7 @@ class GemmEngineConfiguration(PartConfiguration):
     @property
     def base(self) -> str:
         """Name of the module in its default configuration."""
-        return f"{self.machine.formats.name}_gemm_engine"
+        return self.array.arithmetic.base("gemm_engine")
 
     @property
     def feed(self) -> OperandFeedConfiguration:
@@ -264,6 +267,11 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 streams[side].tvalid.eq(beat.valid),
                 streams[side].tlast.eq(lasts[0]),
             ]
+            if self.config.feed.anchors is not None:
+                m.d.comb += [
+                    getattr(feed, f"{side}_entry").eq(getattr(self, f"{side}_scales").data),
+                    Value.cast(tdata.anchors).eq(getattr(feed, f"{side}_anchors").as_value()),
+                ]
         m.d.comb += [
             streams["a"].tuser.first.eq(first),
             streams["a"].tuser.block_last.eq(lasts[1]),

@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
+from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, place
 
 __all__ = ["OperandFeed", "OperandFeedConfiguration"]
 
@@ -33,18 +34,23 @@ class OperandFeedConfiguration(PartConfiguration):
 
     For an FPGA whose array takes a beat in two cycles or more, what depends on the loops'
     state is known from registers (`paced`); in four, what is read is told from registers, too, a
-    cycle later.
+    cycle later. For an array that wants `anchors` it has these for so many rows.
     """
 
-    shown_if_not_default = frozenset({"target", "paced", "later"})
+    shown_if_not_default = frozenset({"target", "paced", "later", "anchors"})
 
     decided_by = ("a_beats", "w_beats", "a_entries", "w_entries", "target")
 
     @classmethod
     def sizes(cls, machine: MachineConfiguration) -> dict[str, Any]:
-        """Buffers of operands, the target, and whether beats come so slowly."""
+        """Buffers of operands, the target, whether beats come so slowly, and anchors."""
         parts = machine.array_parts if at(machine, "pause", of="OperandFeed") else 1
-        return {**super().sizes(machine), "paced": parts > 1, "later": parts > 2}
+        return {
+            **super().sizes(machine),
+            "paced": parts > 1,
+            "later": parts > 2,
+            "anchors": machine.rows if machine.anchored else 0,
+        }
 
     @property
     def paced(self) -> bool:
@@ -57,8 +63,16 @@ class OperandFeedConfiguration(PartConfiguration):
         return bool(self.decisive["later"])
 
     @property
+    def anchors(self) -> AnchorScanConfiguration | None:
+        """Configuration of the unit that finds anchors, if there are any."""
+        return AnchorScanConfiguration(machine=self.machine) if self.decisive["anchors"] else None
+
+    @property
     def latency(self) -> int:
-        """Cycles from a descriptor until the memories show its first beat."""
+        """Cycles from a descriptor until the memories show its first beat, without anchors.
+
+        With anchors it takes a cycle more for each block of a tile.
+        """
         return 2 + self.paced + self.later
 
     @property
@@ -78,6 +92,10 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     taken stays because nothing is read. The next descriptor enters in the cycle in which the last
     address of the one before is used, or for an FPGA in the cycle behind it.
 
+    Scales are read for the first beat of a block and stay in the register of their memory. With
+    anchors they are read for its last one, which is the only one whose scales the array takes:
+    meanwhile an `AnchorScan` reads those of the next tile.
+
     Attributes
     ----------
     valid, ready, descriptor : In, Out, In
@@ -94,6 +112,10 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         The beat starts a tile from 0, ends a block, ends a tile.
     fault : Out(1)
         The next beat or its scales would be outside their buffer: nothing more comes.
+    a_entry, w_entry : In(array of 8)
+        With anchors: what the memories of scales show.
+    a_anchors, w_anchors : Out(array of 8)
+        With anchors: those of the tile of the beat.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -105,6 +127,11 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
                 memories[f"{side}_{kind}_en"] = Out(1)
                 memories[f"{side}_{kind}_address"] = Out(range(config.depth(side, kind)))
         flags = ("beat_valid", "first", "block_last", "last", "fault")
+        anchors: dict[str, Member] = {}
+        if config.anchors is not None:
+            for side in SIDES:
+                anchors[f"{side}_entry"] = In(config.anchors.scales)
+                anchors[f"{side}_anchors"] = Out(config.anchors.scales)
         return {
             "valid": In(1),
             "ready": Out(1),
@@ -114,23 +141,30 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             **memories,
             "beat_ready": In(1),
             **{name: Out(1) for name in flags},
+            **anchors,
         }
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         loops = self._loop(m)
+        scan = None if self.config.anchors is None else AnchorScan(self.config.anchors)
         outside = [
-            self._walk(m, side, kind, loops) for side in SIDES for kind in ("codes", "scales")
+            self._walk(m, side, kind, loops, scan) for side in SIDES for kind in ("codes", "scales")
         ]
         is_outside = self._steady(m, named(m, "is_outside", 1, Cat(outside).any()))
-        moves = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
+        moves: Value = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
+        may_go = moves
+        if scan is not None:
+            place(m, platform, "scan", scan)
+            self._connect_scan(m, scan, loops, moves)
+            may_go = moves & (scan.is_known | ~loops.starts_tile)
         goes = loops.active
         if self.config.paced:
             settled = Signal(name="settled")
             m.d.sync += settled.eq(loops.active & ~loops.goes_on)
             goes = settled
         m.d.comb += [
-            loops.goes_on.eq(goes & moves & ~is_outside),
+            loops.goes_on.eq(goes & may_go & ~is_outside),
             self.fault.eq(goes & is_outside),
         ]
         if self.config.reads_anything:
@@ -209,7 +243,23 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             ]
         return loops
 
-    def _walk(self, m: Module, side: Side, kind: str, loops: "_Loops") -> Value:
+    def _connect_scan(self, m: Module, scan: AnchorScan, loops: "_Loops", moves: Value) -> None:
+        """Find anchors of tiles to come while scales are not read for beats."""
+        m.d.comb += [
+            scan.enters.eq(self.enters),
+            scan.descriptor.as_value().eq(self.descriptor.as_value()),
+            scan.is_free.eq(moves & ~(loops.goes_on & loops.ends_block)),
+            scan.begins.eq(loops.goes_on & loops.starts_tile),
+        ]
+        for side in SIDES:
+            m.d.comb += [
+                getattr(scan, f"{side}_scales").eq(getattr(self, f"{side}_entry")),
+                getattr(self, f"{side}_anchors").eq(getattr(scan, f"{side}_anchors")),
+            ]
+
+    def _walk(
+        self, m: Module, side: Side, kind: str, loops: "_Loops", scan: AnchorScan | None
+    ) -> Value:
         """Addresses of a memory; return whether the next one would be outside of it."""
         name = f"{side}_{kind}"
         address = getattr(self, f"{name}_address")
@@ -232,9 +282,13 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         noted(
             now,
             "A bit more than in a descriptor: the first address that is too large is an error. "
-            "Scales are read once a block, and stay in the register of their memory.",
+            "Scales are read once a block.",
         )
-        is_used, moves_on = (1, 1) if kind == "codes" else (loops.starts_block, loops.ends_block)
+        is_used: Value = Const(1, 1)
+        moves_on: Value = is_used
+        if kind == "scales":
+            is_used = loops.starts_block if scan is None else loops.ends_block
+            moves_on = loops.ends_block
         with m.If(self.enters):
             m.d.sync += [strip.eq(begin), now.eq(begin), step.eq(stride)]
         with m.Elif(loops.goes_on & loops.ends_tile):
@@ -243,11 +297,14 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             m.d.sync += now.eq(following)
         domain = m.d.sync if self.config.later else m.d.comb
         # What is outside is never shown, and memories are far from where that is found out.
-        reads = loops.reads if self.config.reads_anything else loops.goes_on
-        domain += [
-            getattr(self, f"{name}_en").eq(reads & is_used),
-            address.eq(now[: len(address)]),
-        ]
+        reads = (loops.reads if self.config.reads_anything else loops.goes_on) & is_used
+        place_read: Value = now[: len(address)]
+        if kind == "scales" and scan is not None:
+            # Both never read in the same cycle.
+            scans = getattr(scan, f"{side}_en")
+            place_read = Mux(reads, place_read, getattr(scan, f"{side}_address"))
+            reads = reads | scans
+        domain += [getattr(self, f"{name}_en").eq(reads), address.eq(place_read)]
         return named(m, f"{name}_is_outside", 1, is_used & (now >= self.config.depth(side, kind)))
 
 

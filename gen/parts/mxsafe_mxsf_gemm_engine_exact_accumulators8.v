@@ -1,5 +1,5 @@
-// mxsafe_mxsf_gemm_engine_accumulators8: Runs descriptors of products: each tile is a strip of a
-// times a strip of w.
+// mxsafe_mxsf_gemm_engine_exact_accumulators8: Runs descriptors of products: each tile is a strip
+// of a times a strip of w.
 // Configuration: lanes 4, pu_rows 4, pu_columns 4, rows 4, columns 4, arithmetic exact, formats
 // mxsf, block 64, accumulators 8, pipeline 1, scale_stages 1, add_stages 1, no dsp, a_beats 2048,
 // w_beats 4096, vector_beats 4096.
@@ -8,7 +8,7 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_gemm_engine_accumulators8(
+module mxsafe_mxsf_gemm_engine_exact_accumulators8(
   clk,
   rst,
   engine_valid,

@@ -1,4 +1,4 @@
-// mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43: Runs descriptors of products: each tile is a
+// mxsafe_mxsf_gemm_engine_exact_2x2x4x4x2_6027c1b5: Runs descriptors of products: each tile is a
 // strip of a times a strip of w.
 // Configuration: lanes 2, pu_rows 2, pu_columns 2, rows 4, columns 4, arithmetic exact, formats
 // mxsf, block 64, accumulators 1, pipeline 6, scale_stages 10, add_stages 12, dsp, target fpga,
@@ -10,7 +10,7 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_gemm_engine_2x2x4x4x2_fpga_afe77b43(
+module mxsafe_mxsf_gemm_engine_exact_2x2x4x4x2_6027c1b5(
   clk,
   rst,
   engine_valid,
