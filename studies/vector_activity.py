@@ -21,7 +21,6 @@ from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.normalise import Normalise
-from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
@@ -150,19 +149,6 @@ def _tokens(lanes: int) -> tuple[Floats, Floats, int]:
     )
 
 
-def _products(unit: RowDot, module: Module) -> Rows:
-    """Products of the states of a token with those of the next."""
-    lanes = unit.config.lanes
-    states, others, beats = _tokens(lanes)
-    job = {
-        "s_axis_tdata": _words(states, lanes),
-        **_last(module, len(states) // beats, beats),
-    }
-    if unit.config.multiply:
-        job["s_axis_factor_tdata"] = _words(others, lanes)
-    return Rows(job=job, numbers=beats * lanes)
-
-
 def _replayed(unit: RowReplay, module: Module) -> Rows:
     """States of tokens, each of them a row."""
     lanes = unit.config.beat_bits // 32
@@ -236,7 +222,6 @@ def _blocks(unit: BlockConverter, module: Module) -> Rows:
 _STREAMS: Mapping[type[Unit[Any]], Callable[[Any, Module], Rows]] = {
     Softmax: _attention,
     Normalise: _states,
-    RowDot: _products,
     RowReplay: _replayed,
     VectorArithmetic: _multiples,
     VectorFunction: _gelu,

@@ -10,10 +10,10 @@ _BUS = (
 _QUEUES = "fetch*|descriptor_queue*|mxsf_accelerator*|registers*|*_engine*"
 _WALKS = (
     "address_generator*|beat_reader*|beat_splitter*|buffer_address_generator*|operand_feed*|row_replay*|result_rows*"
-    "|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*|normalise_row*|summed_rows*"
+    "|mxsf_vector_engine*|vector_chain*|softmax_entry*|*_engine*|normalise_row*"
     "|mxsf_sta_*"
 )
-_VECTORS = "normalise*|softmax*|summed_rows*|folded_chain*|vector_chain*|mxsf_vector_engine*"
+_VECTORS = "normalise*|softmax*|folded_chain*|vector_chain*|mxsf_vector_engine*"
 _NUMBERS = (
     "*tdata*[[]*|*_data[[]*|lane_*[[]*|reduced_beat*|largest*[[]*|*summary_*[[]*|deviation_*[[]*"
     "|base[[]*"
@@ -78,12 +78,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
         "is shown.",
     ),
     (
-        "normalise_backward*",
-        "*share*",
-        "One over the length of a row: few lengths are run.",
-    ),
-    (
-        "normalise_core*|normalise_backward*|softmax_backward*|softmax_core",
+        "normalise_core*|softmax_core",
         "*[[]*",
         _FEW_ROWS,
     ),

@@ -108,9 +108,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): _PASSES,
     ("vector_chain_affine", "const0", "$not$vector_chain_affine.v:159$23.A[0]"): _PASSES,
-    ("summed_rows", "cnot1", "m_axis_tuser[1] by bit 0"): (
-        "the number of a pass is 0 if there is but one"
-    ),
     ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
         "sums wait for a gain too, and no result leaves before one has come"
     ),

@@ -5,7 +5,7 @@ wants them, and all their beats by the end of the job. What goes in and what com
 comparing is the business of the pytest process. A source offers a beat until it is taken and shows
 noise in between, unless it is *still*; a sink takes what it likes, and now and then is not ready
 before it has seen a beat, since a unit must not wait for that. Streams out *beside* the main one,
-``m_axis``, are logged as that is; if they come first, its packets are not taken before theirs.
+``m_axis``, are logged as that is.
 """
 
 import random
@@ -121,8 +121,7 @@ class Sink:
 
     def forget(self) -> None:
         """Start the log afresh, as after a reset."""
-        self.answers = self.held = False
-        self.packets = 0
+        self.answers = False
         self._choose()
         self.stalled: list[str] | None = None
         self.left: list[int] = []
@@ -138,8 +137,8 @@ class Sink:
         self._late = self._waits_for_valid and self._noise.random() < 0.5
 
     def show(self) -> None:
-        """Be ready, unless it pauses, waits for a beat, or is held."""
-        self._takes = not (next(self._stalls) or self.held)
+        """Be ready, unless it pauses or waits for a beat."""
+        self._takes = not next(self._stalls)
         self.answers = self._takes and self._waits_for_valid and self.stalled is None
         self._ready.write(self._takes and not self.answers)
 
@@ -158,7 +157,6 @@ class Sink:
         if now is not None and self._takes:
             self.results.append(now)
             self.left.append(clock)
-            self.packets += now[self._last] == "1"
             self._choose()
         self.stalled = now if not self._takes else None
 
@@ -258,9 +256,6 @@ class Bench:
         self._clk.write(False)
         for source in self.sources:
             source.show()
-        main, *beside = self.sinks
-        if self._options["beside_first"]:
-            main.held = any(sink.packets <= main.packets for sink in beside)
         for sink in self.sinks:
             sink.show()
         await self._half

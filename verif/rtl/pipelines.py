@@ -13,7 +13,6 @@ PIPELINES = {
     "float32_adder_pipeline1": "float32_adder",
     "float32_adder_pipeline6_fpga": "float32_adder",
     "float32_adder_fpga": "float32_adder",
-    "float32_adder_pipeline1_clearable": "float32_adder_clearable",
     "float32_adder_pipeline1_clearable_quick": "float32_adder_clearable",
     "float32_adder_pipeline3_clearable": "float32_adder_clearable",
     "float32_adder_clearable_fpga": "float32_adder_clearable",

@@ -12,7 +12,6 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.model import functions
 from mxsafe.model.converter import convert_beats
 from mxsafe.model.normalisation import layer_norm
-from mxsafe.model.row_dot import row_dot
 from mxsafe.model.softmax import softmax
 from mxsafe.model.vector_arithmetic import axpy, multiply
 from mxsafe.rtl.stream.block_converter import BlockConverter
@@ -71,11 +70,6 @@ def normal(lanes: int) -> Floats:
     )
 
 
-def dots(lanes: int) -> Floats:
-    rows = zip(DATA.hidden[:-1], DATA.hidden[1:], strict=True)
-    return np.array([row_dot(a, b, lanes=lanes, partials=8) for a, b in rows], np.float32)
-
-
 def sums(lanes: int) -> Floats:
     return axpy(DATA.scale, DATA.hidden[:-1], DATA.hidden[1:])
 
@@ -96,7 +90,6 @@ UNITS: dict[str, tuple[Case | Unit[Any], Callable[[int], Floats]]] = {
         soft_beats,
     ),
     "layer_norm": (Case(name="x", unit="layer_norm", options={"lanes": 2, "depth": 64}), normal),
-    "row_dot": (Case(name="x", unit="row_dot", options={"lanes": 2}), dots),
     "vector_arithmetic": (Case(name="x", unit="vector_arithmetic", options={"lanes": 2}), sums),
     "vector_function": (
         VectorFunction(lanes=ActivationConfiguration(functions="relu+gelu", width=2)),
@@ -113,8 +106,8 @@ UNITS: dict[str, tuple[Case | Unit[Any], Callable[[int], Floats]]] = {
 def test_results_are_those_of_real_rows(name: str, tmp_path: Path) -> None:
     case, model = UNITS[name]
     found, pins = played(case, tmp_path)
-    # A sum is of a whole row; of two passes that a memory gives, one is new.
-    numbers = {"row_dot": 384, "row_replay": 1}.get(name, 2)
+    # Of two passes that a memory gives, one is new.
+    numbers = 1 if name == "row_replay" else 2
     got = results(found, pins, numbers)
     expected = model(2).reshape(-1, got.shape[1])[: len(got)]
     assert len(got) * numbers > 80

@@ -70,7 +70,6 @@ def run_stream(
     resets_after: Sequence[int] = (),
     steady: Mapping[str, int] | None = None,
     beside: Sequence[str] = (),
-    beside_first: bool = False,
     still: bool = False,
     silent: bool = False,
 ) -> Streamed:
@@ -100,8 +99,6 @@ def run_stream(
     beside : sequence of str
         Other streams out, each packet of which belongs to one of the main stream, such as
         ``m_axis_statistics``.
-    beside_first : bool
-        No beat of a packet is taken before those beside, as what stands around the unit does.
     still : bool
         Pins stay as they are while nothing is offered, instead of noise: so large units are faster.
     silent : bool
@@ -122,7 +119,6 @@ def run_stream(
         "beats": {name: module.ports[name].packed(values) for name, values in job.items()},
         "apart": list(apart),
         "beside": list(beside),
-        "beside_first": beside_first,
         "steady": dict(steady or {}),
         "still": still,
         "silent": silent,

@@ -29,8 +29,8 @@ def test_names_of_parts() -> None:
     assert part_name("registers", "own_") == "own_registers"
     longest = "a" * (LONGEST - len(PREFIX))
     assert part_name(longest) == PREFIX + longest
-    assert re.fullmatch(r"mxsafe_row_dot_[0-9a-f]{8}", part_name("row_dot_" + "a" * 40))
-    assert part_name("row_dot_" + "a" * 41) != part_name("row_dot_" + "a" * 40)
+    assert re.fullmatch(r"mxsafe_transposer_[0-9a-f]{8}", part_name("transposer_" + "a" * 40))
+    assert part_name("transposer_" + "a" * 41) != part_name("transposer_" + "a" * 40)
     assert part_name("a" * 100, "") == "a" * 100
 
 

@@ -142,8 +142,7 @@ def layer_norm_backward(
     gradient of `x` is ``((h - d * k) - sum(h) * s) * r`` where
     ``k = ((sum(h * d) * s) * r) * r``. Along a row the order of sums is that of
     `mxsafe.model.row_dot.row_sum`. Gradients of gain and bias are sums of ``gradient * (d * r)``
-    and of `gradient` over rows, from the first row on in order. Hardware:
-    `mxsafe.rtl.vector.normalise_backward`.
+    and of `gradient` over rows, from the first row on in order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Model of the sum of products over a row (`mxsafe.rtl.vector.row_dot`)."""
+"""Sums and sums of products over rows, in an order that is set by indices alone."""
 
 import numpy as np
 from numpy.typing import NDArray

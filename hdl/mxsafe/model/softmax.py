@@ -320,7 +320,7 @@ def softmax_backward(
 
     Every operation is one of IEEE 754 binary32, rounded to nearest even: the sum of products as
     `mxsafe.model.row_dot.row_dot` has it, the difference, its product with the result, and last the
-    product with the scale. Hardware: `mxsafe.rtl.vector.softmax_backward`.
+    product with the scale.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def softmax_backward(
         Rounded to binary32.
     lanes, partials : int
         Order of the sum, see `mxsafe.model.row_dot.row_sum`: neighbours that are added first, and
-        partial sums. Hardware with a row in each lane takes one value at a time: ``lanes=1``.
+        partial sums.
 
     Returns
     -------

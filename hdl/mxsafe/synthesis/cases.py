@@ -65,7 +65,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
 """Operands of two formats: the other way round the hardware is the same, mirrored."""
 _FUNCTIONS = "relu+gelu+silu+tanh"
 _STREAM = ("converter", "converter_8x8", "transposer", "activation", "operand_packer")
-_VECTOR = ("rms_norm", "vector_arithmetic", "row_dot", "row_replay")
+_VECTOR = ("rms_norm", "vector_arithmetic", "row_replay")
 _FAST = {"pipeline": 3, "scale_stages": 4, "add_stages": 4}
 
 

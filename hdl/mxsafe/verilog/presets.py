@@ -34,10 +34,7 @@ from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
 from mxsafe.rtl.vector.normalise import Normalise
-from mxsafe.rtl.vector.normalise_backward import NormaliseBackward
-from mxsafe.rtl.vector.row_dot import RowDot
 from mxsafe.rtl.vector.softmax import Softmax
-from mxsafe.rtl.vector.softmax_backward import SoftmaxBackward
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, checked, require_one_of
@@ -257,17 +254,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "vector_activation": _functions("relu+gelu+silu+tanh"),
         "vector_function": _functions("+".join(FUNCTIONS)),
         "vector_arithmetic": _vector(VectorArithmetic),
-        "row_dot": _vector(RowDot),
         "row_replay": _vector(RowReplay),
         "softmax": _vector(Softmax),
         "softmax_beats": _vector(Softmax, along="beats"),
-        "softmax_backward": _vector(SoftmaxBackward),
-        "softmax_backward_beats": _vector(SoftmaxBackward, along="beats"),
         "layer_norm": _normalisation(),
         "layer_norm_beats": _normalisation(along="beats"),
         "rms_norm": _normalisation(centre=False, bias=False),
-        "layer_norm_backward": _vector(NormaliseBackward, gain=True),
-        "rms_norm_backward": _vector(NormaliseBackward, gain=True, centre=False),
         "operand_packer": _stream(OperandPacker),
         "layer": _layer(Fp12),
         "layer_exact": _layer(Exact),

@@ -1,16 +1,27 @@
-"""Products and sums one after the other, against NumPy: published lanes, each by itself."""
+"""Products and sums one after the other, against NumPy, each lane by itself."""
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from mxsafe.model.accumulate import canonical
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from verif.rtl.arithmetic.multiplier_checks import random_pairs
 from verif.support.checkers import assert_equal
-from verif.support.farm import published_farm, run_farm
+from verif.support.farm import farm_of, published_farm, run_farm
 from verif.support.manifest import Module
 from verif.support.tests import Tally, available
+
+UNITS = {
+    "both": MultiplyAdd(),
+    "product": MultiplyAdd(add=False),
+    "sum": MultiplyAdd(multiply=False),
+}
+FARMS = {
+    "published": lambda folder: published_farm(folder, "multiply_adds", MultiplyAdd),
+    "others": lambda folder: farm_of(folder, "other_multiply_adds", UNITS),
+}
 
 
 def _addend_latency(module: Module) -> int:
@@ -20,10 +31,11 @@ def _addend_latency(module: Module) -> int:
     return MultiplyAdd(**{name: p[name] for name in names if name in p}).config.addend_latency
 
 
-def test_published_lanes(tmp_path: Path, tally: Tally) -> None:
+@pytest.mark.parametrize("which", FARMS)
+def test_lanes(which: str, tmp_path: Path, tally: Tally) -> None:
     """Numbers of all kinds, addends like a number or its product, and cycles without enable."""
     simulator = available("icarus")
-    farm = published_farm(tmp_path, "multiply_adds", MultiplyAdd)
+    farm = FARMS[which](tmp_path)
     rng = np.random.default_rng(51)
     x, factor = random_pairs(52, 60)
     count = x.size

@@ -1,6 +1,0 @@
-row_dot.v
-parts/mxsafe_multiply_add_no_add.v
-parts/mxsafe_multiply_add_no_multiply.v
-parts/mxsafe_float32_adder_pipeline1_clearable.v
-parts/mxsafe_float32_multiplier_pipeline2.v
-parts/mxsafe_float32_adder_pipeline1.v
