@@ -83,12 +83,12 @@ class Case:
     tensors: int
 
 
-def _blocks(count: int) -> Case:
+def _blocks(count: int, machine: MachineConfiguration = _SIZES) -> Case:
     """So many blocks of MiniLM, with the normalisation of embeddings before them."""
     shape = EncoderShape(
         tokens=_TOKENS, features=_FEATURES, heads=12, hidden=4 * _FEATURES, blocks=count
     )
-    encoder = Encoder(shape, _SIZES)
+    encoder = Encoder(shape, machine)
     words = _words([encoder.inputs, encoder.outputs, *encoder.embedding.values()], encoder.blocks)
     weights = random_encoder(encoder, seed=1)
     return Case(encoder.emitter, lambda: encoder_memory(encoder, weights), words)
@@ -143,6 +143,13 @@ def cases() -> dict[str, Case]:
         "vision": _transformer(_VISION),
         "decoder": _transformer(_DECODER),
     }
+
+
+def busy_after_another(machine: MachineConfiguration) -> float:
+    """Share of the array's busy cycles in a block of MiniLM after another, as predicted."""
+    times = times_of(machine, LATENCY)
+    one, two = (predict(_blocks(count, machine).emitter, times) for count in (1, 2))
+    return (two.array_busy - one.array_busy) / (two.cycles - one.cycles)
 
 
 def predicted(case: Case) -> dict[str, int]:

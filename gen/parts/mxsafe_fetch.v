@@ -28,15 +28,16 @@ module mxsafe_fetch(
 );
   wire \$ended$any ;
   wire \$ended$not ;
-  wire [3:0] \$next_low$mux ;
+  wire [29:0] \$next_low$add ;
+  wire [29:0] \$next_low$add_2 ;
   wire \$next_is_lost$any ;
   wire \$next_is_lost$and ;
   wire \$next_is_lost$any_2 ;
   wire \$next_is_lost$not ;
   wire \$memory_0_read_en$any ;
   wire \$memory_0_read_en$not ;
-  wire \$memory_0_read_en$or ;
   wire \$run_valid$any ;
+  wire \$memory_0_read_en$or ;
   wire \$descriptor_valid$any ;
   wire \$descriptor_valid$not ;
   wire \$descriptor_valid$and ;
@@ -46,8 +47,8 @@ module mxsafe_fetch(
   wire [4:0] \$descriptors_ahead$sub ;
   wire [31:0] \$descriptors_left$sub ;
   wire [3:0] \$into$add ;
-  wire [4:0] \$waiting$add ;
   wire \$run_valid$and ;
+  wire [4:0] \$waiting$add ;
   wire [4:0] \$waiting$sub ;
   wire \$shows$not ;
   wire \$shows$and ;
@@ -140,6 +141,8 @@ module mxsafe_fetch(
   wire [256:0] word;
   input word_valid;
   wire word_valid;
+  assign \$waiting$sub  = \$waiting$add  - { 4'h0, memory_0_read_en };
+  assign \$shows$not  = ~ leaves;
   assign \$shows$and  = shows & \$shows$not ;
   assign \$shows$or  = memory_0_read_en | \$shows$and ;
   assign \$judged$not  = ~ leaves;
@@ -168,8 +171,9 @@ module mxsafe_fetch(
   assign \$ended$not  = ~ \$ended$any ;
   assign ended = \$ended$not_2  & \$ended$not ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign \$next_low$mux  = is_close_to_top ? 4'h1 : 4'h8;
-  assign next_low = { 1'h0, next_word_low } + { 26'h0000000, \$next_low$mux  };
+  assign \$next_low$add  = { 1'h0, next_word_low } + 30'h00000001;
+  assign \$next_low$add_2  = { 1'h0, next_word_low } + 30'h00000008;
+  assign next_low = is_close_to_top ? \$next_low$add  : \$next_low$add_2 ;
   assign next_high = { 1'h0, next_word_high } + 31'h00000001;
   assign \$next_is_lost$any  = | descriptors_left;
   assign \$next_is_lost$and  = \$next_is_lost$any  & next_word_is_past;
@@ -193,8 +197,6 @@ module mxsafe_fetch(
   assign \$descriptors_left$sub  = descriptors_left - { 27'h0000000, descriptors_asked };
   assign \$into$add  = into + 4'h1;
   assign \$waiting$add  = waiting + { 4'h0, word_valid };
-  assign \$waiting$sub  = \$waiting$add  - { 4'h0, memory_0_read_en };
-  assign \$shows$not  = ~ leaves;
   always @(posedge clk)
     if (\$number$any ) number <= 32'd0;
     else if (leaves) number <= next_number;

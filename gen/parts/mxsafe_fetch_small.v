@@ -30,7 +30,8 @@ module mxsafe_fetch_small(
   wire \$ended$not ;
   wire \$ended$any_2 ;
   wire \$ended$not_2 ;
-  wire [4:0] \$next_low$mux ;
+  wire [30:0] \$next_low$add ;
+  wire [30:0] \$next_low$add_2 ;
   wire \$next_is_lost$any ;
   wire \$next_is_lost$and ;
   wire \$next_is_lost$any_2 ;
@@ -54,16 +55,16 @@ module mxsafe_fetch_small(
   wire [4:0] \$waiting$sub ;
   wire \$shows$not ;
   wire \$shows$and ;
-  wire \$shows$or ;
   wire \$run_valid$any ;
+  wire \$shows$or ;
   wire \$judged$not ;
   wire \$judged$and ;
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
   wire \$verdict$and ;
   wire [29:0] \$next_word_low$mux ;
-  wire [29:0] \$next_word_high$mux ;
   wire \$run_valid$and ;
+  wire [29:0] \$next_word_high$mux ;
   wire \$run_valid$not ;
   wire \$run_valid$and_2 ;
   wire \$run_valid$not_2 ;
@@ -154,6 +155,8 @@ module mxsafe_fetch_small(
   wire [128:0] word;
   input word_valid;
   wire word_valid;
+  assign \$memory_0_read_en$not  = ~ shows;
+  assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
   assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
   assign fetch_failed = | { memory_1_read_data[128], memory_0_read_data[128] };
   assign \$descriptor_valid$any  = | verdict;
@@ -204,8 +207,9 @@ module mxsafe_fetch_small(
   assign \$ended$not_2  = ~ \$ended$any_2 ;
   assign ended = \$ended$not  & \$ended$not_2 ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign \$next_low$mux  = is_close_to_top ? 5'h02 : 5'h10;
-  assign next_low = { 1'h0, next_word_low } + { 26'h0000000, \$next_low$mux  };
+  assign \$next_low$add  = { 1'h0, next_word_low } + 31'h00000002;
+  assign \$next_low$add_2  = { 1'h0, next_word_low } + 31'h00000010;
+  assign next_low = is_close_to_top ? \$next_low$add  : \$next_low$add_2 ;
   assign next_high = { 1'h0, next_word_high } + 31'h00000001;
   assign \$next_is_lost$any  = | descriptors_left;
   assign \$next_is_lost$and  = \$next_is_lost$any  & is_lost;
@@ -217,8 +221,6 @@ module mxsafe_fetch_small(
   assign memory_0_write_en = word_valid & \$memory_0_write_en$not ;
   assign memory_1_write_en = word_valid & which_word;
   assign \$memory_0_read_en$any  = | waiting;
-  assign \$memory_0_read_en$not  = ~ shows;
-  assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
   always @(posedge clk)
     if (\$number$any ) number <= 32'd0;
     else if (leaves) number <= next_number;

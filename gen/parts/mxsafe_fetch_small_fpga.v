@@ -26,6 +26,7 @@ module mxsafe_fetch_small_fpga(
   ended
 );
   wire \$is_lost$not ;
+  wire \$next_is_lost$and ;
   wire \$next_is_lost$any ;
   wire \$next_is_lost$not ;
   wire \$memory_0_write_en$not ;
@@ -33,8 +34,8 @@ module mxsafe_fetch_small_fpga(
   wire \$memory_0_read_en$not ;
   wire \$memory_0_read_en$or ;
   wire \$descriptor_valid$any ;
-  wire \$descriptor_valid$not ;
   wire \$is_lost$and ;
+  wire \$descriptor_valid$not ;
   wire \$descriptor_valid$and ;
   wire \$descriptor_valid$not_2 ;
   wire [2:0] \$error$mux ;
@@ -63,14 +64,14 @@ module mxsafe_fetch_small_fpga(
   wire \$judged$and_2 ;
   wire [3:0] \$memory_0_read_address$add ;
   wire \$verdict$not ;
-  wire \$verdict$and ;
   wire \$ended$any ;
+  wire \$verdict$and ;
   wire [29:0] \$next_word_low$mux ;
   wire [29:0] \$next_word_high$mux ;
   wire \$ended$not ;
-  wire [4:0] \$next_low$mux ;
+  wire [30:0] \$next_low$add ;
+  wire [30:0] \$next_low$add_2 ;
   wire \$next_is_lost$any_2 ;
-  wire \$next_is_lost$and ;
   wire \$next_word_high$differ ;
   wire \$next_word_high$differ_2 ;
   wire \$next_word_low$differ ;
@@ -164,6 +165,8 @@ module mxsafe_fetch_small_fpga(
   wire [128:0] word;
   input word_valid;
   wire word_valid;
+  assign memory_1_write_en = word_valid & which_word;
+  assign \$memory_0_read_en$any  = | waiting;
   assign \$memory_0_read_en$not  = ~ shows;
   assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | leaves;
   assign memory_0_read_en = \$memory_0_read_en$any  & \$memory_0_read_en$or ;
@@ -220,8 +223,9 @@ module mxsafe_fetch_small_fpga(
   assign \$ended$not  = ~ \$ended$any ;
   assign ended = is_wanted_or_all_asked[1] & \$ended$not ;
   assign more_ahead = run_taken ? descriptors_asked : 5'h00;
-  assign \$next_low$mux  = held_close_to_top ? 5'h02 : 5'h10;
-  assign next_low = { 1'h0, next_word_low } + { 26'h0000000, \$next_low$mux  };
+  assign \$next_low$add  = { 1'h0, next_word_low } + 31'h00000002;
+  assign \$next_low$add_2  = { 1'h0, next_word_low } + 31'h00000010;
+  assign next_low = held_close_to_top ? \$next_low$add  : \$next_low$add_2 ;
   assign next_high = { 1'h0, next_word_high } + 31'h00000001;
   assign \$next_is_lost$any_2  = | descriptors_left;
   assign \$next_is_lost$and  = \$next_is_lost$any_2  & is_lost;
@@ -231,8 +235,6 @@ module mxsafe_fetch_small_fpga(
   assign descriptor_is_complete = word_valid & which_word;
   assign \$memory_0_write_en$not  = ~ which_word;
   assign memory_0_write_en = word_valid & \$memory_0_write_en$not ;
-  assign memory_1_write_en = word_valid & which_word;
-  assign \$memory_0_read_en$any  = | waiting;
   always @(posedge clk)
     if (rst) held_close_to_top <= 1'h0;
     else held_close_to_top <= is_close_to_top;

@@ -47,6 +47,7 @@ module mxsafe_memory_address_generator_word_7daf39a6(
   wire asked;
   input [59:0] base;
   wire [59:0] base;
+  wire [27:0] base_raised;
   input clk;
   wire clk;
   // These inputs belong to the interface; not all of their bits are needed here.
@@ -54,7 +55,12 @@ module mxsafe_memory_address_generator_word_7daf39a6(
   input [131:0] fields;
   wire [131:0] fields;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire [60:0] first_word;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [27:0] first_word_high;
+  wire [12:0] run_end;
+  /* verilator lint_on UNUSEDSIGNAL */
+  wire [33:0] first_word_low;
   wire is_below_top;
   reg is_walking;
   input leaves;
@@ -63,10 +69,6 @@ module mxsafe_memory_address_generator_word_7daf39a6(
   wire past;
   input rst;
   wire rst;
-  // Some bits of these results are dropped where they are used.
-  /* verilator lint_off UNUSEDSIGNAL */
-  wire [12:0] run_end;
-  /* verilator lint_on UNUSEDSIGNAL */
   reg run_is_past;
   reg run_is_valid;
   wire run_moves;
@@ -92,7 +94,9 @@ module mxsafe_memory_address_generator_word_7daf39a6(
   assign \$run_moves$and  = run_ready & \$run_moves$not_2 ;
   assign run_moves = \$run_moves$not  | \$run_moves$and ;
   assign walk_advance = walk_is_settled & run_moves;
-  assign first_word = { 1'h0, base } + { 28'h0000000, walk_address };
+  assign first_word_low = { 1'h0, base[32:0] } + { 1'h0, walk_address };
+  assign base_raised = { 1'h0, base[59:33] } + 28'h0000001;
+  assign first_word_high = first_word_low[33] ? base_raised : { 1'h0, base[59:33] };
   // The last word of a run that begins below the top may still be past it.
   assign is_below_top = & run_payload[59:12];
   assign \$run_end$sub  = run_payload[71:60] - 12'h001;
@@ -114,9 +118,12 @@ module mxsafe_memory_address_generator_word_7daf39a6(
     if (rst) is_walking <= 1'h0;
     else if (\$is_walking$differ ) is_walking <= \$is_walking$mux ;
   always @(posedge clk)
-    if (walk_advance) run_is_past <= first_word[60];
+    if (walk_advance) begin
+      if (!first_word_low[33]) run_is_past <= 1'h0;
+      else run_is_past <= base_raised[27];
+    end
   always @(posedge clk)
-    if (walk_advance) run_payload <= { fields[43:32], first_word[59:0] };
+    if (walk_advance) run_payload <= { fields[43:32], first_word_high[26:0], first_word_low[32:0] };
   always @(posedge clk)
     if (rst) run_is_valid <= 1'h0;
     else if (run_moves) run_is_valid <= walk_is_settled;

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    WINDOW_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, MOST_TOKENS, REGISTERS
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import burst_constants
@@ -26,6 +31,8 @@ _KINDS = {
 }
 _ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
 """Configuration of synthesis that is the machine's array."""
+_WINDOW = "sta_window 4x4x4x4", "accelerator_window, rest"
+"""Configurations of synthesis in which a machine with windows differs: its array, and its rest."""
 _GATE = 1.44
 _PAPER: Mapping[str, tuple[str, int]] = {
     "array": ("core", 1_784_575),
@@ -43,6 +50,7 @@ def values() -> dict[str, Any]:
     sizes = MachineConfiguration()
     core = AcceleratorCoreConfiguration(machine=sizes)
     figures = json.loads(machine_figures.FIGURES.read_text())
+    machines = {"exact": sizes, "window": WINDOW_MACHINE}
     return {
         "sizes": sizes,
         "small": SMALL_MACHINE,
@@ -59,6 +67,9 @@ def values() -> dict[str, Any]:
         "figures": machine_figures.rows(figures),
         "idle": figures["idle"],
         "gates": gates(load()),
+        "window": window_gates(load()),
+        "window_machine": WINDOW_MACHINE,
+        "busy": {name: machine_figures.busy_after_another(m) for name, m in machines.items()},
     }
 
 
@@ -96,6 +107,25 @@ def gates(synthesis: Mapping[str, Any]) -> list[dict[str, Any]]:
         "paper_ge": _PAPER_TOTAL / _GATE,
     }
     return [*table, total]
+
+
+def window_gates(synthesis: Mapping[str, Any]) -> dict[str, float]:
+    """Gates of the array with windows, of the rest beyond that of the other, and of the machine.
+
+    Raises
+    ------
+    LookupError
+        If one of them has not been synthesised.
+    """
+
+    def area(name: str) -> float:
+        return float(find(synthesis, name)["numbers"]["area"]["ge"])
+
+    array, rest = map(area, _WINDOW)
+    exact = {part["name"]: part["ge"] for part in gates(synthesis)}
+    total = exact["whole machine"] - exact["array"] - exact["rest"] + array + rest
+    ns = find(synthesis, _WINDOW[1])["numbers"]["area"]["delay_ns"]
+    return {"array": array, "rest": rest - exact["rest"], "machine": total, "ns": ns}
 
 
 _COLOURS = {

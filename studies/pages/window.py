@@ -1,9 +1,11 @@
 """Loss of accuracy of arithmetic ``window``, by its width.
 
-Writes ``docs/window.md``. Takes about half a minute.
+Writes ``docs/window.md``. Takes about half a minute. Layers of a language model are those of
+``docs/window_layers.json``, which `studies.window_layers` writes.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,11 +15,19 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.model.window import anchors
+from studies.pages import DOCS
+from studies.synthesised import find, load
 from studies.training_pass import training_layer
 from verif.support.data import minilm
 
 WIDTHS = (24, 28, 32, 36, 40, 44)
 _SPREADS = (2, 4, 8, 16)
+_ARRAYS = {
+    "exact": "sta_exact 4x4x4x4, 8 accumulators",
+    "four": "sta_window 4x4x4x4",
+    "eight": "sta_window 4x4x4x4, 8 lanes",
+}
+"""Configurations of synthesis: arrays at the full rate for blocks and tiles."""
 _BLOCKS: Mapping[str, int | tuple[int, int]] = {"1x64": 64, "8x8": (8, 8)}
 Operands = tuple[mx.QuantizedTensor, mx.QuantizedTensor]
 
@@ -52,9 +62,10 @@ def _relative(got: NDArray[np.floating], reference: NDArray[np.float64]) -> floa
     return float(np.linalg.norm(got - reference) / np.linalg.norm(reference))
 
 
-def _quantised(
+def quantised(
     x: NDArray[np.float32], y: NDArray[np.float32], block: int | tuple[int, int]
 ) -> Operands:
+    """Both factors of a product, with blocks along k."""
     return mx.quantize(x, block=block, axis=-1), mx.quantize(y, block=block, axis=-2)
 
 
@@ -63,7 +74,7 @@ def _opposed(spread: int) -> Operands:
     rng = np.random.default_rng(spread)
     x, y = (rng.standard_normal(shape).astype(np.float32) for shape in ((64, 1024), (1024, 64)))
     more = np.repeat(rng.integers(-spread, spread + 1, 16), 64)
-    return _quantised(np.ldexp(x, more), np.ldexp(y, -more[:, None]), 64)
+    return quantised(np.ldexp(x, more), np.ldexp(y, -more[:, None]), 64)
 
 
 def products() -> dict[str, tuple[Operands, NDArray[np.float64] | None]]:
@@ -72,7 +83,7 @@ def products() -> dict[str, tuple[Operands, NDArray[np.float64] | None]]:
     wanted = {"y": (x, w), "dX": (dy, w.T), "dW": (x.T, dy)}
     found: dict[str, tuple[Operands, NDArray[np.float64] | None]] = {
         f"{name}, {label}": (
-            _quantised(np.ascontiguousarray(left), np.ascontiguousarray(right), block),
+            quantised(np.ascontiguousarray(left), np.ascontiguousarray(right), block),
             left.astype(np.float64) @ right.astype(np.float64),
         )
         for label, block in _BLOCKS.items()
@@ -82,7 +93,9 @@ def products() -> dict[str, tuple[Operands, NDArray[np.float64] | None]]:
     return found | {f"opposed scales, n = {n}": (_opposed(n), None) for n in _SPREADS}
 
 
-def measure(operands: Operands, true: NDArray[np.float64] | None) -> Measured:
+def measure(
+    operands: Operands, true: NDArray[np.float64] | None, widths: Sequence[int] = WIDTHS
+) -> Measured:
     """Errors of a product in every arithmetic."""
     a, w = operands
     reference = mx.dequantize(a).astype(np.float64) @ mx.dequantize(w).astype(np.float64)
@@ -95,7 +108,7 @@ def measure(operands: Operands, true: NDArray[np.float64] | None) -> Measured:
         fp12=_relative(mx.matmul(a, w, arithmetic="fp12"), reference),
         window={
             width: _relative(mx.matmul(a, w, arithmetic="window", window=width), reference)
-            for width in WIDTHS
+            for width in widths
         },
         below=top - largest,
         inner=a.shape[1],
@@ -158,4 +171,9 @@ def values() -> dict[str, Any]:
         "worst_real": max(one.window[32] for one in real),
         "worst_fp12": max(one.fp12 for one in real),
         "as_exact": next(as_exact),
+        "layers": json.loads((DOCS / "window_layers.json").read_text()),
+        "gates": {
+            name: find(load(), configuration)["numbers"]["area"]["ge"]
+            for name, configuration in _ARRAYS.items()
+        },
     }

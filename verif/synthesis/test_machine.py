@@ -2,7 +2,7 @@
 
 from mxsafe.formats import MX_FORMATS
 from mxsafe.rtl.array.systolic_array import SystolicArray
-from mxsafe.synthesis.cases import MACHINE, STANDARD
+from mxsafe.synthesis.cases import MACHINE, MORE_LANES, STANDARD
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
 
@@ -22,4 +22,9 @@ def test_the_array_of_the_machine_is_synthesised() -> None:
     arrays = {case.name: case for case in STANDARD if case.unit == "sta_exact"}
     array = arrays["sta_exact 4x4x4x4, 8 accumulators"].build()
     assert array.config == machine.config.gemm.array
-    assert [case.part for case in MACHINE] == list(PARTS)
+    assert [case.part for case in MACHINE if case.unit == "accelerator"] == list(PARTS)
+    window = presets.build("accelerator_window", MX_FORMATS["mxsf"])
+    arrays = {case.name: case for case in MORE_LANES}
+    assert arrays["sta_window 4x4x4x4"].build().config == window.config.gemm.array
+    # Of its vector engine, which is a part or several, all is as in the other.
+    assert window.config.vector == machine.config.vector

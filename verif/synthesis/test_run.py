@@ -823,7 +823,9 @@ def test_standard_configurations_are_chosen_by_name() -> None:
     chosen = select(names=["converter*", "decoder"])
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
     assert select(names=["accelerator*"]) == list(MACHINE)
-    assert select(names=["sta_*lanes", "*8 lanes, most registers"]) == list(MORE_LANES)
+    assert select(names=["sta_*lanes", "*8 lanes, most registers", "sta_window*"]) == list(
+        MORE_LANES
+    )
     assert select(names=["*, carry-save sums"]) == list(CARRY_SAVE)
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies

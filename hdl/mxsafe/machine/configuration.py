@@ -26,6 +26,7 @@ __all__ = [
     "FUNCTIONS",
     "REDUCTIONS",
     "SMALL_MACHINE",
+    "WINDOW_MACHINE",
     "MachineConfiguration",
     "require_rows",
     "resized",
@@ -313,6 +314,9 @@ def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple
         )
     return tuple(item for item in known if item in names)
 
+
+WINDOW_MACHINE = MachineConfiguration(arithmetic="window")
+"""The default machine with integers of a window in place of eight adders a sub-matrix unit."""
 
 SMALL_MACHINE = MachineConfiguration(
     rows=8,

@@ -219,15 +219,17 @@ STANDARD: tuple[Case, ...] = (
 
 MACHINE: tuple[Case, ...] = tuple(
     Case(
-        name=f"accelerator, {part}",
-        unit="accelerator",
+        name=f"{machine}, {part}",
+        unit=machine,
         technologies=("nangate45",),
         part=part,
         scripts=("area",),
     )
-    for part in PARTS
+    for machine, parts in {"accelerator": PARTS, "accelerator_window": ("rest",)}.items()
+    for part in parts
 )
-"""Parts of the machine, which are synthesised where their names are given."""
+"""Parts of the machine, and what differs beside the array in that with windows, which are
+synthesised where their names are given."""
 
 
 MORE_LANES: tuple[Case, ...] = (
@@ -243,10 +245,11 @@ MORE_LANES: tuple[Case, ...] = (
         accumulators=2,
         **_FAST,
     ),
+    _cells("sta_window 4x4x4x4", "sta_window"),
     _cells("sta_window 4x4x4x4, 8 lanes", "sta_window", lanes=8),
 )
-"""Arrays of MACs with more lanes, at the full rate for 1x64 blocks (with windows for 8x8 ones too),
-synthesised by name too."""
+"""Arrays of MACs with more lanes, at the full rate for 1x64 blocks, and arrays with windows, which
+have that for 8x8 ones too; synthesised by name too."""
 
 
 CARRY_SAVE: tuple[Case, ...] = tuple(

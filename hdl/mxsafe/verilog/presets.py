@@ -6,7 +6,13 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from mxsafe.formats import FormatSet, IntFormat, MXFormat
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration, resized
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    WINDOW_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
@@ -265,7 +271,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "layer_exact": _layer(Exact),
         "layer_8x8": _layer(Fp12, result_block=(8, 8)),
         "accelerator": _machine(MachineConfiguration()),
-        "accelerator_window": _machine(MachineConfiguration(arithmetic="window")),
+        "accelerator_window": _machine(WINDOW_MACHINE),
         "accelerator_small": _machine(SMALL_MACHINE),
         "accelerator_fpga": _machine(FPGA_MACHINE),
     }

@@ -16,6 +16,7 @@ from mxsafe.machine.configuration import (
     BOARD_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
+    WINDOW_MACHINE,
     MachineConfiguration,
 )
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
@@ -220,7 +221,7 @@ PUBLISHED = {
         SMALL,
         FPGA_MACHINE,
         MachineConfiguration(),
-        MachineConfiguration(arithmetic="window"),
+        WINDOW_MACHINE,
     )
 }
 """Published machines by the names of their modules."""

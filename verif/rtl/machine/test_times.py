@@ -14,6 +14,7 @@ from mxsafe.machine.configuration import (
     BOARD_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
+    WINDOW_MACHINE,
     MachineConfiguration,
 )
 from mxsafe.machine.description import REGISTERS
@@ -29,6 +30,14 @@ from mxsafe.rtl.machine.vector.vector_engine import VectorEngineConfiguration
 
 def test_default_times_are_those_of_the_default_machine() -> None:
     assert times_of(MachineConfiguration()) == Times()
+
+
+def test_times_of_a_machine_with_windows() -> None:
+    """It waits for the anchors of first tiles, and its array is no slower."""
+    found, usual = times_of(WINDOW_MACHINE), Times()
+    assert (found.anchor, usual.anchor) == (1, 0)
+    assert found.tile == usual.tile
+    assert found.block <= usual.block
 
 
 def test_times_of_a_machine_for_fpgas() -> None:

@@ -15,10 +15,9 @@ from mxsafe.host.host import Backend
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.host.simulated import Simulated
 from mxsafe.machine.description import ERRORS, REGISTERS
-from mxsafe.synthesis.cases import MACHINE
 from mxsafe.synthesis.machine import PARTS
 from studies.pages import DOCS
-from studies.pages.accelerator import draw, gates
+from studies.pages.accelerator import draw, gates, window_gates
 from verif.host.host_programs import SMALL, product
 from verif.support.manifest import GEN
 from verif.support.simulators import SCRATCH
@@ -151,7 +150,8 @@ def test_code_begins_and_ends_on_lines_of_its_own() -> None:
 
 
 def test_gates_add_up_beside_the_paper() -> None:
-    names = ["sta_exact 4x4x4x4, 8 accumulators", *(case.name for case in MACHINE)]
+    names = ["sta_exact 4x4x4x4, 8 accumulators", *(f"accelerator, {part}" for part in PARTS)]
+    others = ["accelerator_window, rest", "sta_window 4x4x4x4"]
     results = [
         {
             "configuration": name,
@@ -159,9 +159,9 @@ def test_gates_add_up_beside_the_paper() -> None:
             "format": "mxsf",
             "numbers": {"area": {"ge": 1000.0 + place, "delay_ns": 1 + place / 10}},
         }
-        for place, name in enumerate(names)
+        for place, name in enumerate(names + others)
     ]
-    rows = gates({"results": results})
+    rows = gates({"results": results[: len(names)]})
     assert [row["name"] for row in rows] == ["array", *PARTS, "whole machine"]
     assert (rows[0]["paper"], rows[0]["ge"], rows[0]["ns"]) == ("core", 1000, 1)
     assert round(rows[0]["paper_ge"]) == 1_239_288
@@ -169,4 +169,12 @@ def test_gates_add_up_beside_the_paper() -> None:
     assert (rows[-1]["ge"], rows[-1]["ns"]) == (total, 1 + len(PARTS) / 10)
     assert round(rows[-1]["paper_ge"]) == 1_409_962
     with pytest.raises(LookupError):
-        gates({"results": results[:-1]})
+        gates({"results": results[: len(names) - 1]})
+    # The machine with windows has another array, and another rest.
+    rest, array = 1000 + len(names), 1001 + len(names)
+    window = window_gates({"results": results})
+    assert (window["array"], window["rest"], window["ns"]) == (array, 1, 1 + len(names) / 10)
+    assert window["machine"] == total - 1000 + array + 1
+    assert rest == rows[-2]["ge"] + 1
+    with pytest.raises(LookupError):
+        window_gates({"results": results[:-1]})

@@ -191,8 +191,9 @@ class Fetch(Unit[FetchConfiguration]):
             self.ended.eq(all_asked & ~ahead.any()),
         ]
         more = named(m, "more_ahead", len(ahead), Mux(taken, asked, 0))
-        step = Mux(is_close, config.words, at_a_time * config.words)
-        next_low = named(m, "next_low", len(low) + 1, low + step)
+        # Whether it is close to the top takes as long to know as either sum.
+        nearer, further = low + config.words, low + at_a_time * config.words
+        next_low = named(m, "next_low", len(low) + 1, Mux(is_close, nearer, further))
         next_high = named(m, "next_high", len(high) + 1, high + 1)
         lost = named(m, "next_is_lost", 1, left.any() & is_lost & ~ahead.any())
         self._lost = held(m, "held_lost", lost, at(config, "wanted"), reset=True)

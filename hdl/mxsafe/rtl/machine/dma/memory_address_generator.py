@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
@@ -146,7 +146,13 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
             m.d.sync += settled.eq(walking & ~steps)
             there = settled
         m.d.comb += steps.eq(there & moves)
-        first = named(m, "first_word", len(run.first) + 1, self.base + walk.address)
+        # Above the walk there is only a carry: what comes of either value is there before it.
+        low = len(walk.address)
+        lower = named(m, "first_word_low", low + 1, self.base[:low] + walk.address)
+        upper = self.base[low:]
+        raised = named(m, "base_raised", len(upper) + 1, upper + 1)
+        higher = named(m, "first_word_high", len(raised), Mux(lower[-1], raised, upper))
+        first = Cat(lower[:-1], higher)
         is_past = Signal(name="run_is_past", reset_less=True)
         count = len(run.words)
         below_top = named(m, "is_below_top", 1, run.first[count:].all())
