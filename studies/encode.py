@@ -5,12 +5,12 @@ into memory, hidden states come out, and nothing else computes in between. Looki
 the mean over tokens are done here. All of memory must be what the interpreter makes of the same
 bytes, and the words moved those that the compiler predicts.
 
-On the Verilog, and without sentences of one's own, the study writes ``docs/encode.json`` and
-``docs/encode.md``.
+On the Verilog of the default machine, and without sentences of one's own, the study writes
+``docs/encode.json`` and ``docs/encode.md``.
 
 Usage (``make encode`` installs what it needs)::
 
-    python -m studies.encode [--backend verilog|interpreter] [SENTENCE ...]
+    python -m studies.encode [--backend verilog|interpreter] [--arithmetic NAME] [SENTENCE ...]
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mxsafe.host.verilator import SimulatorError
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import Prediction, predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import ARITHMETICS, MachineConfiguration
 from mxsafe.machine.program import Program
 from studies import pages
 from studies.pages.encode import as_text, costs, similarities
@@ -262,8 +262,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.encode", description=as_help(__doc__))
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE")
     parser.add_argument("--backend", choices=_BACKENDS, default=_BACKENDS[0])
+    parser.add_argument("--arithmetic", choices=ARITHMETICS, default="exact")
     args = parser.parse_args(argv)
-    configuration, timing = MachineConfiguration(), MemoryTiming()
+    configuration, timing = MachineConfiguration(arithmetic=args.arithmetic), MemoryTiming()
     try:
         model = make_slice.load_model()
         backend = (
@@ -281,7 +282,7 @@ def main(argv: Sequence[str]) -> int:
     print(aligned(similarities(numbers), labels=1))
     if args.backend == "verilog":
         print("\nmemory after each program: the interpreter's, byte for byte")
-        if not args.sentences:
+        if not args.sentences and configuration == MachineConfiguration():
             data = as_text(numbers).encode()
             write_atomically(pages.DOCS / "encode.json", lambda file: file.write(data))
             pages.write("encode")
