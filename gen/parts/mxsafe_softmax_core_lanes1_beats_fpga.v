@@ -64,7 +64,7 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   wire clears_sums;
   input clk;
   wire clk;
-  reg [23:0] digits_0;
+  reg [20:0] digits_0;
   wire ends_pass;
   wire in_finish;
   wire in_setup;
@@ -76,7 +76,7 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   wire lane_0_invalid;
   reg [20:0] lane_0_offset;
   reg [9:0] lane_0_position;
-  wire [25:0] lane_0_term;
+  wire [24:0] lane_0_term;
   wire [31:0] lane_0_threshold;
   reg last_1;
   reg last_2;
@@ -106,11 +106,11 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   reg result_6;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [18:0] row_0_high;
+  wire [17:0] row_0_high;
   /* verilator lint_on UNUSEDSIGNAL */
   wire [20:0] row_0_low;
-  reg [38:0] row_0_total;
-  wire [23:0] row_constants_digits;
+  reg [37:0] row_0_total;
+  wire [20:0] row_constants_digits;
   wire [9:0] row_constants_position;
   wire [20:0] row_constants_start;
   wire row_is_known;
@@ -150,7 +150,7 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   reg term_5;
   reg term_6;
   reg term_7;
-  wire [17:0] total_high;
+  wire [16:0] total_high;
   assign loads_position_0 = in_setup & \$loads_position_0$not ;
   assign \$loads_digits_0$any  = | step;
   assign \$loads_digits_0$not  = ~ \$loads_digits_0$any ;
@@ -159,13 +159,13 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
   assign \$clears_sums$not  = ~ \$clears_sums$any ;
   assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
-  assign row_0_high = { row_0_total[38:21], 1'h1 } + { 12'h000, lane_0_term[25:20], row_0_total[20] };
+  assign row_0_high = { row_0_total[37:21], 1'h1 } + { 12'h000, lane_0_term[24:20], row_0_total[20] };
   assign \$starts$equal  = step == 4'h1;
   assign starts = in_setup & \$starts$equal ;
   assign \$loads_start$any  = | step;
   assign \$loads_start$not  = ~ \$loads_start$any ;
   assign loads_start = in_setup & \$loads_start$not ;
-  assign total_high = row_0_total[38:21] + { 17'h00000, row_0_total[20] };
+  assign total_high = row_0_total[37:21] + { 16'h0000, row_0_total[20] };
   assign lowered = start - sum_logarithm_logarithm;
   assign \$lowers_row_0$equal  = step == 4'h4;
   assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
@@ -214,8 +214,8 @@ module mxsafe_softmax_core_lanes1_beats_fpga(
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
     if (\$row_0_total$or ) begin
-      if (clears_sums) row_0_total <= 39'h0000000000;
-      else row_0_total <= { row_0_high[18:1], row_0_low };
+      if (clears_sums) row_0_total <= 38'h0000000000;
+      else row_0_total <= { row_0_high[17:1], row_0_low };
     end
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;

@@ -98,8 +98,8 @@ module mxsafe_softmax_core_lanes8_beats(
   wire clears_sums;
   input clk;
   wire clk;
-  reg [23:0] digits_0;
-  reg [23:0] digits_1;
+  reg [20:0] digits_0;
+  reg [20:0] digits_1;
   wire ends_pass;
   wire in_finish;
   wire in_setup;
@@ -111,43 +111,43 @@ module mxsafe_softmax_core_lanes8_beats(
   reg lane_0_invalid;
   reg [20:0] lane_0_offset;
   reg [9:0] lane_0_position;
-  wire [25:0] lane_0_term;
+  wire [24:0] lane_0_term;
   reg [31:0] lane_0_threshold;
   reg [18:0] lane_1_complement;
   reg lane_1_invalid;
   reg [20:0] lane_1_offset;
-  wire [25:0] lane_1_term;
+  wire [24:0] lane_1_term;
   reg [31:0] lane_1_threshold;
   reg [18:0] lane_2_complement;
   reg lane_2_invalid;
   reg [20:0] lane_2_offset;
-  wire [25:0] lane_2_term;
+  wire [24:0] lane_2_term;
   reg [31:0] lane_2_threshold;
   reg [18:0] lane_3_complement;
   reg lane_3_invalid;
   reg [20:0] lane_3_offset;
-  wire [25:0] lane_3_term;
+  wire [24:0] lane_3_term;
   reg [31:0] lane_3_threshold;
   reg [18:0] lane_4_complement;
   reg lane_4_invalid;
   reg [20:0] lane_4_offset;
   reg [9:0] lane_4_position;
-  wire [25:0] lane_4_term;
+  wire [24:0] lane_4_term;
   reg [31:0] lane_4_threshold;
   reg [18:0] lane_5_complement;
   reg lane_5_invalid;
   reg [20:0] lane_5_offset;
-  wire [25:0] lane_5_term;
+  wire [24:0] lane_5_term;
   reg [31:0] lane_5_threshold;
   reg [18:0] lane_6_complement;
   reg lane_6_invalid;
   reg [20:0] lane_6_offset;
-  wire [25:0] lane_6_term;
+  wire [24:0] lane_6_term;
   reg [31:0] lane_6_threshold;
   reg [18:0] lane_7_complement;
   reg lane_7_invalid;
   reg [20:0] lane_7_offset;
-  wire [25:0] lane_7_term;
+  wire [24:0] lane_7_term;
   reg [31:0] lane_7_threshold;
   reg last_1;
   reg last_2;
@@ -195,33 +195,33 @@ module mxsafe_softmax_core_lanes8_beats(
   reg result_3;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [18:0] row_0_high;
-  wire [18:0] row_1_high;
-  wire [18:0] row_2_high;
-  wire [18:0] row_3_high;
-  wire [18:0] row_4_high;
-  wire [18:0] row_5_high;
-  wire [18:0] row_6_high;
-  wire [18:0] row_7_high;
+  wire [17:0] row_0_high;
+  wire [17:0] row_1_high;
+  wire [17:0] row_2_high;
+  wire [17:0] row_3_high;
+  wire [17:0] row_4_high;
+  wire [17:0] row_5_high;
+  wire [17:0] row_6_high;
+  wire [17:0] row_7_high;
   /* verilator lint_on UNUSEDSIGNAL */
   wire [20:0] row_0_low;
-  reg [38:0] row_0_total;
+  reg [37:0] row_0_total;
   wire [20:0] row_1_low;
-  reg [38:0] row_1_total;
+  reg [37:0] row_1_total;
   wire [20:0] row_2_low;
-  reg [38:0] row_2_total;
+  reg [37:0] row_2_total;
   wire [20:0] row_3_low;
-  reg [38:0] row_3_total;
+  reg [37:0] row_3_total;
   wire [20:0] row_4_low;
-  reg [38:0] row_4_total;
+  reg [37:0] row_4_total;
   wire [20:0] row_5_low;
-  reg [38:0] row_5_total;
+  reg [37:0] row_5_total;
   wire [20:0] row_6_low;
-  reg [38:0] row_6_total;
+  reg [37:0] row_6_total;
   wire [20:0] row_7_low;
-  reg [38:0] row_7_total;
+  reg [37:0] row_7_total;
   wire [18:0] row_constants_complement;
-  wire [23:0] row_constants_digits;
+  wire [20:0] row_constants_digits;
   wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [20:0] row_constants_start;
@@ -253,7 +253,7 @@ module mxsafe_softmax_core_lanes8_beats(
   wire starts;
   reg [3:0] step;
   wire [20:0] sum_logarithm_logarithm;
-  reg [37:0] sum_logarithm_total;
+  reg [36:0] sum_logarithm_total;
   wire takes_beat;
   wire takes_result;
   wire takes_term;
@@ -261,14 +261,14 @@ module mxsafe_softmax_core_lanes8_beats(
   reg term_2;
   reg term_3;
   reg term_4;
-  wire [38:0] total;
-  wire [38:0] total_high;
-  wire [17:0] \total_high$208 ;
-  wire [38:0] total_high_high;
-  wire [38:0] total_high_low;
-  wire [38:0] total_low;
-  wire [38:0] total_low_high;
-  wire [38:0] total_low_low;
+  wire [37:0] total;
+  wire [37:0] total_high;
+  wire [16:0] \total_high$208 ;
+  wire [37:0] total_high_high;
+  wire [37:0] total_high_low;
+  wire [37:0] total_low;
+  wire [37:0] total_low_high;
+  wire [37:0] total_low_low;
   assign \$lane_0_en$not  = ~ m_axis_tvalid;
   assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
@@ -330,21 +330,21 @@ module mxsafe_softmax_core_lanes8_beats(
   assign \$clears_sums$not  = ~ \$clears_sums$any ;
   assign clears_sums = in_setup & \$clears_sums$not ;
   assign row_0_low = { 1'h0, row_0_total[19:0] } + { 1'h0, lane_0_term[19:0] };
-  assign row_0_high = { row_0_total[38:21], 1'h1 } + { 12'h000, lane_0_term[25:20], row_0_total[20] };
+  assign row_0_high = { row_0_total[37:21], 1'h1 } + { 12'h000, lane_0_term[24:20], row_0_total[20] };
   assign row_1_low = { 1'h0, row_1_total[19:0] } + { 1'h0, lane_1_term[19:0] };
-  assign row_1_high = { row_1_total[38:21], 1'h1 } + { 12'h000, lane_1_term[25:20], row_1_total[20] };
+  assign row_1_high = { row_1_total[37:21], 1'h1 } + { 12'h000, lane_1_term[24:20], row_1_total[20] };
   assign row_2_low = { 1'h0, row_2_total[19:0] } + { 1'h0, lane_2_term[19:0] };
-  assign row_2_high = { row_2_total[38:21], 1'h1 } + { 12'h000, lane_2_term[25:20], row_2_total[20] };
+  assign row_2_high = { row_2_total[37:21], 1'h1 } + { 12'h000, lane_2_term[24:20], row_2_total[20] };
   assign row_3_low = { 1'h0, row_3_total[19:0] } + { 1'h0, lane_3_term[19:0] };
-  assign row_3_high = { row_3_total[38:21], 1'h1 } + { 12'h000, lane_3_term[25:20], row_3_total[20] };
+  assign row_3_high = { row_3_total[37:21], 1'h1 } + { 12'h000, lane_3_term[24:20], row_3_total[20] };
   assign row_4_low = { 1'h0, row_4_total[19:0] } + { 1'h0, lane_4_term[19:0] };
-  assign row_4_high = { row_4_total[38:21], 1'h1 } + { 12'h000, lane_4_term[25:20], row_4_total[20] };
+  assign row_4_high = { row_4_total[37:21], 1'h1 } + { 12'h000, lane_4_term[24:20], row_4_total[20] };
   assign row_5_low = { 1'h0, row_5_total[19:0] } + { 1'h0, lane_5_term[19:0] };
-  assign row_5_high = { row_5_total[38:21], 1'h1 } + { 12'h000, lane_5_term[25:20], row_5_total[20] };
+  assign row_5_high = { row_5_total[37:21], 1'h1 } + { 12'h000, lane_5_term[24:20], row_5_total[20] };
   assign row_6_low = { 1'h0, row_6_total[19:0] } + { 1'h0, lane_6_term[19:0] };
-  assign row_6_high = { row_6_total[38:21], 1'h1 } + { 12'h000, lane_6_term[25:20], row_6_total[20] };
+  assign row_6_high = { row_6_total[37:21], 1'h1 } + { 12'h000, lane_6_term[24:20], row_6_total[20] };
   assign row_7_low = { 1'h0, row_7_total[19:0] } + { 1'h0, lane_7_term[19:0] };
-  assign row_7_high = { row_7_total[38:21], 1'h1 } + { 12'h000, lane_7_term[25:20], row_7_total[20] };
+  assign row_7_high = { row_7_total[37:21], 1'h1 } + { 12'h000, lane_7_term[24:20], row_7_total[20] };
   assign \$starts$equal  = step == 4'h1;
   assign starts = in_setup & \$starts$equal ;
   assign \$loads_start$any  = | step;
@@ -357,7 +357,7 @@ module mxsafe_softmax_core_lanes8_beats(
   assign total_high_high = step[0] ? row_7_total : row_6_total;
   assign total_high = step[1] ? total_high_high : total_high_low;
   assign total = step[2] ? total_high : total_low;
-  assign \total_high$208  = total[38:21] + { 17'h00000, total[20] };
+  assign \total_high$208  = total[37:21] + { 16'h0000, total[20] };
   assign lowered = start - sum_logarithm_logarithm;
   assign \$lowers_row_0$equal  = step == 4'h4;
   assign lowers_row_0 = in_finish & \$lowers_row_0$equal ;
@@ -427,43 +427,43 @@ module mxsafe_softmax_core_lanes8_beats(
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
     if (\$row_7_total$or ) begin
-      if (clears_sums) row_7_total <= 39'h0000000000;
-      else row_7_total <= { row_7_high[18:1], row_7_low };
+      if (clears_sums) row_7_total <= 38'h0000000000;
+      else row_7_total <= { row_7_high[17:1], row_7_low };
     end
   always @(posedge clk)
     if (\$row_6_total$or ) begin
-      if (clears_sums) row_6_total <= 39'h0000000000;
-      else row_6_total <= { row_6_high[18:1], row_6_low };
+      if (clears_sums) row_6_total <= 38'h0000000000;
+      else row_6_total <= { row_6_high[17:1], row_6_low };
     end
   always @(posedge clk)
     if (\$row_5_total$or ) begin
-      if (clears_sums) row_5_total <= 39'h0000000000;
-      else row_5_total <= { row_5_high[18:1], row_5_low };
+      if (clears_sums) row_5_total <= 38'h0000000000;
+      else row_5_total <= { row_5_high[17:1], row_5_low };
     end
   always @(posedge clk)
     if (\$row_4_total$or ) begin
-      if (clears_sums) row_4_total <= 39'h0000000000;
-      else row_4_total <= { row_4_high[18:1], row_4_low };
+      if (clears_sums) row_4_total <= 38'h0000000000;
+      else row_4_total <= { row_4_high[17:1], row_4_low };
     end
   always @(posedge clk)
     if (\$row_3_total$or ) begin
-      if (clears_sums) row_3_total <= 39'h0000000000;
-      else row_3_total <= { row_3_high[18:1], row_3_low };
+      if (clears_sums) row_3_total <= 38'h0000000000;
+      else row_3_total <= { row_3_high[17:1], row_3_low };
     end
   always @(posedge clk)
     if (\$row_2_total$or ) begin
-      if (clears_sums) row_2_total <= 39'h0000000000;
-      else row_2_total <= { row_2_high[18:1], row_2_low };
+      if (clears_sums) row_2_total <= 38'h0000000000;
+      else row_2_total <= { row_2_high[17:1], row_2_low };
     end
   always @(posedge clk)
     if (\$row_1_total$or ) begin
-      if (clears_sums) row_1_total <= 39'h0000000000;
-      else row_1_total <= { row_1_high[18:1], row_1_low };
+      if (clears_sums) row_1_total <= 38'h0000000000;
+      else row_1_total <= { row_1_high[17:1], row_1_low };
     end
   always @(posedge clk)
     if (\$row_0_total$or ) begin
-      if (clears_sums) row_0_total <= 39'h0000000000;
-      else row_0_total <= { row_0_high[18:1], row_0_low };
+      if (clears_sums) row_0_total <= 38'h0000000000;
+      else row_0_total <= { row_0_high[17:1], row_0_low };
     end
   always @(posedge clk)
     if (loads_digits_1) digits_1 <= row_constants_digits;

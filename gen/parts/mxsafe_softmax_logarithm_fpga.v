@@ -101,7 +101,7 @@ module mxsafe_softmax_logarithm_fpga(
   wire [20:0] logarithm;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [36:0] normalised;
+  wire [35:0] normalised;
   wire [7:0] polynomial_distance;
   wire [10:0] polynomial_rise_0_times;
   wire [10:0] polynomial_rise_1_times;
@@ -132,9 +132,9 @@ module mxsafe_softmax_logarithm_fpga(
   input rst;
   wire rst;
   /* verilator lint_on UNUSEDSIGNAL */
-  input [37:0] total;
-  wire [37:0] total;
-  reg [36:0] total_counted;
+  input [36:0] total;
+  wire [36:0] total;
+  reg [35:0] total_counted;
   wire [5:0] zeros_counted;
   reg [5:0] zeros_evaluated;
   wire [4:0] zeros_high;
@@ -206,49 +206,47 @@ module mxsafe_softmax_logarithm_fpga(
   wire zeros_low_high_high_any;
   wire zeros_low_high_low;
   wire zeros_low_high_low_any;
-  wire zeros_low_low;
   reg [5:0] zeros_normalised;
   reg [5:0] zeros_sloped;
+  assign zeros_low_high_low_any = total[2] | total[1];
   // Leading zeros: the upper part has a power of two of bits, so its being empty is the top bit of
   // the count.
-  assign zeros_low_low = ~ total[1];
-  assign zeros_low_high_low_any = total[3] | total[2];
-  assign zeros_low_high_low = ~ total[3];
-  assign zeros_low_high_high_any = total[5] | total[4];
-  assign zeros_low_high_high = ~ total[5];
+  assign zeros_low_high_low = ~ total[2];
+  assign zeros_low_high_high_any = total[4] | total[3];
+  assign zeros_low_high_high = ~ total[4];
   assign zeros_low_high_any = zeros_low_high_high_any | zeros_low_high_low_any;
   assign zeros_low_high[0] = zeros_low_high_high_any ? zeros_low_high_high : zeros_low_high_low;
   assign zeros_low_high[1] = ~ zeros_low_high_high_any;
-  assign zeros_low[1:0] = zeros_low_high_any ? zeros_low_high : { 1'h0, zeros_low_low };
+  assign zeros_low[1:0] = zeros_low_high_any ? zeros_low_high : 2'h0;
   assign zeros_low[2] = ~ zeros_low_high_any;
-  assign zeros_high_low_low_low_low_any = total[7] | total[6];
-  assign zeros_high_low_low_low_low = ~ total[7];
-  assign zeros_high_low_low_low_high_any = total[9] | total[8];
-  assign zeros_high_low_low_low_high = ~ total[9];
+  assign zeros_high_low_low_low_low_any = total[6] | total[5];
+  assign zeros_high_low_low_low_low = ~ total[6];
+  assign zeros_high_low_low_low_high_any = total[8] | total[7];
+  assign zeros_high_low_low_low_high = ~ total[8];
   assign zeros_high_low_low_low_any = zeros_high_low_low_low_high_any | zeros_high_low_low_low_low_any;
   assign zeros_high_low_low_low[0] = zeros_high_low_low_low_high_any ? zeros_high_low_low_low_high : zeros_high_low_low_low_low;
   assign zeros_high_low_low_low[1] = ~ zeros_high_low_low_low_high_any;
-  assign zeros_high_low_low_high_low_any = total[11] | total[10];
-  assign zeros_high_low_low_high_low = ~ total[11];
-  assign zeros_high_low_low_high_high_any = total[13] | total[12];
-  assign zeros_high_low_low_high_high = ~ total[13];
+  assign zeros_high_low_low_high_low_any = total[10] | total[9];
+  assign zeros_high_low_low_high_low = ~ total[10];
+  assign zeros_high_low_low_high_high_any = total[12] | total[11];
+  assign zeros_high_low_low_high_high = ~ total[12];
   assign zeros_high_low_low_high_any = zeros_high_low_low_high_high_any | zeros_high_low_low_high_low_any;
   assign zeros_high_low_low_high[0] = zeros_high_low_low_high_high_any ? zeros_high_low_low_high_high : zeros_high_low_low_high_low;
   assign zeros_high_low_low_high[1] = ~ zeros_high_low_low_high_high_any;
   assign zeros_high_low_low_any = zeros_high_low_low_high_any | zeros_high_low_low_low_any;
   assign zeros_high_low_low[1:0] = zeros_high_low_low_high_any ? zeros_high_low_low_high : zeros_high_low_low_low;
   assign zeros_high_low_low[2] = ~ zeros_high_low_low_high_any;
-  assign zeros_high_low_high_low_low_any = total[15] | total[14];
-  assign zeros_high_low_high_low_low = ~ total[15];
-  assign zeros_high_low_high_low_high_any = total[17] | total[16];
-  assign zeros_high_low_high_low_high = ~ total[17];
+  assign zeros_high_low_high_low_low_any = total[14] | total[13];
+  assign zeros_high_low_high_low_low = ~ total[14];
+  assign zeros_high_low_high_low_high_any = total[16] | total[15];
+  assign zeros_high_low_high_low_high = ~ total[16];
   assign zeros_high_low_high_low_any = zeros_high_low_high_low_high_any | zeros_high_low_high_low_low_any;
   assign zeros_high_low_high_low[0] = zeros_high_low_high_low_high_any ? zeros_high_low_high_low_high : zeros_high_low_high_low_low;
   assign zeros_high_low_high_low[1] = ~ zeros_high_low_high_low_high_any;
-  assign zeros_high_low_high_high_low_any = total[19] | total[18];
-  assign zeros_high_low_high_high_low = ~ total[19];
-  assign zeros_high_low_high_high_high_any = total[21] | total[20];
-  assign zeros_high_low_high_high_high = ~ total[21];
+  assign zeros_high_low_high_high_low_any = total[18] | total[17];
+  assign zeros_high_low_high_high_low = ~ total[18];
+  assign zeros_high_low_high_high_high_any = total[20] | total[19];
+  assign zeros_high_low_high_high_high = ~ total[20];
   assign zeros_high_low_high_high_any = zeros_high_low_high_high_high_any | zeros_high_low_high_high_low_any;
   assign zeros_high_low_high_high[0] = zeros_high_low_high_high_high_any ? zeros_high_low_high_high_high : zeros_high_low_high_high_low;
   assign zeros_high_low_high_high[1] = ~ zeros_high_low_high_high_high_any;
@@ -258,34 +256,34 @@ module mxsafe_softmax_logarithm_fpga(
   assign zeros_high_low_any = zeros_high_low_high_any | zeros_high_low_low_any;
   assign zeros_high_low[2:0] = zeros_high_low_high_any ? zeros_high_low_high : zeros_high_low_low;
   assign zeros_high_low[3] = ~ zeros_high_low_high_any;
-  assign zeros_high_high_low_low_low_any = total[23] | total[22];
-  assign zeros_high_high_low_low_low = ~ total[23];
-  assign zeros_high_high_low_low_high_any = total[25] | total[24];
-  assign zeros_high_high_low_low_high = ~ total[25];
+  assign zeros_high_high_low_low_low_any = total[22] | total[21];
+  assign zeros_high_high_low_low_low = ~ total[22];
+  assign zeros_high_high_low_low_high_any = total[24] | total[23];
+  assign zeros_high_high_low_low_high = ~ total[24];
   assign zeros_high_high_low_low_any = zeros_high_high_low_low_high_any | zeros_high_high_low_low_low_any;
   assign zeros_high_high_low_low[0] = zeros_high_high_low_low_high_any ? zeros_high_high_low_low_high : zeros_high_high_low_low_low;
   assign zeros_high_high_low_low[1] = ~ zeros_high_high_low_low_high_any;
-  assign zeros_high_high_low_high_low_any = total[27] | total[26];
-  assign zeros_high_high_low_high_low = ~ total[27];
-  assign zeros_high_high_low_high_high_any = total[29] | total[28];
-  assign zeros_high_high_low_high_high = ~ total[29];
+  assign zeros_high_high_low_high_low_any = total[26] | total[25];
+  assign zeros_high_high_low_high_low = ~ total[26];
+  assign zeros_high_high_low_high_high_any = total[28] | total[27];
+  assign zeros_high_high_low_high_high = ~ total[28];
   assign zeros_high_high_low_high_any = zeros_high_high_low_high_high_any | zeros_high_high_low_high_low_any;
   assign zeros_high_high_low_high[0] = zeros_high_high_low_high_high_any ? zeros_high_high_low_high_high : zeros_high_high_low_high_low;
   assign zeros_high_high_low_high[1] = ~ zeros_high_high_low_high_high_any;
   assign zeros_high_high_low_any = zeros_high_high_low_high_any | zeros_high_high_low_low_any;
   assign zeros_high_high_low[1:0] = zeros_high_high_low_high_any ? zeros_high_high_low_high : zeros_high_high_low_low;
   assign zeros_high_high_low[2] = ~ zeros_high_high_low_high_any;
-  assign zeros_high_high_high_low_low_any = total[31] | total[30];
-  assign zeros_high_high_high_low_low = ~ total[31];
-  assign zeros_high_high_high_low_high_any = total[33] | total[32];
-  assign zeros_high_high_high_low_high = ~ total[33];
+  assign zeros_high_high_high_low_low_any = total[30] | total[29];
+  assign zeros_high_high_high_low_low = ~ total[30];
+  assign zeros_high_high_high_low_high_any = total[32] | total[31];
+  assign zeros_high_high_high_low_high = ~ total[32];
   assign zeros_high_high_high_low_any = zeros_high_high_high_low_high_any | zeros_high_high_high_low_low_any;
   assign zeros_high_high_high_low[0] = zeros_high_high_high_low_high_any ? zeros_high_high_high_low_high : zeros_high_high_high_low_low;
   assign zeros_high_high_high_low[1] = ~ zeros_high_high_high_low_high_any;
-  assign zeros_high_high_high_high_low_any = total[35] | total[34];
-  assign zeros_high_high_high_high_low = ~ total[35];
-  assign zeros_high_high_high_high_high_any = total[37] | total[36];
-  assign zeros_high_high_high_high_high = ~ total[37];
+  assign zeros_high_high_high_high_low_any = total[34] | total[33];
+  assign zeros_high_high_high_high_low = ~ total[34];
+  assign zeros_high_high_high_high_high_any = total[36] | total[35];
+  assign zeros_high_high_high_high_high = ~ total[36];
   assign zeros_high_high_high_high_any = zeros_high_high_high_high_high_any | zeros_high_high_high_high_low_any;
   assign zeros_high_high_high_high[0] = zeros_high_high_high_high_high_any ? zeros_high_high_high_high_high : zeros_high_high_high_high_low;
   assign zeros_high_high_high_high[1] = ~ zeros_high_high_high_high_high_any;
@@ -420,7 +418,7 @@ module mxsafe_softmax_logarithm_fpga(
   always @(posedge clk)
     if (en) zeros_normalised <= zeros_counted;
   always @(posedge clk)
-    if (en) fraction_normalised <= normalised[36:24];
+    if (en) fraction_normalised <= normalised[35:23];
   reg [1:0] \$zeros_counted$net ;
   always @(posedge clk)
     if (en) begin
@@ -433,7 +431,7 @@ module mxsafe_softmax_logarithm_fpga(
     if (en) \$zeros_counted$net_2  <= { zeros[5], zeros[2:0] };
   assign { zeros_counted[5], zeros_counted[2:0] } = \$zeros_counted$net_2 ;
   always @(posedge clk)
-    if (en) total_counted <= total[36:0];
+    if (en) total_counted <= total[35:0];
   assign polynomial_distance[6:0] = fraction_normalised[6:0];
 endmodule
 `default_nettype wire

@@ -74,31 +74,17 @@ def _inverse_root(x: Any) -> Any:
 
 
 def _softmax_line() -> Specification:
-    """``2^f``, f from 0 to 1 in steps of 2^-13, cut off: 16 lines, the last not above the function.
-
-    That and the logarithm's last segment make a row of one value 1: see `mxsafe.model.softmax`.
-    """
-
-    def piece(index: int) -> Piece:
-        def exact(place: Any) -> Any:
-            return mpmath.mpf(2) ** ((index + place) / 16)
-
-        return Piece(
-            function=exact,
-            degree=1,
-            floor=(lambda place: mpmath.mpf(1)) if index == 0 else None,
-            ceiling=exact if index == 15 else None,
-        )
-
+    """``2^f``, f from 0 to 1 in steps of 2^-11, cut off: 32 lines."""
+    pieces = [_on(lambda x: mpmath.mpf(2) ** x, i / 32, 1 / 32) for i in range(32)]
     return Specification(
         name="softmax_exp2_compact",
-        pieces=[piece(index) for index in range(16)],
-        truncated=True,
-        offset_bits=9,
+        pieces=[replace(piece, degree=1) for piece in pieces],
+        offset_bits=6,
         high_bits=0,
-        fraction_bits=15,
-        slope_bits=13,
-        curvature_bits=13,
+        fraction_bits=14,
+        slope_bits=12,
+        curvature_bits=12,
+        truncated=True,
     )
 
 

@@ -4,54 +4,61 @@ How it works
 ------------
 With ``c = scale * log2(e)`` and the row's largest value ``m``, a result is ``2^-(u + L)`` where
 ``u = (m - x) * c`` and ``L = log2(sum(2^-u))``. The factor is taken apart, ``c = C * 2^k`` with
-``0.75 <= C < 1.5``. Values are cut to a *window* of fixed point: ``x * 2^k`` modulo 64 with 18
-fraction bits, in grade `compact` 13; of two numbers with a slash the second is that grade's from
-here on. What is above is dropped on both sides of ``m - x``; a comparison with the *threshold*
-tells where that changes the difference, and there the result is +0. The product with ``C`` is a sum
-of rows, one for each radix-4 digit of ``C``, each cut after 20 / 15 fraction bits. Its low bits go
-through a table of ``2^f``, its upper bits are an exponent. In the first pass these are terms of the
-sum, cut after 31 / 25 fraction bits, added exactly, so that no order matters. In the second pass
-``L``, from a table of the logarithm, is subtracted from the exponents, and the powers are the
-results.
+``0.75 <= C < 1.5``. Values are cut to a *window* of fixed point: ``x * 2^k`` modulo 64 with W
+fraction bits. What is above is dropped on both sides of ``m - x``; a comparison with the
+*threshold* tells where that changes the difference, and there the result is +0. The product with
+``C`` is a sum of rows, one for each radix-4 digit of ``C``, rounded to F fraction bits; each row is
+cut after P fraction bits. Its low bits go through a table of ``2^f``, its upper bits are an
+exponent. In the first pass these are terms of the sum, cut after T fraction bits, added exactly, so
+that no order matters. In the second pass ``L``, from a table of the logarithm, is subtracted from
+the exponents, and the powers are the results.
+
+Both grades are the same in all but widths and tables (`mxsafe.tables.softmax`):
+
+===========  ==  ==  ==  ==  ========================================
+grade        W   F   P   T   tables of 32 segments
+===========  ==  ==  ==  ==  ========================================
+``compact``  13  14  15  24  lines, of powers and logarithms
+``fine``     18  24  20  31  parabolas
+===========  ==  ==  ==  ==  ========================================
 
 Error
 -----
-In units of ``q = 2^-18 / 2^-13`` of the logarithm to base two; an error of ``e`` there is one of
-``0.693 e`` relative to the result. What is common to the whole row cancels, so only the range of
-each error counts:
+In units of ``q = 2^-12`` (``fine``: ``2^-18``) of the logarithm to base two; an error of ``e``
+there is one of ``0.693 e`` relative to the result. What is common to the whole row cancels, so only
+the range of each error counts:
 
-======  =======  ===================================================================================
-fine    compact
-======  =======  ===================================================================================
-1.50 q  1.50 q   values cut to the window: ``C * q``
-0.30 q  4.00 q   the factor, rounded to 24 bits, ``u * 2^-24``, or cut after 16 fraction bits; from
-                 ``u = 18 / 25`` on the absolute term of the bound grows faster than this
-2.68 q  1.72 q   11 / 8 rows of the product that are cut after 20 / 15 bits
-4.83 q  8.94 q   two powers, each 6.38e-6 / 3.79e-4 relative, cutting the exponent to 17 / 13
+=======  ======  ==================================================================================
+compact  fine
+=======  ======  ==================================================================================
+0.75 q   1.50 q  values cut to the window: ``C * 2^-W``
+4.04 q   0.30 q  the factor, rounded to a float: ``u * 2^-24``; in ``compact`` to F bits as well,
+                 ``u * 2^-(F + 1) / 0.75``; the absolute term of the bound grows faster than this
+                 from ``u = 25`` on, in ``fine`` from 18
+0.71 q   2.68 q  rows of the product that are cut, 6 and 11
+3.52 q   4.83 q  two powers, each 2.98e-4 and 6.38e-6 relative, cutting the exponent to 11 and 17
                  fraction bits included
-0.73 q  1.45 q   4,095 terms of the sum, each cut by less than ``2^-31 / 2^-25``
-0.90 q  1.87 q   the logarithm, 2.48e-6 / 1.97e-4, cut after 20 / 15 bits
-======  =======  ===================================================================================
+1.45 q   0.73 q  4,095 terms of the sum, each cut by less than ``2^-T``
+0.94 q   0.90 q  the logarithm, 1.97e-4 and 2.48e-6, cut after P bits
+=======  ======  ==================================================================================
 
-Together 10.94 q, or ``0.948 * 2^-15`` relative; of `compact` 19.48 q, or ``0.85 * 2^-9``. What the
-threshold cuts off is below ``2^-40``. So each result is within ``2^-15 / 2^-9`` relative plus
-``2^-40`` of the exact one, and the sum of a row's results within that plus ``4096 * 2^-40`` of 1.
+Together 11.41 q, or ``0.990 * 2^-9`` relative, and in ``fine`` 10.94 q, or ``0.948 * 2^-15``. What
+the threshold cuts off is below ``2^-40``. So each result is within ``2^-9`` (``2^-15``) relative
+plus ``2^-40`` of the exact one, and the sum of a row's results within ``2^-9`` (``2^-15``) and
+``4096 * 2^-40`` of 1.
 
 Results up to 1
 ---------------
 In the second pass an exponent of 0 or more gives 1, whatever its fraction: no result is above 1. No
 exact one is either, so that errors only become smaller.
 
-A row of one value gives exactly 1. In grade `compact` neither the last segment of the powers nor
-that of the logarithm is above the exact function. So the logarithm of one power, whose exponent was
-cut besides, is not above its exponent.
-
-In grade `fine` the sum is one term, the power of the largest value's exponent ``E``. That is a
-little below 0, since a difference is one unit of the window too low, and depends on the factor's
-significand alone: over all ``2^23`` of them it is from -15 to -4 in units of ``2^-20``. Without its
-last three bits, which powers do not take, it is -16 or -8, so that only two sums occur. The table's
-logarithm, never above the exact one in the last segment, is -16.875 and -8.25 for them, rounded
-down -17 and -9. So ``E`` less the logarithm is at least 1.
+A row of one value gives exactly 1. Its sum is one term, the power of the largest value's exponent
+``E``. That is a little below 0, since a difference is one unit of the window too low, and depends
+on the factor's significand alone: over all ``2^23`` of them it is from -11 to -4 in units of
+``2^-15``, in ``fine`` from -15 to -4 in units of ``2^-20``. Powers do not take its last four bits
+(three), so that only one sum occurs (two), of an exponent of -16 (-16 or -8). The table's
+logarithm, never above the exact one in the last segment, is -12.5 (-16.875 and -8.25) for it,
+rounded down -13 (-17 and -9). So ``E`` less the logarithm is at least 1.
 """
 
 import math
@@ -128,21 +135,22 @@ def softmax(
     scale : float
         From ``2^-120`` to ``2^120``.
     grade : {"compact", "fine"}
+        How exact results are.
 
     Returns
     -------
     ndarray of float32, shape of `x`
-        Each within ``2^-9`` relative plus ``2^-40`` of the exact value, in grade ``fine`` within
-        ``2^-15`` plus that, and not above 1: see above. 1 where nothing else in the row counts. +0
-        where a value is -Inf or does not count, and in rows where nothing else is. ``0x7fc00000``
-        all over a row with NaN or +Inf.
+        Each within ``2^-9`` relative (``2^-15`` in grade ``fine``) plus ``2^-40`` of the exact
+        value, and not above 1: see above. 1 where nothing else in the row counts. +0 where a value
+        is -Inf or does not count, and in rows where nothing else is. ``0x7fc00000`` all over a row
+        with NaN or +Inf.
 
     Raises
     ------
     TypeError
         If `x` is of another type.
     ValueError
-        If there is no such axis, `scale` is not as above, or rows are longer.
+        If there is no such axis, `scale` or `grade` is not as above, or rows are longer.
     """
     return softmax_by_factor(x, softmax_factor(scale), axis, mask, grade=grade)
 
@@ -201,17 +209,18 @@ def _keys(values: NDArray[np.float32]) -> Integers:
 
 def _results(keys: Integers, factor: np.float32, widths: SoftmaxWidths) -> Integers:
     """Words of the results, for keys of shape (..., values of a row)."""
-    significand, exponent = _taken_apart(factor, widths)
+    significand, exponent = _taken_apart(factor)
     maximum = keys.max(axis=-1, keepdims=True)
-    flushed = keys < _thresholds(maximum, significand, exponent, widths)
+    flushed = keys < _thresholds(maximum, significand, exponent)
     # One less than the difference x - m, which is never positive.
-    window = 1 << widths.window_bits
-    places = (_windowed(keys, exponent, widths) - _windowed(maximum, exponent, widths) - 1) % window
-    product = _product(places, significand, widths)
+    places, top = (_windowed(values, exponent, widths) for values in (keys, maximum))
+    product = _product((places - top - 1) % (1 << widths.window_bits), significand, widths)
     # The window has added 64 to the difference. And an exponent of 63 stands for 0, so that the
     # upper bits are not negative.
     unit = 1 << widths.product_fraction_bits
-    start = -(64 * significand * unit >> widths.factor_fraction_bits) - unit
+    lost = FLOAT_BITS - widths.factor_fraction_bits
+    nearest = (significand << 1 >> lost) + 1 >> 1
+    start = -(64 * nearest * unit >> widths.factor_fraction_bits) - unit
     terms = np.where(flushed, 0, _terms(*_powers(product + start, widths), widths))
     logarithm = _logarithm(terms.sum(axis=-1, keepdims=True), widths)
     power, place = _powers(product + start - logarithm, widths)
@@ -222,21 +231,18 @@ def _results(keys: Integers, factor: np.float32, widths: SoftmaxWidths) -> Integ
     return np.where(invalid, _NAN, np.where(flushed, 0, words))
 
 
-def _taken_apart(factor: np.float32, widths: SoftmaxWidths) -> tuple[int, int]:
-    """A factor as an integer, cut, in units of the widths, from 0.75 to 1.5; a power of two."""
+def _taken_apart(factor: np.float32) -> tuple[int, int]:
+    """A factor as an integer times ``2^-24``, from 0.75 to 1.5, and a power of two."""
     fraction, exponent = math.frexp(float(factor))
     significand = int(fraction * 2**25)  # from 1 to 2
-    cut = FLOAT_BITS - widths.factor_fraction_bits
     if significand >= 3 << 23:
-        return significand >> 1 + cut, exponent
-    return significand >> cut, exponent - 1
+        return significand >> 1, exponent
+    return significand, exponent - 1
 
 
-def _thresholds(
-    maximum: Integers, significand: int, exponent: int, widths: SoftmaxWidths
-) -> Integers:
+def _thresholds(maximum: Integers, significand: int, exponent: int) -> Integers:
     """Keys of the smallest numbers that count: what lies farther below the maximum does not."""
-    eighths = significand >> widths.factor_fraction_bits - 3
+    eighths = significand >> FLOAT_BITS - 3
     steps = next(count for limit, count in REACHES if eighths < limit)
     reach = math.ldexp(8 * steps, -exponent)
     bits = np.where(maximum < 0, maximum ^ 0x7FFFFFFF, maximum) & 0xFFFFFFFF
@@ -269,9 +275,11 @@ def _windowed(keys: Integers, exponent: int, widths: SoftmaxWidths) -> Integers:
 def _product(places: Integers, significand: int, widths: SoftmaxWidths) -> Integers:
     """Sum of rows, one for each digit from -2 to 2 of the factor, rounded down one by one."""
     total = np.zeros_like(places)
+    lost = FLOAT_BITS - widths.factor_fraction_bits
     for index in range(widths.digits + 1):
-        # Digits with a weight of 4^index: the upper two of three bits, rounded by the lowest.
-        three = (significand << 1 >> 2 * index) & 7
+        # Digits with a weight of 4^index: the upper two of three bits, rounded by the lowest. So
+        # they are those of the nearest number, ties up.
+        three = (significand << 1 >> lost + 2 * index) & 7
         digit = (three + 1 >> 1) - 4 * (three >> 2)
         scaled = digit * places - (digit < 0)
         shift = widths.digit_shifts[index]
@@ -290,7 +298,7 @@ def _powers(exponents: Integers, widths: SoftmaxWidths) -> tuple[Integers, Integ
 
 
 def _terms(power: Integers, place: Integers, widths: SoftmaxWidths) -> Integers:
-    """Powers as terms of the sum, rounded down."""
+    """Powers as terms of the sum, cut after their fraction bits."""
     return power << widths.term_fraction_bits - widths.power.fraction_bits >> 63 - place
 
 

@@ -14,7 +14,7 @@ LONGEST_ROW = 4096
 ROOM_BITS = 6
 """Integer bits of differences and of exponents of two: both are below 64."""
 FLOAT_BITS = 24
-"""Fraction bits of the factor as it comes, once its exponent is taken out; it is cut to fewer."""
+"""Fraction bits of the factor as it comes, once its exponent is taken out: it is rounded then."""
 REACHES = ((7, 7), (8, 6), (10, 5), (12, 4))
 """Which differences count: with a factor of less than so many eighths, up to so many times 8.
 
@@ -93,9 +93,9 @@ WIDTHS: Mapping[Grade, SoftmaxWidths] = MappingProxyType(
         "compact": SoftmaxWidths(
             grade="compact",
             window_fraction_bits=13,
-            factor_fraction_bits=16,
+            factor_fraction_bits=14,
             product_fraction_bits=15,
-            term_fraction_bits=25,
+            term_fraction_bits=24,
         ),
         "fine": SoftmaxWidths(
             grade="fine",

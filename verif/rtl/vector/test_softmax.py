@@ -13,7 +13,7 @@ from mxsafe.model.softmax import softmax, softmax_factor
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.tables import Grade
-from mxsafe.tables.softmax import LONGEST_ROW
+from mxsafe.tables.softmax import LONGEST_ROW, WIDTHS
 from verif.rtl.vector.vector_checks import first_changes
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -213,22 +213,25 @@ def edge_rows(module: Module, seed: int, packets: int, beats: int) -> Iterator[R
     rows, length = shape_of(module, beats)
     assert length >= 3, f"rows must have 3 values, not {length}"
     count = packets * rows
+    grade = module.parameters["grade"]
+    bits = WIDTHS[grade].window_fraction_bits
     top = rng.integers(-8, 9, (count, 1)).astype(np.float32)
     below = rng.uniform(0, 3, (count, length)).astype(np.float32)
     below[:, 0] = 0
-    furthest = 31 << 18  # as far below the largest that it adds nothing
+    furthest = 31 << bits  # as far below the largest that it adds nothing
     below[:, 1:3] = 31
     places = np.argsort(rng.random((count, length)), axis=1)
 
     def values(column: int, steps: NDArray[np.int64]) -> NDArray[np.float32]:
-        below[:, column] = (furthest - steps) * 2.0**-18
+        below[:, column] = (furthest - steps) * 2.0**-bits
         return np.take_along_axis(top - below, places, axis=1)
 
     # The second value changes the sum more finely, and enough for the first.
-    for column, most in ((1, furthest), (2, furthest - (9 << 18))):
+    nearest = {"compact": 5, "fine": 9}[grade]
+    for column, most in ((1, furthest), (2, furthest - (nearest << bits))):
 
         def largest(steps: NDArray[np.int64], column: int = column) -> NDArray[np.float32]:
-            return softmax(values(column, steps)).max(axis=1)
+            return softmax(values(column, steps), grade=grade).max(axis=1)
 
         above = first_changes(largest, count, most)
         pair = np.stack([values(column, above), values(column, above - 1)])
@@ -272,11 +275,18 @@ def _items(jobs: list[Rows]) -> int:
     return sum(rows.values.size for rows in jobs)
 
 
-@pytest.mark.parametrize("along", ["lanes", pytest.param("beats", marks=pytest.mark.full)])
-def test_many_rows(along: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+@pytest.mark.parametrize(
+    ("along", "grade"),
+    [
+        ("lanes", "compact"),
+        pytest.param("beats", "compact", marks=pytest.mark.full),
+        *(pytest.param(along, "fine", marks=pytest.mark.variant) for along in ALONG),
+    ],
+)
+def test_many_rows(along: str, grade: Grade, tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """Rows of up to the whole memory, pauses on both sides, resets in between."""
     # Three lanes are added in two groups.
-    module = small_softmax(tmp_path, along, 3 if along == "lanes" else 2)
+    module = small_softmax(tmp_path, along, 3 if along == "lanes" else 2, grade=grade)
     jobs = random_rows(module, 1, volume(30, 60, 60), beats=16) + corner_rows(module)
     jobs += edge_rows(module, 2, 10, 8)
     stalls = {"stall_in": 0.1, "stall_out": 0.3}
@@ -388,5 +398,6 @@ test_configurations_that_cannot_work = refused(
         ({"lanes": 0}, "lanes must be a positive integer, not 0"),
         ({"along": "rows"}, "along must be one of lanes, beats, not 'rows'"),
         ({"depth": 48}, "depth must be a power of two, not 48"),
+        ({"grade": "coarse"}, "grade must be one of compact, fine, not 'coarse'"),
     ],
 )

@@ -121,10 +121,10 @@ def test_constants(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -
             abs(Fraction(number)) * Fraction(2) ** (exponent + widths.window_fraction_bits)
         )
         complements.append((size if negative else -1 - size) % (1 << widths.window_bits))
-        cut = int(significand * 2**widths.factor_fraction_bits)
-        significands.append(cut)
+        nearest = math.floor(significand * 2**widths.factor_fraction_bits + Fraction(1, 2))
+        significands.append(nearest)
         one = 1 << widths.product_fraction_bits
-        starts.append(-(cut * 64 * one >> widths.factor_fraction_bits) - one)
+        starts.append(-(nearest * 64 * one >> widths.factor_fraction_bits) - one)
     finite = np.isfinite(maxima)[rows]
     compared = assert_equal(
         "threshold", got["threshold"], np.array(thresholds)[rows], maximum=keys[rows]

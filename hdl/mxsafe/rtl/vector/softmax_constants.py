@@ -120,7 +120,6 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
 
     def _factor(self, m: Module) -> tuple[Value, Value]:
         """The factor's significand from 0.75 to 1.5, and its exponent with the usual bias."""
-        widths = self.config.widths
         mantissa = self.factor[:MANTISSA_BITS]
         field = self.factor[MANTISSA_BITS : MANTISSA_BITS + EXPONENT_BITS]
         halved = named(m, "is_halved", 1, mantissa[-1])
@@ -128,15 +127,15 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         significand = Mux(halved, Cat(whole, 0), Cat(0, whole))
         scale = named(m, "scale", EXPONENT_BITS + 1, field + halved)
         # A distance of 0 is where the top bit of a significand is the lowest of the window.
-        lowest = 2 * _BIAS - widths.window_fraction_bits
+        lowest = 2 * _BIAS - self.config.widths.window_fraction_bits
         m.d.comb += self.position.eq(scale - lowest)
-        kept = Value.cast(significand)[FLOAT_BITS - widths.factor_fraction_bits :]
-        return named(m, "significand", widths.factor_fraction_bits + 1, kept), scale
+        return named(m, "significand", FLOAT_BITS + 1, significand), scale
 
     def _digits(self, m: Module, significand: Value) -> None:
         """Digits of the factor, and the offset that makes up for what rows leave out."""
         widths = self.config.widths
-        low = Cat(Const(0, 1), significand)  # from one bit below
+        # From one bit below: with it the digits are those of the nearest number with their bits.
+        low = Cat(Const(0, 1), significand)[FLOAT_BITS - widths.factor_fraction_bits :]
         places = range(widths.digits)
         bits = [(low[2 * place], low[2 * place + 1], low[2 * place + 2]) for place in places]
         negative = Cat(top & ~(middle & bottom) for bottom, middle, top in bits)
@@ -155,12 +154,13 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
             gap = above - widths.digit_shifts[place] - len(ones)
             ones = Cat(ones, Const(0, gap), self.digits.negative[place])
         unit = 1 << widths.product_fraction_bits
-        surplus = Cat(Const(0, width - len(significand) + 1), significand)[:width]
+        nearest = low[1:] + low[0]
+        surplus = Cat(Const(0, width - widths.factor_fraction_bits), nearest)[:width]
         m.d.comb += self.start.eq(-(surplus + ones + unit))
 
     def _reach(self, m: Module, significand: Value, scale: Value) -> Value:
         """The largest difference that counts, as the bits of a binary32 number."""
-        eighths = named(m, "eighths", 4, significand[self.config.widths.factor_fraction_bits - 3 :])
+        eighths = named(m, "eighths", 4, significand[FLOAT_BITS - 3 :])
         quarters: Value = Const(REACHES[-1][1] - 4, 2)
         for limit, count in reversed(REACHES[:-1]):
             quarters = Mux(eighths < limit, count - 4, quarters)
