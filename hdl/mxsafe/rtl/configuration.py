@@ -103,7 +103,8 @@ _MOST = 1 << 16
 class Options(metaclass=_Checked):
     """Fields that know which of them are not at their default: a configuration, or a part of one.
 
-    Fields are checked against their annotations: see `mxsafe.validation`.
+    Fields are checked against their annotations, see `mxsafe.validation`, and against what their
+    class says of them: a ValueError names the field and says what it must be.
 
     A field whose default value depends on others has the default None, and `_settle` replaces that.
     """

@@ -33,7 +33,6 @@ class DspMultiplierConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"multiplier_{DSP_BITS}x{DSP_BITS}"
 
     @property
@@ -60,7 +59,6 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Factors and product."""
         shape = signed if self.config.signed else unsigned
         factor, product = shape(DSP_BITS), shape(2 * DSP_BITS)
         return {"en": In(1), "a": In(factor), "b": In(factor), "product": Out(product)}

@@ -113,7 +113,6 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and sum, and the enables that there are."""
         config = self.config
         enable = {"en_last": In(1)} if config.pipeline else {}
         if config.latency > 1:

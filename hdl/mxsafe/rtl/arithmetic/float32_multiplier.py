@@ -103,7 +103,6 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and product, and the enable if there is one."""
         enable = {"en": In(1)} if self.config.pipeline else {}
         return {**enable, "a": In(32), "b": In(32), "product": Out(32)}
 

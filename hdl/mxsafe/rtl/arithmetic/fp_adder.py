@@ -39,7 +39,6 @@ class FPAdderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.sum_format.name}_adder"
 
 
@@ -59,7 +58,6 @@ class FPAdder(Unit[FPAdderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Two codes and that of their sum."""
         layout = float_layout(self.config.sum_format)
         return {"a": In(layout), "b": In(layout), "sum": Out(layout)}
 

@@ -31,7 +31,6 @@ class FullAddersConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return FULL_ADDERS
 
     @property
@@ -53,7 +52,6 @@ class FullAdders(Unit[FullAddersConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Three numbers in, two out."""
         bits = self.config.bits
         return {
             **{name: In(bits) for name in ("a", "b", "c")},

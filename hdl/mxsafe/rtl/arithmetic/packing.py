@@ -79,7 +79,6 @@ class UnpackerConfiguration(_CodeConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.sum_format.name}_unpacker"
 
 
@@ -88,7 +87,6 @@ class PackerConfiguration(_CodeConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.sum_format.name}_packer"
 
 
@@ -106,7 +104,6 @@ class Unpacker(Unit[UnpackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and what it stands for."""
         sum_format = self.config.sum_format
         return {
             "code": In(float_layout(sum_format)),
@@ -150,7 +147,6 @@ class Packer(Unit[PackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number, and the code it is rounded to."""
         sum_format = self.config.sum_format
         return {
             "value": In(signed(fixed_point_bits(sum_format) + 1)),

@@ -52,7 +52,6 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """A value, and itself later."""
         bits = self.config.bits
         return {"en": In(1), "value": In(bits), "copy": Out(bits)}
 

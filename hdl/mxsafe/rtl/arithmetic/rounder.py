@@ -52,7 +52,6 @@ class RounderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.sum_format.name}_rounder"
 
     @property
@@ -83,7 +82,6 @@ class Rounder(Unit[RounderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number and what it is rounded to."""
         width = self.config.width
         return {"value": In(signed(width)), "rounded": Out(signed(width))}
 

@@ -85,11 +85,6 @@ class ScalerConfiguration(Configuration):
         Bits of `block_exponent`: 9 of the sum of two bytes, or 10 where something is added to it.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     width: int = 22
@@ -153,7 +148,6 @@ class Scaler(Unit[ScalerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number, its scales and the product."""
         config = self.config
         number = {"value": In(signed(config.width + 1))}
         if not config.twos_complement:

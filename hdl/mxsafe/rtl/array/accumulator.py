@@ -40,7 +40,6 @@ class AccumulatorConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.sum_format.name}_accumulator"
 
     @property
@@ -73,7 +72,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A partial sum with its flags and scales, and the accumulator."""
         return {
             "en": In(1),
             "valid": In(1),
@@ -153,7 +151,6 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A partial sum with its flags, and the accumulator."""
         return {
             "en": In(1),
             "valid": In(1),

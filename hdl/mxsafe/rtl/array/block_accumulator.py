@@ -206,7 +206,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Dot products, flags and scales in, accumulators out."""
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

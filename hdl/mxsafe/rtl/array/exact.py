@@ -91,11 +91,6 @@ class Exact(IntegerArithmetic):
         Products are added without a chain of carries, and with the sum of a block for the first
         time: less energy and time, more registers. Not for an FPGA, nor for two operands of
         integers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     name = "exact"

@@ -30,11 +30,6 @@ class IntegerArithmetic(BlockArithmetic):
         As of `BlockArithmetic`.
     block : int
         Longest block in k that sums must hold.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     scales_stay = True

@@ -27,11 +27,6 @@ class ScaleDistancesConfiguration(Configuration):
         Bits of a distance, 1 to 8; larger distances are the largest of so many bits.
     count : int
         Rows or columns.
-
-    Raises
-    ------
-    ValueError
-        If `distance_bits` is not as above.
     """
 
     distance_bits: int = 5
@@ -67,7 +62,6 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Scales and anchors in, distances and anchors out."""
         config = self.config
         codes = data.ArrayLayout(E8M0.width, config.count)
         return {

@@ -39,11 +39,6 @@ class UnitShape(_Shape):
         MACs.
     lanes : int
         Products a MAC and cycle, a power of two.
-
-    Raises
-    ------
-    ValueError
-        If a size is not as above.
     """
 
     rows: Alike = 4
@@ -67,11 +62,6 @@ class ArrayShape(_Shape):
         MACs of each.
     lanes : int
         Products a MAC and cycle, a power of two.
-
-    Raises
-    ------
-    ValueError
-        If a size is not as above.
     """
 
     pu_rows: Alike = 4

@@ -57,7 +57,6 @@ class SubMatrixUnitConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("pu")
 
     @property
@@ -126,7 +125,6 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """A beat in, the same beat out, and results."""
         beat = self._beat_shapes()
         return {
             "en": In(1),

@@ -64,7 +64,6 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("sta")
 
     @property
@@ -217,7 +216,6 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of both operands and of the results."""
         config = self.config
         results = data.ArrayLayout(32, config.shape.array_columns)
         errors = data.StructLayout({"out_of_step": 1, "overlong": 1})

@@ -56,11 +56,6 @@ class Window(IntegerArithmetic):
         Register stages of the MACs, see `OperandDot`; by default 1.
     scale_stages : int
         Registers within the scaler, 0 to 4.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     name = "window"

@@ -124,7 +124,6 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Dot products, flags, distances and anchors in, results out."""
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

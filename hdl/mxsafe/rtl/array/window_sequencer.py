@@ -74,7 +74,6 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Flags of beats in, flags of sums and steps out."""
         return {
             "en": In(1),
             "token": In(Token),

@@ -34,11 +34,6 @@ class BlockMemoryConfiguration(Configuration):
     memory_bytes : int
         Bytes of the memory: a multiple of 4,096, so that a burst is all inside or all outside, and
         at most 65,536 beats.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     data_bits: int = 64
@@ -87,7 +82,6 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Both who use it."""
         return {
             "s_axi": In(Axi4(self.config.data_bits)),
             "access": In(MemoryAccess(self.config.memory_bytes // (_WORD_BITS // _BYTE))),

@@ -31,11 +31,6 @@ class FrameReceiverConfiguration(Configuration):
     ----------
     patience : int
         Cycles without a byte after which a frame is given up, 2 to 2^32.
-
-    Raises
-    ------
-    ValueError
-        If it is not as above.
     """
 
     patience: Long = 1 << 22
@@ -75,7 +70,6 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes in, requests out."""
         return {
             "byte_valid": In(1),
             "byte_value": In(_BYTE),

@@ -49,7 +49,6 @@ class FrameSender(Unit[FrameSenderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A header in, words in, bytes out."""
         return {
             "start": In(1),
             "status": In(_BYTE),

@@ -28,11 +28,6 @@ class LineConfiguration(Configuration):
     ----------
     divisor : int
         Cycles of a bit, 4 to 65,536.
-
-    Raises
-    ------
-    ValueError
-        If it is not as above.
     """
 
     divisor: Divisor = 50

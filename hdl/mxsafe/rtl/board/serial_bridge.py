@@ -48,11 +48,6 @@ class SerialBridgeConfiguration(Configuration):
         Bytes of the memory: a multiple of 4, 8 to 2^32.
     patience : int
         Cycles without a byte after which a frame is given up.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     memory_bytes: Long = 1 << 16
@@ -107,7 +102,6 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes, registers, memory, and what lights show."""
         config = self.config
         return {
             "byte_valid": In(1),

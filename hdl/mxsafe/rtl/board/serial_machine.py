@@ -70,7 +70,6 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_serial_machine"
 
     @property
@@ -137,7 +136,6 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Two lines and lights."""
         return {"from_host": In(1), "to_host": Out(1), "lights": Out(len(LIGHTS))}
 
     def elaborate(self, platform: object) -> Module:

@@ -52,7 +52,6 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The line in, bytes out."""
         return {
             "line": In(1),
             "valid": Out(1),

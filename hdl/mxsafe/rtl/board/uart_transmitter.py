@@ -45,7 +45,6 @@ class UartTransmitter(Unit[UartTransmitterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes in, the line out."""
         return {"valid": In(1), "data": In(8), "ready": Out(1), "line": Out(1, init=1)}
 
     def elaborate(self, platform: object) -> Module:

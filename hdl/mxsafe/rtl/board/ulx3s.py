@@ -138,11 +138,6 @@ class Ulx3sConfiguration(Configuration):
         4 or more.
     patience_ms : int
         Milliseconds without a byte after which a request is given up, 1 to 1,000.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     machine: MachineConfiguration = field(default_factory=lambda: BOARD_MACHINE)
@@ -222,7 +217,6 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The pins."""
         return {pin.name: pin.member for pin in PINS}
 
     def elaborate(self, platform: object) -> Module:

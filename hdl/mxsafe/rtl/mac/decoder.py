@@ -88,7 +88,6 @@ class Decoder(Unit[DecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and the fields it decodes to."""
         config, element = self.config, self.config.format.element
         if isinstance(element, IntFormat):
             return {"code": In(element.width), "number": Out(signed(element.width))}

@@ -252,7 +252,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and product."""
         config = self.config
         return {
             **({"en": In(1)} if config.latency else {}),
@@ -577,7 +576,6 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Three significands and two products."""
         config = self.config
         return {
             "en": In(1),
@@ -634,7 +632,6 @@ class RoundingMultiplierConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.formats.name}_{self.sum_format.name}_multiplier"
 
     @property
@@ -704,7 +701,6 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and product."""
         config = self.config
         return {
             **{side: In(config.formats.of(side).width) for side in SIDES},

@@ -74,7 +74,6 @@ class OperandDecoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return _base(self.format, "operand_decoder", self.factor)
 
     @property
@@ -119,7 +118,6 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and the fields of the operand."""
         config = self.config
         format = config.format
         fields = operand_fields(format, config.factor)
@@ -310,7 +308,6 @@ class LaneDecoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return _base(self.format, "lane_decoder", self.factor)
 
 
@@ -331,7 +328,6 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and operands."""
         config = self.config
         format = config.format
         return {

@@ -93,11 +93,6 @@ class OperandDotConfiguration(Configuration):
         no such bits.
     carry_save : bool
         Not for an FPGA: products are added without a chain of carries, to two numbers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     shown_if_not_default = frozenset({"target", "paired", "together", "late", "carry_save"})
@@ -319,7 +314,6 @@ class OperandDot(Unit[OperandDotConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and halves of the dot product."""
         config = self.config
         operands = {side: operand_layout(config.formats, side, dsp=config.plain) for side in SIDES}
         bits = config.multiplier().product.significand_bits if config.paired else 0

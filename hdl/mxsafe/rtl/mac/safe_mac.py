@@ -69,11 +69,6 @@ class SafeMacConfiguration(Configuration):
         formats without such codes.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     formats: OperandFormats
@@ -172,7 +167,6 @@ class SafeMac(Unit[SafeMacConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and partial sum."""
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

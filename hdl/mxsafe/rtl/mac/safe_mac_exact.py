@@ -50,11 +50,6 @@ class SafeMacExactConfiguration(Configuration):
         an FPGA without DSP blocks False: products are then made of look-up tables and carry chains.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     formats: OperandFormats
@@ -122,7 +117,6 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and dot product."""
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

@@ -80,7 +80,6 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and scales in, scales out."""
         config = self.config
         codes = data.ArrayLayout(element_format(config.format).width, config.lanes)
         scales = data.ArrayLayout(config.format.scale.width, config.count)

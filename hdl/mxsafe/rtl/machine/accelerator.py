@@ -33,7 +33,6 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator"
 
     @property
@@ -69,7 +68,6 @@ class Accelerator(Unit[AcceleratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Registers, memory, interrupt."""
         registers = Registers(self.config.registers).ports()
         return {
             "s_axi": registers["s_axi"],

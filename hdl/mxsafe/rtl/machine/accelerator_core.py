@@ -84,7 +84,6 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator_core"
 
     @property
@@ -195,7 +194,6 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports to the registers and to memory."""
         return {
             "start": In(1),
             "program_base": In(ADDRESS_BITS),

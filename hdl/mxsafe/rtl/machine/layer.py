@@ -112,7 +112,6 @@ class LayerConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("layer")
 
     @property
@@ -244,7 +243,6 @@ class Layer(Unit[LayerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operand streams in, operand stream of the next layer out."""
         config = self.config
         begins = data.StructLayout({"first": 1, "block_last": 1, **config.tile.members})
         flags = data.StructLayout({"block_last": 1, "out_of_step": 1, "overlong": 1})

@@ -24,11 +24,6 @@ class BeatMemoryConfiguration(Configuration):
         Bits of a beat.
     depth : int
         Beats, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beat_bits: PositiveInteger = 512
@@ -65,7 +60,6 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
     is_parametric = True
 
     def ports(self) -> Mapping[str, Member]:
-        """The port to write and the port to read."""
         config = self.config
         address = range(config.depth)
         return {

@@ -186,7 +186,6 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of floats in, stream of codes and scales out."""
         config = self.config
         floats = data.ArrayLayout(source_format(_SOURCE).width, config.width)
         flags = data.StructLayout({"block_last": 1})

@@ -106,7 +106,6 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams in and out."""
         return {"s_axis": In(self.config.stream), "m_axis": Out(self.config.stream)}
 
     def elaborate(self, platform: object) -> Module:

@@ -41,7 +41,6 @@ class ElementEncoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.format.name}_encoder"
 
     @property
@@ -71,7 +70,6 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The value's parts and its code."""
         alignment = self.config.alignment
         return {
             "sign": In(1),

@@ -61,7 +61,6 @@ class FloatNormaliserConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.format.name}_{self.source}_normaliser"
 
     @property
@@ -103,7 +102,6 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The word and its parts."""
         word, alignment = self.config.word, self.config.alignment
         return {
             "word": In(word.width),

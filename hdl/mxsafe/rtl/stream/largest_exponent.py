@@ -60,7 +60,6 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Numbers, and the largest of them."""
         bits, count = self.config.bits, self.config.count
         return {"fields": In(data.ArrayLayout(bits, count)), "largest": Out(bits)}
 

@@ -110,7 +110,6 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of converted beats in, stream of operand beats out."""
         config = self.config
         flags = data.StructLayout({"block_last": 1})
         return {

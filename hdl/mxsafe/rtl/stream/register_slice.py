@@ -59,7 +59,6 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
     is_parametric = True
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream in, stream out."""
         signature = stream.Signature(self.config.bits)
         return {"source": In(signature), "sink": Out(signature)}
 

@@ -80,7 +80,6 @@ class Transposer(Unit[TransposerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of rows in, stream of columns out."""
         row = self.config.row
         return {"s_axis": In(AxiStream(row)), "m_axis": Out(AxiStream(row))}
 

@@ -39,11 +39,6 @@ class OperandBufferConfiguration(Configuration):
         Scales are read by words of two entries.
     target : {"asic", "fpga"}
         What it is built for: for an FPGA what is written waits in a register for a cycle.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     word_bits: PositiveInteger = 256
@@ -118,7 +113,6 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Ports of those who write, ports to read."""
         config = self.config
         writes = {
             f"{writer}_{kind}": In(signature)

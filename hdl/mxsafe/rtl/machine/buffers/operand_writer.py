@@ -43,11 +43,6 @@ class OperandWriterConfiguration(Configuration):
         Operand beats that each of `TARGETS` holds, and half as many scale entries: multiples of 4.
     later : bool
         What is written is offered from a register, a cycle after it has come.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     shown_if_not_default = frozenset({"later"})
@@ -66,7 +61,6 @@ class OperandWriterConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.packer.format.name}_operand_writer"
 
     @property
@@ -134,7 +128,6 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Where to write, the stream of beats, the buffers' ports."""
         config = self.config
         rows = {}
         for kind, walk in config.walks.items():

@@ -39,11 +39,6 @@ class VectorBufferConfiguration(Configuration):
         Beats of each, a power of two, at least 2.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     columns: Alike = 16
@@ -102,7 +97,6 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Those who read, those who write."""
         config = self.config
         writes = {name: In(BufferWrite(config.beats, config.beat_bits)) for name in WRITERS}
         reads = {name: In(BufferRead(config.beats, config.beat_bits)) for name in READERS}

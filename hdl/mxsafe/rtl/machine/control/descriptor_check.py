@@ -64,7 +64,6 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The descriptor, and what is wrong with it."""
         return {"descriptor": In(DESCRIPTOR_BITS), "error": Out(ERROR_BITS)}
 
     def elaborate(self, platform: object) -> Module:

@@ -109,7 +109,6 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors in, tokens in and out, the engine."""
         config = self.config
         queues = len(QUEUES)
         return {

@@ -119,7 +119,6 @@ class Fetch(Unit[FetchConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The program, words of memory, descriptors."""
         config = self.config
         return {
             "start": In(1),

@@ -126,7 +126,6 @@ class Registers(Unit[RegistersConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The bus, and the machine behind it."""
         return {
             "s_axi": In(AxiLite(self.config.address_bits)),
             "irq": Out(1),

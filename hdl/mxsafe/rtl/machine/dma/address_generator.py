@@ -33,11 +33,6 @@ class AddressGeneratorConfiguration(Configuration):
     paced : bool
         `advance` comes two cycles after `begins` or another one at the earliest: which loops end is
         said from registers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     shown_if_not_default = frozenset({"paced"})
@@ -99,7 +94,6 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports: the loops' counts and steps, and the current address."""
         config = self.config
         counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
         steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}

@@ -32,11 +32,6 @@ class AxiMasterConfiguration(Configuration):
         Most bursts outstanding, a power of two.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     word_bytes: PowerOfTwo = 32

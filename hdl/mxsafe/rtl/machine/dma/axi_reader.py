@@ -32,11 +32,6 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     window : int
         A burst is asked for while fewer beats than this are outstanding: the cycles of latency that
         do not slow reading down. A power of two.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     window: PowerOfTwo = 128
@@ -82,7 +77,6 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of runs in, stream of words out, and the channels to memory."""
         config = self.config
         runs = {f"run_{client}": In(stream.Signature(config.run)) for client in range(_CLIENTS)}
         return {

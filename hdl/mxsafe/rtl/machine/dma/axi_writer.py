@@ -58,7 +58,6 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of runs and words in, and the channels to memory."""
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

@@ -88,7 +88,6 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A descriptor in, and where its words stand."""
         config = self.config
         return {
             "take": In(1),

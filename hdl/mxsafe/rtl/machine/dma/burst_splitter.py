@@ -35,11 +35,6 @@ class BurstSplitterConfiguration(Configuration):
     target : {"asic", "fpga"}
         For an FPGA a burst leaves through a register every second cycle at most, and a run comes
         when the one before has left it.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beat_bytes: PowerOfTwo = 32
@@ -85,7 +80,6 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of runs in, stream of bursts out."""
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

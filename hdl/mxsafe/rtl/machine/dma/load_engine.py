@@ -109,7 +109,6 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A queue, memory, and buffers."""
         config = self.config
         buffers = {
             name: Out(BufferWrite(entries, words * config.word_bits))

@@ -41,11 +41,6 @@ class MemoryAddressGeneratorConfiguration(Configuration):
         Whether a run says that it is the last one of its descriptor.
     paced : bool
         A run comes every second cycle at most: which loops end is said from registers.
-
-    Raises
-    ------
-    ValueError
-        If `word_bytes` is not as above.
     """
 
     shown_if_not_default = frozenset({"paced"})
@@ -117,7 +112,6 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A descriptor in, stream of runs out."""
         config = self.config
         return {
             "base": In(ADDRESS_BITS - config.byte_bits),

@@ -81,7 +81,6 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Where rows are, and the address."""
         config = self.config
         return {
             "start": In(1),

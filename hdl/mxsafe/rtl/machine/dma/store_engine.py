@@ -104,7 +104,6 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A queue, memory, and buffers."""
         config = self.config
         ports = {
             name: Out(

@@ -25,11 +25,6 @@ class TagQueueConfiguration(Configuration):
         Bits of a tag.
     depth : int
         Tags that have room, a power of two, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     tag_bits: PositiveInteger = 1
@@ -61,7 +56,6 @@ class TagQueue(Unit[TagQueueConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Tags in and out."""
         bits = self.config.tag_bits
         return {
             "push": In(1),

@@ -84,7 +84,6 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of words in and out."""
         words = stream.Signature(self.config.word_bits)
         alone = {"alone": In(1)} if self.config.rows == _MOST_ROWS else {}
         return {"s": In(words), "m": Out(words), **alone}

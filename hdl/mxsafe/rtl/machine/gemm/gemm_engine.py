@@ -80,7 +80,6 @@ class GemmEngineConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_gemm_engine"
 
     @property
@@ -143,7 +142,6 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The queue and the buffers."""
         config = self.config
         return {
             "engine": In(EnginePort(descriptor_layout("gemm"))),

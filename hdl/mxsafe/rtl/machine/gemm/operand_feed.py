@@ -97,7 +97,6 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors in, addresses out, flags beside what the memories show."""
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:

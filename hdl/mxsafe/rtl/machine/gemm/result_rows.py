@@ -103,7 +103,6 @@ class ResultRows(Unit[ResultRowsConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors and rows in, beats out."""
         config = self.config
         return {
             "enters": In(1),
