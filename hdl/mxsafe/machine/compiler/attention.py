@@ -529,11 +529,6 @@ class _Rotation:
     """Rotation of queries and keys: ``x * cosines + (halves of x exchanged) * sines``.
 
     Features are beats, so to exchange halves is to read them from elsewhere.
-
-    Parameters
-    ----------
-    e : Emitter
-    heads : Heads
     """
 
     def __init__(self, e: Emitter, heads: Heads) -> None:

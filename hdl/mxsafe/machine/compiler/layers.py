@@ -28,13 +28,7 @@ Finish = Callable[[list[Rows], range, range], object]
 
 @dataclass(frozen=True)
 class Layer:
-    """A matrix of features out by features in, and perhaps a bias in the vector buffer.
-
-    Attributes
-    ----------
-    weights : Operand
-    bias : Rows or None
-    """
+    """A matrix of features out by features in, and perhaps a bias in the vector buffer."""
 
     weights: Operand
     bias: Rows | None

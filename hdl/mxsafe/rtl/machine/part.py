@@ -17,10 +17,6 @@ class PartConfiguration(Configuration):
 
     Its parameters and its name say those `sizes` of the machine that decide it. Parts of which
     these are equal are equal, whatever machines they are of.
-
-    Parameters
-    ----------
-    machine : MachineConfiguration
     """
 
     decided_by: ClassVar[tuple[str, ...]]
