@@ -13,7 +13,7 @@ from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, raises
 from verif.support.units import published
 
 INTEGERS = OperandFormats(MX_FORMATS["mxint8"], MX_FORMATS["mxint8"])
@@ -160,6 +160,5 @@ def test_sums_without_carries(lanes: int) -> None:
     ],
 )
 def test_errors(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         OperandDotConfiguration(**{"formats": MXSF, **parameters})
-    assert str(error.value) == message
