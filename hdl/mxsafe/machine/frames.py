@@ -17,23 +17,6 @@ import zlib
 from mxsafe.machine.description import Enumeration
 from mxsafe.validation import checked, require_integer, require_one_of
 
-__all__ = [
-    "ANSWER_HEADER_BYTES",
-    "ANSWER_MARK",
-    "BOARD_WORDS",
-    "CHECKSUM_BYTES",
-    "COMMANDS",
-    "FRAMES_VERSION",
-    "INTERRUPT_BIT",
-    "MOST_WORDS",
-    "REQUEST_HEADER_BYTES",
-    "REQUEST_MARK",
-    "STATUSES",
-    "WORD_BYTES",
-    "checksum",
-    "request",
-]
-
 FRAMES_VERSION = 1
 REQUEST_MARK = 0xA5
 ANSWER_MARK = 0x5A

@@ -14,8 +14,6 @@ from mxsafe.codec._inputs import Numbers, to_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.validation import AlikePower, about, checked, require_power_of_two
 
-__all__ = ["bf16_mac", "bf16_matmul", "bf16_values"]
-
 
 @checked
 def bf16_values(codes: Numbers) -> NDArray[np.float32]:

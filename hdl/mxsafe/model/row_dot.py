@@ -7,8 +7,6 @@ from mxsafe.codec._inputs import Numbers
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.validation import AlikePower, checked, require_power_of_two
 
-__all__ = ["row_dot", "row_sum"]
-
 
 @checked
 def row_dot(

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from mxsafe.codec._inputs import Numbers
 from mxsafe.validation import checked, require_positive_integer
 
-__all__ = ["ReplayedBeats", "replay_rows"]
-
 
 @dataclass(frozen=True)
 class ReplayedBeats:

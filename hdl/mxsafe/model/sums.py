@@ -17,8 +17,6 @@ from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.safe_mac import partial_sums
 from mxsafe.products import OperandFormats
 
-__all__ = ["FLOAT64_BITS", "Decoded", "Exact", "Fp12", "Place", "Sums", "WideExact"]
-
 FLOAT64_BITS = 53
 """Bits of the integers that float64 holds."""
 

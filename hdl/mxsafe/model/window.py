@@ -59,8 +59,6 @@ from mxsafe.model.sums import FLOAT64_BITS, Decoded, Place
 from mxsafe.products import OperandFormats
 from mxsafe.validation import checked, require_integer
 
-__all__ = ["Window", "anchors"]
-
 _INT64_BITS = 62
 
 

@@ -21,9 +21,6 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import Panel, Unit, groups, merged, run
 from mxsafe.model.softmax import softmax_factor
 
-__all__ = ["Attention", "Heads", "StoredHeads"]
-
-
 _Uses = Counter[tuple[str, int, int]]
 """How many products need keys or values, of which group of queries, and of which head."""
 _FEWEST = 64

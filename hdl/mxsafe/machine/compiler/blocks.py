@@ -12,8 +12,6 @@ from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vect
 from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
 from mxsafe.machine.compiler.units import Unit, behind, groups, merged, run
 
-__all__ = ["Blocks", "NormNumbers"]
-
 
 @dataclass(frozen=True)
 class NormNumbers:

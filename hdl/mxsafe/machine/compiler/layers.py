@@ -10,19 +10,6 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows
 from mxsafe.machine.compiler.units import Panel, Unit, cut, groups, run
 
-__all__ = [
-    "Finish",
-    "Layer",
-    "Norm",
-    "accumulated",
-    "added",
-    "linear",
-    "multiply",
-    "out_block",
-    "pairs",
-    "require_features",
-]
-
 Finish = Callable[[list[Rows], range, range], object]
 
 

@@ -10,8 +10,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["DSP_BITS", "DspMultiplier", "DspMultiplierConfiguration"]
-
 DSP_BITS = 18
 """Bits of a factor: those of ECP5; of Xilinx 7 the wider factor has more."""
 

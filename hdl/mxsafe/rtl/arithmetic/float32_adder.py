@@ -25,11 +25,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import only_for, stages_of
 from mxsafe.rtl.unit import Unit
 
-__all__ = [
-    "Float32Adder",
-    "Float32AdderConfiguration",
-]
-
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 

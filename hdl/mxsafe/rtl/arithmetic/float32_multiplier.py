@@ -30,8 +30,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import stages_of
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Float32Multiplier", "Float32MultiplierConfiguration"]
-
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
 _BIAS = 127

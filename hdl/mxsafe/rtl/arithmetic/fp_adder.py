@@ -14,8 +14,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["FPAdder", "FPAdderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FPAdderConfiguration(Configuration):

@@ -11,8 +11,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["FULL_ADDERS", "FullAdders", "FullAddersConfiguration"]
-
 FULL_ADDERS = "full_adders"
 """How names of these modules begin."""
 

@@ -16,17 +16,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = [
-    "Packer",
-    "PackerConfiguration",
-    "Unpacker",
-    "UnpackerConfiguration",
-    "count_ones",
-    "fixed_point_bits",
-    "float_layout",
-    "require_plain",
-]
-
 
 def float_layout(fmt: FloatFormat) -> data.StructLayout:
     """Fields of a code, lowest bit first."""

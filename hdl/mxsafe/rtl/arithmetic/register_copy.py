@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import limited, require_positive_integer
 
-__all__ = ["RegisterCopy", "RegisterCopyConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterCopyConfiguration(Configuration):

@@ -22,8 +22,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Rounder", "RounderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RounderConfiguration(Configuration):

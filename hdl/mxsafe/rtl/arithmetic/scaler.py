@@ -27,15 +27,6 @@ from mxsafe.rtl.timing import Stages, Timed, stages_of
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_integer, within
 
-__all__ = [
-    "SUM_BITS",
-    "Scaler",
-    "ScalerConfiguration",
-    "block_exponent",
-    "is_nan_scale",
-    "scale_stages",
-]
-
 _FLOAT32_BIAS = 127
 SUM_BITS = E8M0.width + 1
 """Bits of the sum of two E8M0 bytes."""

@@ -15,13 +15,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "Accumulator",
-    "AccumulatorConfiguration",
-    "BF16Accumulator",
-    "BF16AccumulatorConfiguration",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AccumulatorConfiguration(Configuration):

@@ -27,8 +27,6 @@ from mxsafe.rtl.timing import Timed, at, stages_of
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
 
-__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "most_add_stages"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BlockAccumulatorConfiguration(Configuration):

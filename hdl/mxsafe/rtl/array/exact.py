@@ -49,8 +49,6 @@ from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer
 
-__all__ = ["Exact"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(IntegerArithmetic):

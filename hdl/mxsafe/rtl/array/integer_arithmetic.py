@@ -17,8 +17,6 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.validation import limited, require_positive_integer
 
-__all__ = ["IntegerArithmetic"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerArithmetic(BlockArithmetic):

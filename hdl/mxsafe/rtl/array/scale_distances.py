@@ -14,8 +14,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, require_integer
 
-__all__ = ["ScaleDistances", "ScaleDistancesConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleDistancesConfiguration(Configuration):

@@ -8,9 +8,6 @@ from dataclasses import dataclass, fields
 from mxsafe.rtl.configuration import Options
 from mxsafe.validation import Alike, AlikePower
 
-__all__ = ["ArrayShape", "UnitShape"]
-
-
 _MOST_PRODUCTS = 1 << 16
 """Products a cycle of the largest array: 64 times the paper's."""
 

@@ -20,8 +20,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
-__all__ = ["SubMatrixUnit", "SubMatrixUnitConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SubMatrixUnitConfiguration(Configuration):

@@ -27,8 +27,6 @@ from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["SystolicArray", "SystolicArrayConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SystolicArrayConfiguration(Configuration):

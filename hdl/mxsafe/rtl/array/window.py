@@ -31,8 +31,6 @@ from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_positive_integer, within
 
-__all__ = ["Window"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Window(IntegerArithmetic):

@@ -22,8 +22,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, about, require_integer
 
-__all__ = ["WindowAccumulator", "WindowAccumulatorConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAccumulatorConfiguration(Configuration):

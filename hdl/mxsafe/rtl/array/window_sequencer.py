@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["WindowSequencer", "WindowSequencerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSequencerConfiguration(Configuration):

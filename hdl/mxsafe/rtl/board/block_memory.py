@@ -14,8 +14,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
-__all__ = ["BlockMemory", "BlockMemoryConfiguration"]
-
 _BYTE = 8
 _WORD_BITS = 32
 _MOST_DATA_BITS = 1024

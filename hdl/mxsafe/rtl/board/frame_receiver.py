@@ -17,8 +17,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Long, require_integer
 
-__all__ = ["FrameReceiver", "FrameReceiverConfiguration"]
-
 _BYTE = 8
 _MOST_PATIENCE = 1 << 32
 

@@ -16,8 +16,6 @@ from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["FrameSender", "FrameSenderConfiguration"]
-
 _BYTE = 8
 
 

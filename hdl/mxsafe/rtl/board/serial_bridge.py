@@ -27,8 +27,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer
 
-__all__ = ["SerialBridge", "SerialBridgeConfiguration"]
-
 _BYTE = 8
 _WORD_BITS = _BYTE * WORD_BYTES
 _COUNTER_BITS = 16

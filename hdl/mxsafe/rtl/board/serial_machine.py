@@ -23,8 +23,6 @@ from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long
 
-__all__ = ["LIGHTS", "SerialMachine", "SerialMachineConfiguration"]
-
 LIGHTS = {
     "running": "a program runs",
     "done": "a program has ended",

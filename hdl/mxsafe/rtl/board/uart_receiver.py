@@ -13,8 +13,6 @@ from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.line import LineConfiguration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["UartReceiver", "UartReceiverConfiguration"]
-
 _SAMPLES = 10
 """Start bit, eight of data, stop bit."""
 _SYNCHRONISERS = 2

@@ -16,16 +16,6 @@ from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer
 
-__all__ = [
-    "CRYSTAL_MHZ",
-    "PINS",
-    "PLL_ATTRIBUTES",
-    "Pin",
-    "Ulx3s",
-    "Ulx3sConfiguration",
-    "pll_divisors",
-]
-
 CRYSTAL_MHZ = 25
 _LEAST_MHZ, _MOST_MHZ = 10, 200
 _STEP_MHZ = 5

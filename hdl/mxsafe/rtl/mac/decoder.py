@@ -14,8 +14,6 @@ from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Decoder", "DecoderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfiguration(Configuration):

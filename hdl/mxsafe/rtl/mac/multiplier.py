@@ -35,23 +35,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "DSP_PLACES",
-    "FactorsInStages",
-    "OperandMultiplier",
-    "OperandMultiplierConfiguration",
-    "PairedMultiplier",
-    "PairedMultiplierConfiguration",
-    "Product",
-    "RoundingMultiplier",
-    "RoundingMultiplierConfiguration",
-    "block_registers",
-    "comes_signed",
-    "dsp_product",
-    "product_places",
-]
-
-
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
 _DSP = DspMultiplierConfiguration()

@@ -25,13 +25,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_one_of
 
-__all__ = [
-    "LaneDecoder",
-    "LaneDecoderConfiguration",
-    "OperandDecoder",
-    "OperandDecoderConfiguration",
-]
-
 
 def _base(format: MXFormat | FormatSet, unit: str, factor: Factor | None) -> str:
     return "_".join(filter(None, (format.name, unit, factor)))

@@ -36,16 +36,6 @@ from mxsafe.rtl.timing import Timed, at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
-__all__ = [
-    "OperandDot",
-    "OperandDotConfiguration",
-    "dot_places",
-    "late_bits",
-    "require_carry_save",
-    "require_dsp",
-    "summed_together",
-]
-
 _NARROW_PRODUCT = 24
 """Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
 products has a register, which is half as many bits as two sums of two."""

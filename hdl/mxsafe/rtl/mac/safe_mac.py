@@ -30,8 +30,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
 
-__all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
-
 
 def mac_base(base: str, formats: OperandFormats) -> str:
     """Name of a MAC in its default configuration: of MXSF without the format."""

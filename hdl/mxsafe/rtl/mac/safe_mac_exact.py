@@ -25,8 +25,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
-__all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SafeMacExactConfiguration(Configuration):

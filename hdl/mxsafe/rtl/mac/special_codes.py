@@ -17,8 +17,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["SpecialCodes", "SpecialCodesConfiguration", "is_special"]
-
 
 def is_special(element: FloatFormat | IntFormat, code: Value) -> Value:
     """Whether a code stands for NaN or Inf; a constant 0 if no code of the format does."""

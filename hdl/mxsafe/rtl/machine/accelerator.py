@@ -13,9 +13,6 @@ from mxsafe.rtl.machine.control.registers import Registers, RegistersConfigurati
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Accelerator", "AcceleratorConfiguration"]
-
-
 _ASKED = ("start", "program_base", "program_length", "base", "stop")
 _TOLD = (
     "quiet",

@@ -35,11 +35,6 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "AcceleratorCore",
-    "AcceleratorCoreConfiguration",
-]
-
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
 _EVENTS = (

@@ -28,8 +28,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
 from mxsafe.validation import about, one_of, require_one_of
 
-__all__ = ["Layer", "LayerConfiguration"]
-
 _DEFAULT_STAGES = ("activation",)
 _OPERAND = "s_axis_operand"
 """The stream of numbers that a stage adds, by its name in the stage."""

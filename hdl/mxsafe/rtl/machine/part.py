@@ -8,8 +8,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 
-__all__ = ["PartConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartConfiguration(Configuration):

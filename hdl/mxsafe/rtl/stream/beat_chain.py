@@ -14,8 +14,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, within
 
-__all__ = ["MOST_STAGES", "BeatChain", "BeatChainConfiguration"]
-
 MOST_STAGES = 8
 """Most stages of a piece: longer chains consist of several."""
 

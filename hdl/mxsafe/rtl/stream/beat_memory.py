@@ -11,8 +11,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["BeatMemory", "BeatMemoryConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BeatMemoryConfiguration(Configuration):

@@ -27,8 +27,6 @@ from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
-__all__ = ["SHAPES", "BlockConverter", "BlockConverterConfiguration"]
-
 SHAPES = ("blocks", "tiles")
 """Shapes of blocks: down one lane, or through several lanes side by side."""
 

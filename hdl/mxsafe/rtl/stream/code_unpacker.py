@@ -19,8 +19,6 @@ from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["CodeUnpacker", "CodeUnpackerConfiguration", "operand_user"]
-
 
 def operand_user(format: FormatSet | None, *, begins: bool) -> data.StructLayout | None:
     """`tuser` of an operand stream: flags of tiles and blocks, and the mode of a set of formats."""

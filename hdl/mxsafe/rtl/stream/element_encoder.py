@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["ElementEncoder", "ElementEncoderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ElementEncoderConfiguration(Configuration):

@@ -15,8 +15,6 @@ from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_one_of
 
-__all__ = ["SOURCES", "FloatNormaliser", "FloatNormaliserConfiguration", "source_format"]
-
 SOURCES = {"float32": "fp32", "bfloat16": "bf16"}
 """Formats that a converter reads, with their names in the catalogue."""
 

@@ -14,8 +14,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["LargestExponent", "LargestExponentConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LargestExponentConfiguration(Configuration):

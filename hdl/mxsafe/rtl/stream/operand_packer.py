@@ -16,8 +16,6 @@ from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, AlikePower, require_positive_integer
 
-__all__ = ["OperandPacker", "OperandPackerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OperandPackerConfiguration(Configuration):

@@ -13,8 +13,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["RegisterSlice", "RegisterSliceConfiguration", "sliced"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterSliceConfiguration(Configuration):

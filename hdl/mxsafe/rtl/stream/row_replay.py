@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
 
-__all__ = ["RowReplay", "RowReplayConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowReplayConfiguration(Configuration):

@@ -14,8 +14,6 @@ from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["Transposer", "TransposerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TransposerConfiguration(Configuration):

@@ -22,8 +22,6 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
 
-__all__ = ["KINDS", "TARGETS", "OperandWriter", "OperandWriterConfiguration"]
-
 TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
 KINDS = ("codes", "scales")

@@ -18,8 +18,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
-__all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
-
 READERS = ("x", "y", "store")
 WRITERS = ("gemm", "vector", "load")
 """Who uses the buffer, in the order in which they go first."""

@@ -22,8 +22,6 @@ from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["DescriptorCheck", "DescriptorCheckConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DescriptorCheckConfiguration(PartConfiguration):

@@ -19,8 +19,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, PositiveInteger
 
-__all__ = ["PAYLOAD_BITS", "DescriptorQueue", "DescriptorQueueConfiguration"]
-
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
 """Bits of a descriptor that an engine sees."""
 

@@ -19,8 +19,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Registers", "RegistersConfiguration"]
-
 _BY_NAME = {register.name: register for register in REGISTERS}
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""

@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, require_positive_integer
 
-__all__ = ["AddressGenerator", "AddressGeneratorConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AddressGeneratorConfiguration(Configuration):

@@ -13,8 +13,6 @@ from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS
 from mxsafe.validation import PowerOfTwo, about
 
-__all__ = ["AxiMasterConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AxiMasterConfiguration(Configuration):

@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["AxiReader", "AxiReaderConfiguration"]
-
 _CLIENTS = 2
 
 

@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
-__all__ = ["BurstSplitter", "BurstSplitterConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BurstSplitterConfiguration(Configuration):

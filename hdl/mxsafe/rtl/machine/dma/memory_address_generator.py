@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["MEMORY_FIELDS", "MemoryAddressGenerator", "MemoryAddressGeneratorConfiguration"]
-
 _LOOPS = (1, 2, 3)
 _WIDTHS = WIDTHS["load"]
 MEMORY_FIELDS = (

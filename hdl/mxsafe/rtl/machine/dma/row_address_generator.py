@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["RowAddressGenerator", "RowAddressGeneratorConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowAddressGeneratorConfiguration(Configuration):

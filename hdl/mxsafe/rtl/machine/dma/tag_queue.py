@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
-__all__ = ["TagQueue", "TagQueueConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TagQueueConfiguration(Configuration):

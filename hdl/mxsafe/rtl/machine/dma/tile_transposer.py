@@ -12,8 +12,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["TileTransposer", "TileTransposerConfiguration"]
-
 _ROWS = (8, 16)
 _MOST_ROWS = 16
 _LANES = 4

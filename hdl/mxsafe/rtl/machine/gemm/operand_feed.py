@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["OperandFeed", "OperandFeedConfiguration"]
-
 _GEMM = descriptor_layout("gemm")
 _STRIDES = {
     "a_codes": "a_stride",

@@ -18,8 +18,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, require_integer
 
-__all__ = ["ResultRows", "ResultRowsConfiguration"]
-
 _GEMM = descriptor_layout("gemm")
 _KEPT = (
     "result",
