@@ -33,10 +33,8 @@ class DspMultiplierConfiguration(Configuration):
     def base(self) -> str:
         return f"multiplier_{DSP_BITS}x{DSP_BITS}"
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles from factors to the product."""
-        return 3
+    latency = 3
+    """Enabled cycles from factors to the product."""
 
 
 class DspMultiplier(Unit[DspMultiplierConfiguration]):

@@ -31,11 +31,6 @@ class FullAddersConfiguration(Configuration):
     def base(self) -> str:
         return FULL_ADDERS
 
-    @property
-    def latency(self) -> int:
-        """Combinational."""
-        return 0
-
 
 class FullAdders(Unit[FullAddersConfiguration]):
     """Three numbers as two: ``a + b + c == sums + 2 * carries``. Combinational.

@@ -25,10 +25,8 @@ class RegisterCopyConfiguration(Configuration):
 
     bits: Annotated[int, limited(require_positive_integer, 1 << 20)] = 1
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles from `value` to `copy`."""
-        return 1
+    latency = 1
+    """Enabled cycles from `value` to `copy`."""
 
 
 class RegisterCopy(Unit[RegisterCopyConfiguration]):

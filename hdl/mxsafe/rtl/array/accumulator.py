@@ -35,10 +35,8 @@ class AccumulatorConfiguration(Configuration):
     def base(self) -> str:
         return f"{self.sum_format.name}_accumulator"
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles until `acc` holds the sum with a partial sum."""
-        return 2
+    latency = 2
+    """Enabled cycles until `acc` holds the sum with a partial sum."""
 
 
 class Accumulator(Unit[AccumulatorConfiguration]):
@@ -120,10 +118,8 @@ class Accumulator(Unit[AccumulatorConfiguration]):
 class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`: there is one."""
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles until `acc` holds the sum with a partial sum."""
-        return 1
+    latency = 1
+    """Enabled cycles until `acc` holds the sum with a partial sum."""
 
 
 class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):

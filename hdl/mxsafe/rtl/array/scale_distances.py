@@ -33,10 +33,8 @@ class ScaleDistancesConfiguration(Configuration):
     def __post_init__(self) -> None:
         require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
 
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return True
+    clocked = True
+    """Whether the module has the ports ``clk`` and ``rst``."""
 
 
 class ScaleDistances(Unit[ScaleDistancesConfiguration]):

@@ -48,10 +48,8 @@ class BlockMemoryConfiguration(Configuration):
                 f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {most}, not {size}"
             )
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address that is taken to the first beat."""
-        return 4
+    latency = 4
+    """Cycles from an address that is taken to the first beat."""
 
     @property
     def beat_bytes(self) -> int:

@@ -36,10 +36,8 @@ class FrameReceiverConfiguration(Configuration):
     def __post_init__(self) -> None:
         require_integer("patience", self.patience, 2, _MOST_PATIENCE)
 
-    @property
-    def latency(self) -> int:
-        """Cycles from the last byte of a frame to its request."""
-        return 1
+    latency = 1
+    """Cycles from the last byte of a frame to its request."""
 
 
 class FrameReceiver(Unit[FrameReceiverConfiguration]):

@@ -23,10 +23,8 @@ _BYTE = 8
 class FrameSenderConfiguration(Configuration):
     """A `FrameSender`."""
 
-    @property
-    def latency(self) -> int:
-        """Cycles from the start to the first byte."""
-        return 1
+    latency = 1
+    """Cycles from the start to the first byte."""
 
 
 class FrameSender(Unit[FrameSenderConfiguration]):

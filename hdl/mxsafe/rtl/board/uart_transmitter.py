@@ -21,10 +21,8 @@ _BITS = 10
 class UartTransmitterConfiguration(LineConfiguration):
     """A `UartTransmitter`."""
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a byte that is taken to its start bit."""
-        return 1
+    latency = 1
+    """Cycles from a byte that is taken to its start bit."""
 
 
 class UartTransmitter(Unit[UartTransmitterConfiguration]):

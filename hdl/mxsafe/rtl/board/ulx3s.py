@@ -188,10 +188,8 @@ class Ulx3sConfiguration(Configuration):
         """That of what is inside."""
         return self.inside.latency
 
-    @property
-    def clocked(self) -> bool:
-        """It makes its clock itself."""
-        return False
+    clocked = False
+    """It makes its clock itself."""
 
 
 class Ulx3s(Unit[Ulx3sConfiguration]):

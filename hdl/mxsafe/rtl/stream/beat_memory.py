@@ -31,10 +31,8 @@ class BeatMemoryConfiguration(Configuration):
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address to what stands there."""
-        return 1
+    latency = 1
+    """Cycles from an address to what stands there."""
 
 
 class BeatMemory(Unit[BeatMemoryConfiguration]):

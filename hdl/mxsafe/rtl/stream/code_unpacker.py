@@ -60,10 +60,8 @@ class CodeUnpackerConfiguration(Configuration):
                 f"not {self.format.name}"
             )
 
-    @property
-    def clocked(self) -> bool:
-        """It counts the parts of a beat."""
-        return True
+    clocked = True
+    """It counts the parts of a beat."""
 
     @property
     def beat(self) -> data.StructLayout:

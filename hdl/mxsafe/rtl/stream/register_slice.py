@@ -34,10 +34,8 @@ class RegisterSliceConfiguration(Configuration):
     bits: PositiveInteger = 64
     halved: bool = False
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a beat to its leaving."""
-        return 1
+    latency = 1
+    """Cycles from a beat to its leaving."""
 
 
 class RegisterSlice(Unit[RegisterSliceConfiguration]):

@@ -55,10 +55,8 @@ class OperandBufferConfiguration(Configuration):
         if self.writers > len(WRITERS):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address to what stands there."""
-        return 1
+    latency = 1
+    """Cycles from an address to what stands there."""
 
     @property
     def entries(self) -> int:

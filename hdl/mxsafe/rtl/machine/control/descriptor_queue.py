@@ -46,10 +46,8 @@ class DescriptorQueueConfiguration(Configuration):
     under_way: Alike = 1
     number_bits: PositiveInteger = 32
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a descriptor in an empty queue to its start."""
-        return 3
+    latency = 3
+    """Cycles from a descriptor in an empty queue to its start."""
 
     @property
     def entry(self) -> data.StructLayout:

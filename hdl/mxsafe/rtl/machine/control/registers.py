@@ -65,10 +65,8 @@ class RegistersConfiguration(PartConfiguration):
             f"{name}{value:x}" for name, value in self.constants.items() if value != others[name]
         ]
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address that is taken to its answer, and from a start to `start`."""
-        return 1
+    latency = 1
+    """Cycles from an address that is taken to its answer, and from a start to `start`."""
 
     @property
     def reset_stages(self) -> int:

@@ -54,10 +54,8 @@ class AddressGeneratorConfiguration(Configuration):
         if self.address_bits < least:
             raise ValueError(f"address_bits must be {least} or more, not {self.address_bits}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from `begins` to the first address."""
-        return 1
+    latency = 1
+    """Cycles from `begins` to the first address."""
 
     @property
     def loops(self) -> int:

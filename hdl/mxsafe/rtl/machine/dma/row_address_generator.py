@@ -51,10 +51,8 @@ class RowAddressGeneratorConfiguration(Configuration):
                 f"{self.address_bits} bits, not {self.depth}"
             )
 
-    @property
-    def latency(self) -> int:
-        """Cycles from `start` to the first address."""
-        return 1
+    latency = 1
+    """Cycles from `start` to the first address."""
 
 
 class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):

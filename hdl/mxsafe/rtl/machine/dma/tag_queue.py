@@ -32,10 +32,8 @@ class TagQueueConfiguration(Configuration):
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a tag to its standing at the head of an empty queue."""
-        return 1
+    latency = 1
+    """Cycles from a tag to its standing at the head of an empty queue."""
 
 
 class TagQueue(Unit[TagQueueConfiguration]):

@@ -47,10 +47,8 @@ class TileTransposerConfiguration(Configuration):
         """Cycles from the first word of a group to the first one that leaves."""
         return 2 if self.rows == _MOST_ROWS else 0
 
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return True
+    clocked = True
+    """Whether the module has the ports ``clk`` and ``rst``."""
 
     @property
     def word_bits(self) -> int:

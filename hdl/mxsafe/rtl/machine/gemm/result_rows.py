@@ -61,10 +61,8 @@ class ResultRowsConfiguration(Configuration):
         most = 1 << _GEMM["result"].width
         self._set(beats=require_integer("beats", self.beats, 2, most))
 
-    @property
-    def clocked(self) -> bool:
-        """It counts, though a row passes within a cycle."""
-        return True
+    clocked = True
+    """It counts, though a row passes within a cycle."""
 
     @property
     def write(self) -> BufferWrite:
