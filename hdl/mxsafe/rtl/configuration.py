@@ -205,10 +205,10 @@ class Configuration(Options):
     def base(self) -> str:
         """Name of the module in its default configuration: by default that of the class.
 
-        In front of it stands the name of a field `format` or `formats`.
+        In front of it stand the names of fields `format`, `formats` and `sum_format`.
         """
         own = _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
-        formats = (getattr(self, name, None) for name in ("format", "formats"))
+        formats = (getattr(self, name, None) for name in ("format", "formats", "sum_format"))
         return "_".join([*(one.name for one in formats if one is not None), own])
 
     @property

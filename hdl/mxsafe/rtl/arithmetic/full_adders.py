@@ -27,10 +27,6 @@ class FullAddersConfiguration(Configuration):
 
     bits: Alike = 25
 
-    @property
-    def base(self) -> str:
-        return FULL_ADDERS
-
 
 class FullAdders(Unit[FullAddersConfiguration]):
     """Three numbers as two: ``a + b + c == sums + 2 * carries``. Combinational.

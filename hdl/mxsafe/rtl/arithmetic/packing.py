@@ -66,17 +66,9 @@ class _CodeConfiguration(Configuration):
 class UnpackerConfiguration(_CodeConfiguration):
     """An `Unpacker` of codes of `sum_format`, see `require_plain`."""
 
-    @property
-    def base(self) -> str:
-        return f"{self.sum_format.name}_unpacker"
-
 
 class PackerConfiguration(_CodeConfiguration):
     """A `Packer` to codes of `sum_format`, see `require_plain`."""
-
-    @property
-    def base(self) -> str:
-        return f"{self.sum_format.name}_packer"
 
 
 class Unpacker(Unit[UnpackerConfiguration]):

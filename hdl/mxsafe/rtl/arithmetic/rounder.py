@@ -49,10 +49,6 @@ class RounderConfiguration(Configuration):
             raise ValueError(f"width must be at least {self.precision + 2}, not {self.width}")
 
     @property
-    def base(self) -> str:
-        return f"{self.sum_format.name}_rounder"
-
-    @property
     def precision(self) -> int:
         """Significant bits that are kept."""
         return self.sum_format.precision

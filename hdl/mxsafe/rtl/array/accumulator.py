@@ -31,10 +31,6 @@ class AccumulatorConfiguration(Configuration):
     def __post_init__(self) -> None:
         require_plain(self.sum_format)
 
-    @property
-    def base(self) -> str:
-        return f"{self.sum_format.name}_accumulator"
-
     latency = 2
     """Enabled cycles until `acc` holds the sum with a partial sum."""
 
