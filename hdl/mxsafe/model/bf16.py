@@ -98,7 +98,6 @@ def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.
     ValueError
         If shapes do not fit each other, or a parameter is not as above.
     """
-    lanes = require_power_of_two("lanes", lanes)
     with about(codes="a"):
         values_a = bf16_values(a)
     with about(codes="w"):

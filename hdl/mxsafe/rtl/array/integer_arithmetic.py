@@ -34,10 +34,6 @@ class IntegerArithmetic(BlockArithmetic):
 
     block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(block=require_positive_integer("block", self.block))
-
     def _require_block(self, shape: UnitShape) -> None:
         """Refuse blocks that the widest sums do not hold."""
         longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -12,7 +13,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_integer
+from mxsafe.validation import Alike, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +28,8 @@ class ScaleDistancesConfiguration(Configuration):
         Rows or columns.
     """
 
-    distance_bits: int = 5
+    distance_bits: Annotated[int, within(1, E8M0.width)] = 5
     count: Alike = 4
-
-    def __post_init__(self) -> None:
-        require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
 
     clocked = True
     """Whether the module has the ports ``clk`` and ``rst``."""

@@ -29,7 +29,7 @@ from mxsafe.rtl.mac.operand_dot import (
 )
 from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_positive_integer, within
+from mxsafe.validation import limited, require_positive_integer, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Window(IntegerArithmetic):
     label = "window"
 
     window: int = DEFAULT_WINDOW
-    inner: Long = DEFAULT_INNER
+    inner: Annotated[int, limited(require_positive_integer, 1 << 32)] = DEFAULT_INNER
     pipeline: int | None = None
     scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
 
@@ -72,7 +72,6 @@ class Window(IntegerArithmetic):
                     f"format_{side} must be a single one for arithmetic window, "
                     f"not the set {fmt.name}"
                 )
-        self._set(inner=require_positive_integer("inner", self.inner))
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
     def _settle_for(self, shape: UnitShape) -> None:

@@ -5,6 +5,7 @@ Tested by `verif/rtl/board/test_serial_bridge.py`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Member, Out
@@ -15,10 +16,9 @@ from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Long, require_integer
+from mxsafe.validation import within
 
 _BYTE = 8
-_MOST_PATIENCE = 1 << 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,7 @@ class FrameReceiverConfiguration(Configuration):
         Cycles without a byte after which a frame is given up, 2 to 2^32.
     """
 
-    patience: Long = 1 << 22
-
-    def __post_init__(self) -> None:
-        require_integer("patience", self.patience, 2, _MOST_PATIENCE)
+    patience: Annotated[int, within(2, 1 << 32)] = 1 << 22
 
     latency = 1
     """Cycles from the last byte of a frame to its request."""

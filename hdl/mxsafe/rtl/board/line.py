@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.validation import require_integer, within
+from mxsafe.validation import within
 
 __all__ = ["LineConfiguration"]
 
@@ -31,6 +31,3 @@ class LineConfiguration(Configuration):
     """
 
     divisor: Divisor = 50
-
-    def __post_init__(self) -> None:
-        require_integer("divisor", self.divisor, _LEAST_DIVISOR, _MOST_DIVISOR)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -25,7 +26,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer
+from mxsafe.validation import Long, within
 
 _BYTE = 8
 _WORD_BITS = _BYTE * WORD_BYTES
@@ -48,13 +49,14 @@ class SerialBridgeConfiguration(Configuration):
         Cycles without a byte after which a frame is given up.
     """
 
-    memory_bytes: Long = 1 << 16
+    memory_bytes: Annotated[int, within(2 * WORD_BYTES, 1 << 32)] = 1 << 16
     patience: Long = FrameReceiverConfiguration.patience
 
     def __post_init__(self) -> None:
-        size = require_integer("memory_bytes", self.memory_bytes, 2 * WORD_BYTES, 1 << 32)
-        if size % WORD_BYTES:
-            raise ValueError(f"memory_bytes must be a multiple of {WORD_BYTES}, not {size}")
+        if self.memory_bytes % WORD_BYTES:
+            raise ValueError(
+                f"memory_bytes must be a multiple of {WORD_BYTES}, not {self.memory_bytes}"
+            )
         _ = self.receiver  # which checks the patience
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
@@ -14,7 +14,7 @@ from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfigur
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer, require_positive_integer
+from mxsafe.validation import Long, require_integer, require_positive_integer, within
 
 CRYSTAL_MHZ = 25
 _LEAST_MHZ, _MOST_MHZ = 10, 200
@@ -133,13 +133,11 @@ class Ulx3sConfiguration(Configuration):
     machine: MachineConfiguration = field(default_factory=lambda: BOARD_MACHINE)
     memory_bytes: Long = 1 << 14
     clock_mhz: int = 80
-    baud: Long = 1_000_000
-    patience_ms: int = 100
+    baud: Annotated[int, within(1200, _MOST_BAUD)] = 1_000_000
+    patience_ms: Annotated[int, within(1, 1000)] = 100
 
     def __post_init__(self) -> None:
         pll_divisors(self.clock_mhz)
-        require_integer("baud", self.baud, 1200, _MOST_BAUD)
-        require_integer("patience_ms", self.patience_ms, 1, 1000)
         size = require_positive_integer("memory_bytes", self.memory_bytes)
         if size % BYTES_OF_PAGE or size > _MOST_BYTES:
             raise ValueError(
