@@ -47,11 +47,6 @@ class Float32AdderConfiguration(Configuration):
         from the top: faster and larger. Not for an FPGA.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If there cannot be so many registers, or there is no such target.
     """
 
     shown_if_not_default = frozenset({"target", "quick"})

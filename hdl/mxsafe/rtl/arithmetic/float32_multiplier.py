@@ -51,11 +51,6 @@ class Float32MultiplierConfiguration(Configuration):
         Whether they are reset; no matter without registers.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If there cannot be so many registers, or there is no such target.
     """
 
     pipeline: int | None = None

@@ -57,11 +57,6 @@ class BlockAccumulatorConfiguration(Configuration):
         Halves are added with `plus`, and none is subtracted, as for an FPGA.
     groups : int
         Groups of MACs, each of which takes a bit of `starts`.
-
-    Raises
-    ------
-    ValueError
-        If the adder cannot have so many registers.
     """
 
     shown_if_not_default = frozenset({"target", "carry_save", "groups"})

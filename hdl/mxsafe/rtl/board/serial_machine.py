@@ -51,11 +51,6 @@ class SerialMachineConfiguration(Configuration):
         Cycles of a bit on the line.
     patience : int
         Cycles without a byte after which a request is given up.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as its unit wants it.
     """
 
     machine: MachineConfiguration = field(default_factory=MachineConfiguration)

@@ -54,11 +54,6 @@ class LayerConfiguration(Configuration):
         What happens to results before they are converted, in this order: ``bias`` adds a number to
         each feature, ``activation`` applies the function, ``residual`` adds a number to each
         result; as a sequence or joined by ``+``.
-
-    Raises
-    ------
-    ValueError
-        If the parts refuse their parameters or do not fit each other.
     """
 
     unnamed = frozenset({"activation", "stages"})  # see `differences`

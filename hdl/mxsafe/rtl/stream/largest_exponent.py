@@ -27,11 +27,6 @@ class LargestExponentConfiguration(Configuration):
         Bits of each.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer, or there is no such target.
     """
 
     count: Alike = 17

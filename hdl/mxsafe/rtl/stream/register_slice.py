@@ -24,11 +24,6 @@ class RegisterSliceConfiguration(Configuration):
         Bits of a beat.
     halved : bool
         It takes a beat every second cycle at most, and has half the registers.
-
-    Raises
-    ------
-    ValueError
-        If `bits` is not a positive integer.
     """
 
     bits: PositiveInteger = 64

@@ -35,11 +35,6 @@ class DescriptorQueueConfiguration(Configuration):
         Most descriptors that run at a time.
     number_bits : int
         Bits of a descriptor's number.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer.
     """
 
     depth: Alike = 8
