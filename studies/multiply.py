@@ -129,17 +129,9 @@ def _multiply(args: argparse.Namespace) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Multiply, compare with `mxsafe.matmul`, and print what it cost.
+    """Multiply, compare with `mxsafe.matmul`, and print what it cost; returns the exit code.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; by default those of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
+    0 is success, 1 work that failed, 2 a wrong command line.
     """
     parser = argparse.ArgumentParser(
         prog="python -m studies.multiply", description=as_help(__doc__)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.atomic import write_together
+from verif.support.tests import raises
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -23,9 +24,8 @@ def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:
 def test_a_taken_name_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "c").write_bytes(b"old")
-    with pytest.raises(OSError) as error:
+    with raises(OSError, f"{tmp_path / 'b'} is not a regular file"):
         write_together(tmp_path, {"a": b"1", "c": b"2", "b": b"3"}, remove=["c"])
-    assert str(error.value) == f"{tmp_path / 'b'} is not a regular file"
     assert contents(tmp_path) == {"c": b"old"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c"]
 

@@ -28,6 +28,7 @@ from mxsafe.formats import (
     scalar_format,
 )
 from verif.support import exact
+from verif.support.tests import raises
 
 EMAX = {
     "mxsf": 0,
@@ -315,9 +316,8 @@ E2M5 = FloatFields(exponent_bits=2, mantissa_bits=5, bias=3)
     ],
 )
 def test_refused_specifications(make, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         make()
-    assert str(error.value) == message
 
 
 MAKERS = {
@@ -334,12 +334,12 @@ MAKERS = {
 )
 def test_names_are_identifiers(kind: str, name: object) -> None:
     """They become names of modules and of files."""
-    with pytest.raises(ValueError) as error:
-        MAKERS[kind](name)
-    assert str(error.value) == (
+    with raises(
+        ValueError,
         f"{kind}: name must be an identifier (1 to 64 ASCII letters, digits and underscores, the "
-        f"first no digit), not {name!r}"
-    )
+        f"first no digit), not {name!r}",
+    ):
+        MAKERS[kind](name)
     assert MAKERS[kind]("x" * 64).name == "x" * 64
 
 
@@ -369,11 +369,10 @@ def test_the_scale_is_a_property_of_the_format() -> None:
     assert fmt.scale is coarse
     assert fmt != MXFormat(name="x", element=element)
     assert MXFormat(name="x", element=element).scale is E8M0
-    with pytest.raises(TypeError) as error:
+    with raises(
+        TypeError, "MXFormat x: scale must be a ScaleFormat or a FloatFormat, not NoneType"
+    ):
         MXFormat(name="x", element=element, scale=None)
-    assert str(error.value) == (
-        "MXFormat x: scale must be a ScaleFormat or a FloatFormat, not NoneType"
-    )
 
 
 def test_nvfp4() -> None:
@@ -434,9 +433,8 @@ _SUB = FloatFields(exponent_bits=2, mantissa_bits=1, bias=12)
     ],
 )
 def test_refused_scales(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError)) as error:
+    with raises((TypeError, ValueError), message):
         MXFormat(name="x", element=SCALAR_FORMATS["float4_e2m1fn"], **options)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from mxsafe.verilog.sources import SOURCES, reached, record
 from verif.support.fresh import require_fresh
 from verif.support.manifest import GEN, generated, made_from
 from verif.support.simulators import simulate
-from verif.support.tests import available
+from verif.support.tests import available, raises
 
 _CHANGED = "rtl/arithmetic/fp_adder.py"
 _FILE = "fp12_adder.v"
@@ -34,12 +34,12 @@ def test_an_edit_that_makes_the_same_verilog_is_fine(tmp_path: Path) -> None:
 def test_verilog_of_another_source_is_refused(tmp_path: Path) -> None:
     file = _copy(tmp_path, _CHANGED)
     file.write_text(file.read_text().replace("endmodule", "// another\nendmodule"))
-    with pytest.raises(AssertionError) as error:
-        require_fresh([file], tmp_path)
-    assert str(error.value) == (
+    with raises(
+        AssertionError,
         f"gen/{_FILE} is not what its sources generate, of which {_CHANGED} has changed: run "
-        "`make verilog`"
-    )
+        "`make verilog`",
+    ):
+        require_fresh([file], tmp_path)
 
 
 @pytest.mark.parametrize("changed", [None, "rtl/vector/softmax.py"])

@@ -29,7 +29,7 @@ from mxsafe.products import (
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from verif.support import exact
-from verif.support.tests import INTEGERS
+from verif.support.tests import INTEGERS, raises
 
 PAIRS = list(itertools.product(MX_FORMATS, repeat=2))
 FLOAT_PAIRS = [pair for pair in PAIRS if "mxint8" not in pair]
@@ -120,19 +120,18 @@ def test_two_formats() -> None:
 def test_operands_that_are_refused() -> None:
     mxsf = MX_FORMATS["mxsf"]
     for place in "aw":
-        with pytest.raises(TypeError) as wrong:
+        with raises(TypeError, f"{place} must be an MXFormat or a FormatSet, not str"):
             OperandFormats(**{"a": mxsf, "w": mxsf} | {place: "mxsf"})
-        assert str(wrong.value) == f"{place} must be an MXFormat or a FormatSet, not str"
     coarse = ScaleFormat(name="e5m0", width=5, bias=15, nan_code=31)
     own = MXFormat(name="own", element=mxsf.element, scale=coarse)
     for arithmetic in (Exact, Fp12):
         for place in "aw":
-            with pytest.raises(ValueError) as error:
-                arithmetic(formats=OperandFormats(**{"a": mxsf, "w": mxsf} | {place: own}))
-            assert str(error.value) == (
+            with raises(
+                ValueError,
                 f"{'format' if place == 'a' else 'format_w'} must have scales of float8_e8m0fnu, "
-                "which the hardware takes, not of e5m0 as own has"
-            )
+                "which the hardware takes, not of e5m0 as own has",
+            ):
+                arithmetic(formats=OperandFormats(**{"a": mxsf, "w": mxsf} | {place: own}))
     require_scale("q", mxsf)
     with pytest.raises(TypeError, match=r"^format must be an MXFormat, not 'mxsf'$"):
         OperandFormats.same("mxsf")
@@ -151,28 +150,25 @@ def test_values_that_the_adder_tree_cannot_take() -> None:
         ("format_w", OperandFormats(mxsf, tiny)),
         ("format", OperandFormats(tiny, mxsf)),
     ):
-        with pytest.raises(ValueError) as error:
-            formats.fp12_format(4)
-        assert str(error.value) == (
+        with raises(
+            ValueError,
             f"{parameter} must have elements that are multiples of 2^-64 below 2^49 for arithmetic "
-            "fp12, not tiny with multiples of 2^-70 below 2^-66"
-        )
+            "fp12, not tiny with multiples of 2^-70 below 2^-66",
+        ):
+            formats.fp12_format(4)
     for parameter, pair in (("format", (mxint8, mxsf)), ("format_w", (mxsf, mxint8))):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, INTEGERS.replace("format", parameter, 1)):
             OperandFormats(*pair).fp12_format(4)
-        assert str(error.value) == INTEGERS.replace("format", parameter, 1)
     for number in (3, 0, True):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, f"lanes must be a power of two, not {number!r}"):
             OperandFormats.same(mxsf).fp12_format(number)
-        assert str(error.value) == f"lanes must be a power of two, not {number!r}"
 
 
 def test_elements_that_no_exact_sum_takes() -> None:
     fields = FloatFields(exponent_bits=6, mantissa_bits=1, bias=31)
     wide = MXFormat(name="wide", element=FloatFormat(name="e6m1", fields=fields))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "elements of wide must have at most 52 bits for exact sums, not 64"):
         OperandFormats(MX_FORMATS["mxfp4_e2m1"], wide).sum_bits(2)
-    assert str(error.value) == ("elements of wide must have at most 52 bits for exact sums, not 64")
 
 
 def test_sets_of_formats() -> None:
@@ -220,9 +216,8 @@ def test_sets_of_formats() -> None:
     ],
 )
 def test_sets_that_are_refused(members: list[str], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"FormatSet own: {message}"):
         FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
-    assert str(error.value) == f"FormatSet own: {message}"
 
 
 def member(emax: int, width: int = 8) -> MXFormat:
@@ -248,9 +243,8 @@ def member(emax: int, width: int = 8) -> MXFormat:
     ],
 )
 def test_members_that_are_refused(members: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as raised:
+    with raises(error, f"FormatSet own: {message}"):
         FormatSet(name="own", members=members)
-    assert str(raised.value) == f"FormatSet own: {message}"
 
 
 def test_codes_that_are_packed() -> None:
@@ -276,18 +270,17 @@ def test_bits_of_exact_sums() -> None:
     assert OperandFormats.same(MX_FORMATS["mxsf"]).sum_bits(np.int64(64)) == 30
     e5m2 = MX_FORMATS["mxfp8_e5m2"]
     assert OperandFormats.same(e5m2).sum_bits(1 << 16) == WIDEST_SUM
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, "products must have sums of at most 80 bits, not 65537 of mxfp8_e5m2 with 81"
+    ):
         OperandFormats.same(e5m2).sum_bits((1 << 16) + 1)
-    assert str(error.value) == (
-        "products must have sums of at most 80 bits, not 65537 of mxfp8_e5m2 with 81"
-    )
     wide = MXFormat(name="int7", element=IntFormat(name="int7", width=7, fraction_bits=0))
     assert OperandFormats(e5m2, wide).sum_bits(1) == 32 + 6
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError,
+        f"products must have sums of at most 80 bits, not {1 << 43} of mxfp8_e5m2 and int7 with 81",
+    ):
         OperandFormats(e5m2, wide).sum_bits(1 << 43)
-    assert str(error.value) == (
-        f"products must have sums of at most 80 bits, not {1 << 43} of mxfp8_e5m2 and int7 with 81"
-    )
 
 
 def test_numbers_in_names() -> None:

@@ -5,8 +5,6 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["main"]
-
 
 def _stop(number: int, _: FrameType | None) -> None:
     """End at once: nothing has begun, and what is half imported cannot be relied on."""

@@ -11,8 +11,6 @@ from typing import IO
 
 from mxsafe.validation import checked
 
-__all__ = ["write_atomically", "write_together"]
-
 
 @checked
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Here", "Workers", "processes", "workers"]
-
 
 class Here(Executor):
     """Runs a job when it is submitted, in this process."""

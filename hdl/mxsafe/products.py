@@ -29,19 +29,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "DEFAULT_INNER",
-    "DEFAULT_WINDOW",
-    "LEAST_WINDOW",
-    "WIDEST_ELEMENT",
-    "WIDEST_SUM",
-    "WIDEST_WINDOW",
-    "OperandFormats",
-    "require_float",
-    "require_scale",
-    "signed_name",
-]
-
 WIDEST_SUM = 80
 """Most bits that the magnitude of an exact sum may have: enough for a block of E5M2 of 65,536."""
 

@@ -4,7 +4,7 @@ What a parameter must be stands once, in its annotation: a class, a choice (``Li
 integer with a rule such as `PowerOfTwo`, or a union or container of them. `checked` holds the
 arguments of a function or constructor to their annotations before any of its code runs, and
 `settled` one value. Code then checks only what annotations cannot say: what depends on other
-parameters.
+parameters. The functions ``require_*`` give a value back as Python's own, or raise ValueError.
 """
 
 import operator
@@ -90,74 +90,41 @@ def require_axis(axis: int, rank: int) -> int:
     return axis
 
 
-def require_count(name: str, value: object) -> int:
-    """The value of a parameter that must be a non-negative integer.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
+def _require(name: str, value: object, what: str, holds: Callable[[int], bool]) -> int:
+    """An integer of which something holds, as Python's own."""
     number = _as_integer(value)
-    if number is None or number < 0:
-        raise ValueError(f"{name} must be a non-negative integer, not {shown(value)}")
+    if number is None or not holds(number):
+        raise ValueError(f"{name} must be {what}, not {shown(value)}")
     return number
+
+
+def require_count(name: str, value: object) -> int:
+    """The value of a parameter that must be a non-negative integer."""
+    return _require(name, value, "a non-negative integer", lambda number: number >= 0)
 
 
 def require_positive_integer(name: str, value: object) -> int:
-    """The value of a parameter that must be a positive integer.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
-    number = _as_integer(value)
-    if number is None or number < 1:
-        raise ValueError(f"{name} must be a positive integer, not {shown(value)}")
-    return number
+    """The value of a parameter that must be a positive integer."""
+    return _require(name, value, "a positive integer", lambda number: number > 0)
 
 
 def require_multiple(name: str, value: object, of: int) -> int:
-    """The value of a parameter that must be a positive multiple of an integer.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
+    """The value of a parameter that must be a positive multiple of an integer."""
     number = require_positive_integer(name, value)
-    if number % of:
-        raise ValueError(f"{name} must be a multiple of {of}, not {shown(number)}")
-    return number
+    return _require(name, number, f"a multiple of {of}", lambda number: number % of == 0)
 
 
 def require_power_of_two(name: str, value: object) -> int:
-    """The value of a parameter that must be a power of two.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
-    number = _as_integer(value)
-    if number is None or number < 1 or number & (number - 1):
-        raise ValueError(f"{name} must be a power of two, not {shown(value)}")
-    return number
+    """The value of a parameter that must be a power of two."""
+    return _require(
+        name, value, "a power of two", lambda number: number > 0 and not number & (number - 1)
+    )
 
 
 def require_integer(name: str, value: object, least: int, most: int) -> int:
-    """The value of a parameter that must be an integer within bounds, as Python's own.
-
-    Raises
-    ------
-    ValueError
-        If it is not one.
-    """
-    number = _as_integer(value)
-    if number is None or not least <= number <= most:
-        raise ValueError(f"{name} must be an integer from {least} to {most}, not {shown(value)}")
-    return number
+    """The value of a parameter that must be an integer within bounds."""
+    what = f"an integer from {least} to {most}"
+    return _require(name, value, what, lambda number: least <= number <= most)
 
 
 def require_identifier(name: str, value: object) -> str:

@@ -76,17 +76,9 @@ def _tell(line: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, then write the pages.
+    """Measure, then write the pages; returns the exit code.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; by default those of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0 success, 1 a run failed, 2 the command line is wrong, 130 interrupted.
+    0 is success, 1 a run that failed, 2 a wrong command line, 130 an interrupt.
     """
     parser = argparse.ArgumentParser(
         prog="python -m studies.evidence", description=as_help(__doc__)

@@ -423,7 +423,7 @@ def _save(state: dict[str, Any], path: Path) -> None:
     write_atomically(path, lambda file: torch.save(state, file))
 
 
-def trained(architecture: str, out: Path, seed: int = 0) -> torch.nn.Module:
+def trained(architecture: str, out: Path) -> torch.nn.Module:
     """The network that was trained in float32, for direct casts.
 
     Parameters
@@ -432,15 +432,13 @@ def trained(architecture: str, out: Path, seed: int = 0) -> torch.nn.Module:
         See `studies.evidence.networks.ARCHITECTURES`.
     out : Path
         Folder of results in which its run was made.
-    seed : int
-        Of that run.
 
     Raises
     ------
     FileNotFoundError
         If it has not been made there.
     """
-    run = training_run(architecture, "float32", seed)
+    run = training_run(architecture, "float32", 0)
     path = out / run.name / "model.pt"
     if not path.is_file():
         raise FileNotFoundError(f"out must hold {run.name}/model.pt, not {out}")

@@ -283,10 +283,6 @@ _COLOURS = {"exact": "#0072b2", "fp12": "#d55e00", "bf16": "#666666"}
 def draw(found: Sequence[Point]) -> "Figure":
     """Draw area against error, and the Pareto front.
 
-    Parameters
-    ----------
-    found : sequence of Point
-
     Raises
     ------
     ValueError

@@ -108,17 +108,9 @@ def _run(experiments: Sequence[Experiment], jobs: int) -> dict[Trial, Curves]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train, then write the page, its pictures and its numbers.
+    """Train, then write the page, its pictures and its numbers; returns the exit code.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments; by default those of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
+    0 is success, 1 work that failed, 2 a wrong command line.
     """
     parser = argparse.ArgumentParser(
         prog="python -m studies.training", description=as_help(__doc__)

@@ -419,10 +419,6 @@ def training_step(
         What makes an update of the gradients.
     weights : sequence of float
         Weight of each head's loss. Heads share the outputs evenly, in order.
-
-    Returns
-    -------
-    Step
     """
     stored_inputs, stored_weights, outputs = _forward(state.layers, inputs, numbers)
     loss, dy = _loss_and_slope(outputs[-1], labels.reshape(len(inputs), -1), weights)

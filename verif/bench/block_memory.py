@@ -4,14 +4,13 @@ A job is a list of phases. In each, bursts of both directions and words of the b
 side; the next one begins when all have been answered.
 """
 
-import random
 from typing import Any
 
 import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, write_log
-from verif.bench.memory import Source, Stable
+from verif.bench.memory import Sink, Source
 from verif.bench.pins import number
 
 _MOST_CLOCKS = 50_000
@@ -24,7 +23,7 @@ class Bench:
 
     def __init__(self, dut: Any, seed: int) -> None:
         self.clock = Stepper(dut)
-        self._dut, self._random = dut, random.Random(seed)
+        self._dut = dut
 
         def source(number: int, name: str, *pins: str) -> Source:
             named = [f"{name}{pin}" for pin in pins]
@@ -35,13 +34,8 @@ class Bench:
         self.beats = source(2, "s_axi_w", "data", "strb", "last")
         self.words = source(3, "access_", "writes", "address", "data")
         pins = ["s_axi_rdata", "s_axi_rresp", "s_axi_rlast"]
-        self._found = Stable(
-            dut, "s_axi_r", "s_axi_rvalid", "s_axi_rready", pins, seed=seed + 4, stall=_STALL
-        )
-        pins = ["s_axi_bresp"]
-        self._answers = Stable(
-            dut, "s_axi_b", "s_axi_bvalid", "s_axi_bready", pins, seed=seed + 5, stall=_STALL
-        )
+        self._found = Sink(dut, "s_axi_r", seed + 4, _STALL, pins, handshake="")
+        self._answers = Sink(dut, "s_axi_b", seed + 5, _STALL, ["s_axi_bresp"], handshake="")
         self._wants = False
         self._asked = 0
         self.log: dict[str, list[Any]] = {"read": [], "answers": [], "found": []}
@@ -53,11 +47,8 @@ class Bench:
         # Beats follow their address.
         self.beats.show(may=self._asked > 0)
         self.words.show(may=not self._wants)
-        for pin, channel in (
-            (self._dut.s_axi_rready, self._found),
-            (self._dut.s_axi_bready, self._answers),
-        ):
-            pin.value = int(self._random.random() >= _STALL and channel.may_take)
+        self._found.show()
+        self._answers.show()
 
     def settle(self) -> None:
         """Note what was taken and answered."""

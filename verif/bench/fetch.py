@@ -8,9 +8,9 @@ import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, write_log
-from verif.bench.pacing import ReadyAfterValid
+from verif.bench.memory import Sink, Stable
 
-_STALL = 0.5
+_STALL = 0.45
 """How often the memory takes no run."""
 
 
@@ -38,15 +38,14 @@ class Memory:
         self._errors = set(program["errors"])
         self._latency = self._random.choice([0, 5, 60])
         self._density = self._random.choice([0.3, 1.0])
-        self._ready_after_valid = ReadyAfterValid(self._random.getrandbits(32), _STALL)
+        self._runs = Sink(self._dut, "run", self._random.getrandbits(32), _STALL, ["run_payload"])
         self._coming: deque[tuple[int, int]] = deque()
         self.asked: list[int] = []
 
     def drive(self, clock: int) -> None:
         """Offer to take a run, and give a word."""
         rng, dut = self._random, self._dut
-        self._ready = rng.random() >= _STALL and self._ready_after_valid.may_take
-        dut.run_ready.value = int(self._ready)
+        self._runs.show()
         came = bool(self._coming) and self._coming[0][0] <= clock
         came = came and rng.random() < self._density
         word = rng.getrandbits(self._word_bits + 1)
@@ -58,11 +57,10 @@ class Memory:
 
     def settle(self, clock: int) -> None:
         """See what is asked for."""
-        valid = self._dut.run_valid.value == 1
-        self._ready_after_valid.see(valid=valid, ready=self._ready)
-        if not valid or not self._ready:
+        taken = self._runs.settle()
+        if taken is None:
             return
-        run = int(self._dut.run_payload.value)
+        run = taken["run_payload"]
         first, count = run & (1 << self._first_bits) - 1, run >> self._first_bits
         number = first - self._address
         assert count > 0, "a run of no words"
@@ -97,24 +95,22 @@ class Bench:
         dut.address.value = rng.getrandbits(64)
         dut.length.value = rng.getrandbits(32)
         density = rng.choice([0.02, 0.5, 1.0]) if len(program["words"]) < 60 else 1.0
-        ready_after_valid = ReadyAfterValid(rng.getrandbits(32), 1 - density)
-        descriptors, offered, last_word, shown = [], None, 0, 0
+        payload = ("number", "descriptor")
+        given = Stable(
+            dut, "descriptor", payload, handshake="_", seed=rng.getrandbits(32), stall=1 - density
+        )
+        descriptors, last_word, shown = [], 0, 0
         for _ in range(self._options["limit"]):
             self._memory.drive(step.clocks)
-            ready = rng.random() < density and ready_after_valid.may_take
-            dut.descriptor_ready.value = int(ready)
+            dut.descriptor_ready.value = int(rng.random() < density and given.may_take)
             await step.settle()
             self._memory.settle(step.clocks)
             if dut.word_valid.value == 1:
                 last_word = step.clocks
-            valid = dut.descriptor_valid.value == 1
-            ready_after_valid.see(valid=valid, ready=ready)
-            now = (int(dut.number.value), int(dut.descriptor.value)) if valid else None
-            assert offered in (None, now), "a descriptor changed while it waited"
-            shown = shown or (step.clocks if valid else 0)
-            offered = None if ready else now
-            if ready and now is not None:
-                descriptors.append(now)
+            taken = given.settle()
+            shown = shown or (step.clocks if given.offered else 0)
+            if taken is not None:
+                descriptors.append((taken["number"], taken["descriptor"]))
             error, ended = int(dut.error.value), dut.ended.value == 1
             await step.edge()
             if error or ended:

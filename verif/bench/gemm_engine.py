@@ -10,7 +10,7 @@ import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, write_log
-from verif.bench.pacing import ReadyAfterValid
+from verif.bench.memory import Sink
 
 MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
 _IDLE = 80
@@ -23,7 +23,8 @@ class Bench:
     def __init__(self, dut: cocotb.handle.HierarchyObject, options: dict[str, Any]) -> None:
         self._dut, self._options = dut, options
         self._random = random.Random(options["seed"])
-        self._ready_after_valid = ReadyAfterValid(options["seed"] + 1, options["stall"])
+        pins = ["result_address", "result_halves", "result_data"]
+        self._results = Sink(dut, "result", options["seed"] + 1, options["stall"], pins)
         self._step = Stepper(dut)
         self._ports = {
             name: tuple(getattr(dut, f"{name}_{pin}") for pin in ("en", "address", "data"))
@@ -49,19 +50,16 @@ class Bench:
         noise = rng.getrandbits(len(dut.engine_descriptor))
         dut.engine_descriptor.value = noise if descriptor is None else descriptor
         dut.engine_stop.value = int(stop)
-        ready = rng.random() >= self._options["stall"] and self._ready_after_valid.may_take
-        dut.result_ready.value = int(ready)
+        self._results.show()
         await self._step.settle()
         clock = self._step.clocks
-        valid = dut.result_valid.value == 1
-        self._ready_after_valid.see(valid=valid, ready=ready)
-        if valid:
-            assert not stop, "something is written after the stop"
-            assert dut.result_halves.value == 0b11, "half a beat is written"
-            if ready:
-                address, data = int(dut.result_address.value), int(dut.result_data.value)
-                log["writes"].append((address, f"{data:x}"))
-                self._last_move = clock
+        written = self._results.settle()
+        assert not (stop and self._results.stable.offered), "something is written after the stop"
+        if written is not None:
+            address, halves, data = written.values()
+            assert halves == 0b11, "half a beat is written"
+            log["writes"].append((address, f"{data:x}"))
+            self._last_move = clock
         if dut.engine_done.value == 1:
             log["done"].append(clock)
             self._last_move = clock

@@ -28,24 +28,29 @@ class Stable:
 
     Parameters
     ----------
-    payload : list of str
-        The others.
+    name : str
+        What the names of its pins begin with.
+    payload : sequence of str
+        Those that are neither valid nor ready.
+    handshake : str
+        What stands between the name and *valid* or *ready*.
     """
 
     def __init__(
         self,
         dut: Handle,
         name: str,
-        valid: str,
-        ready: str,
-        payload: list[str],
+        payload: Sequence[str],
         *,
+        handshake: str,
         seed: int,
         stall: float,
     ) -> None:
         self.name = name
         self._ready_after_valid = ReadyAfterValid(seed, stall)
-        self._valid, self._ready = getattr(dut, valid), getattr(dut, ready)
+        self._valid, self._ready = (
+            getattr(dut, f"{name}{handshake}{pin}") for pin in ("valid", "ready")
+        )
         self._payload = {pin: getattr(dut, pin) for pin in payload if hasattr(dut, pin)}
         self._waiting: dict[str, int] | None = None
         self.offered = False
@@ -82,16 +87,24 @@ class Stable:
 class Sink:
     """Takes a stream of a unit, with pauses; now and then it sees what is offered first."""
 
-    def __init__(self, dut: Handle, name: str, seed: int, stall: float, pins: list[str]) -> None:
-        self._ready = getattr(dut, f"{name}_ready")
+    def __init__(
+        self,
+        dut: Handle,
+        name: str,
+        seed: int,
+        stall: float,
+        pins: Sequence[str],
+        *,
+        handshake: str = "_",
+    ) -> None:
+        self.name = name
+        self._ready = getattr(dut, f"{name}{handshake}ready")
         self._gaps = pauses(seed, stall, _BURST)
-        self.stable = Stable(
-            dut, name, f"{name}_valid", f"{name}_ready", pins, seed=seed, stall=stall
-        )
+        self.stable = Stable(dut, name, pins, handshake=handshake, seed=seed, stall=stall)
 
-    def show(self) -> None:
+    def show(self, *, may: bool = True) -> None:
         """Say whether what is offered is taken."""
-        self._ready.value = int(not next(self._gaps) and self.stable.may_take)
+        self._ready.value = int(may and not next(self._gaps) and self.stable.may_take)
 
     def settle(self) -> dict[str, int] | None:
         """Return the values taken."""
@@ -147,27 +160,19 @@ class Source:
         self.offered = False
 
 
-class Channel:
+class Channel(Sink):
     """The address channel of a memory: rules, and bursts that have been asked for."""
 
     def __init__(self, dut: Handle, prefix: str, options: dict[str, Any], seed: int) -> None:
         self._prefix, self._options = prefix, options
-        self._ready = getattr(dut, f"m_axi_{prefix}ready")
-        self._gaps = pauses(seed, options["stall_address"], _BURST)
-        names = [
-            f"m_axi_{prefix}{pin}" for pin in ("addr", "len", "size", "burst", "cache", "prot")
-        ]
-        pins = (f"m_axi_{prefix}", f"m_axi_{prefix}valid", f"m_axi_{prefix}ready")
-        self.stable = Stable(dut, *pins, names, seed=seed, stall=options["stall_address"])
+        name = f"m_axi_{prefix}"
+        pins = [f"{name}{pin}" for pin in ("addr", "len", "size", "burst", "cache", "prot")]
+        super().__init__(dut, name, seed, options["stall_address"], pins, handshake="")
         self.longest = 0
 
-    def show(self) -> None:
-        """Say whether an address is taken."""
-        self._ready.value = int(not next(self._gaps) and self.stable.may_take)
-
-    def settle(self) -> tuple[int, int] | None:
+    def burst(self) -> tuple[int, int] | None:
         """Address and beats of a burst that was asked for."""
-        taken = self.stable.settle()
+        taken = self.settle()
         if taken is None:
             return None
         found = {name.removeprefix(f"m_axi_{self._prefix}"): v for name, v in taken.items()}
@@ -247,7 +252,7 @@ class ReadPort:
 
     def settle(self, clock: int) -> None:
         """Note what was asked for and taken."""
-        asked = self.channel.settle()
+        asked = self.channel.burst()
         if self._offered is not None and number(self._ready):
             self.beats += 1
             self._at += 1
@@ -267,12 +272,13 @@ class WritePort:
         self._memory, self._options = memory, options
         self._size = options["data_bits"] // 8
         self.channel = Channel(dut, "aw", options, seed)
-        names = ["m_axi_wdata", "m_axi_wstrb", "m_axi_wlast"]
-        pins = ("m_axi_w", "m_axi_wvalid", "m_axi_wready")
-        self._beats = Stable(dut, *pins, names, seed=seed + 3, stall=options["stall_data"])
-        self._wready, self._bready = dut.m_axi_wready, dut.m_axi_bready
-        self._bvalid, self._bresp = dut.m_axi_bvalid, dut.m_axi_bresp
-        self._gaps = pauses(seed + 1, options["stall_data"], _BURST)
+        pins = ["m_axi_wdata", "m_axi_wstrb", "m_axi_wlast"]
+        self._beats = Sink(dut, "m_axi_w", seed + 1, options["stall_data"], pins, handshake="")
+        self._bready, self._bvalid, self._bresp = (
+            dut.m_axi_bready,
+            dut.m_axi_bvalid,
+            dut.m_axi_bresp,
+        )
         self._answer_gaps = pauses(seed + 2, options["stall_data"], _BURST)
         self._random = random.Random(seed)
         self._bursts: deque[tuple[int, int]] = deque()
@@ -293,7 +299,7 @@ class WritePort:
     def show(self, clock: int) -> None:
         """Say whether a beat is taken, and offer a response when its time has come."""
         self.channel.show()
-        self._wready.value = int(not next(self._gaps) and self._beats.may_take)
+        self._beats.show()
         if not self._offered and self._answers and not next(self._answer_gaps):
             self._offered = clock >= self._answers[0][0]
         self._bvalid.value = int(self._offered)
@@ -305,7 +311,7 @@ class WritePort:
         if self._offered and number(self._bready):
             self.answered += self._answers.popleft()[2]
             self._offered = False
-        asked = self.channel.settle()
+        asked = self.channel.burst()
         if asked is not None:
             self._bursts.append(asked)
             self._asked += asked[1]

@@ -11,11 +11,10 @@ import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, write_log
-from verif.bench.memory import Source
-from verif.bench.pacing import ReadyAfterValid, pauses
+from verif.bench.memory import Sink, Source
 
 _OKAY = 0
-_BURST = 16
+_BYTES = 4
 _STALL = 0.3
 _QUIET = 20
 _MOST = 200
@@ -44,39 +43,74 @@ class _Sender(Source):
         return taken
 
 
-class _Answers:
-    """A channel that answers: it may not change while it waits, nor answer what nobody asked."""
+class _Answers(Sink):
+    """A channel that answers: it may not answer what nobody asked."""
 
     def __init__(self, dut: Any, name: str, pins: Sequence[str], rng: random.Random) -> None:
-        self.name = name
-        self._valid = getattr(dut, f"s_axi_{name}valid")
-        self._ready = getattr(dut, f"s_axi_{name}ready")
-        self._pins = [getattr(dut, f"s_axi_{pin}") for pin in pins]
-        self._gaps = pauses(rng.getrandbits(32), _STALL, _BURST)
-        self._ready_after_valid = ReadyAfterValid(rng.getrandbits(32), _STALL)
-        self._waiting: list[int] | None = None
-        self.valid = False
+        named = [f"s_axi_{pin}" for pin in pins]
+        super().__init__(dut, f"s_axi_{name}", rng.getrandbits(32), _STALL, named, handshake="")
         self.seen = self.taken = 0
 
-    def show(self) -> None:
-        self._takes = not next(self._gaps) and self._ready_after_valid.may_take
-        self._ready.value = int(self._takes)
-
-    def settle(self, asked: int) -> list[int] | None:
+    def answer(self, asked: int) -> list[int] | None:
         """Return the answer taken, if any; `asked` counts the requests of the cycles before."""
-        valid = self.valid = self._valid.value == 1
-        self._ready_after_valid.see(valid=valid, ready=self._takes)
+        waited = self.stable.waits
+        now = self.settle()
+        offered = self.stable.offered
         where = f"answer {self.taken} of {self.name}"
-        assert valid or self._waiting is None, f"{where} was withdrawn, beside other channels"
-        if not valid:
-            return None
-        assert self.taken < asked, f"{where} came, and nobody asked"
-        now = [int(pin.value) for pin in self._pins]
-        assert self._waiting in (None, now), f"{where} changed from {self._waiting} to {now}"
-        self.seen += self._waiting is None
-        self._waiting = None if self._takes else now
-        self.taken += self._takes
-        return now if self._takes else None
+        assert not offered or self.taken < asked, f"{where} came, and nobody asked"
+        self.seen += offered and not waited
+        self.taken += now is not None
+        return None if now is None else list(now.values())
+
+
+class Bus:
+    """A master of AXI4-Lite: five channels with pauses of their own."""
+
+    def __init__(self, dut: Any, step: Stepper, seed: int) -> None:
+        self._step = step
+        rng = self._random = random.Random(seed)
+        self.aw = _Sender(dut, "aw", ("awaddr", "awprot"), rng)
+        self.w = _Sender(dut, "w", ("wdata", "wstrb"), rng)
+        self.ar = _Sender(dut, "ar", ("araddr", "arprot"), rng)
+        self.b = _Answers(dut, "b", ("bresp",), rng)
+        self.r = _Answers(dut, "r", ("rdata", "rresp"), rng)
+        self.senders, self.answers = (self.aw, self.w, self.ar), (self.b, self.r)
+
+    def show(self, *, may: bool = True) -> None:
+        """Drive all channels; they rest where they may do nothing."""
+        for channel in (*self.senders, *self.answers):
+            channel.show(may=may)
+
+    async def _answer(self, answers: _Answers, *asking: _Sender) -> list[int]:
+        """Go on until the one access is answered, which some channels ask for."""
+        for _ in range(_MOST):
+            self.show()
+            await self._step.settle()
+            found = answers.answer(min(sender.taken for sender in asking))
+            for sender in self.senders:
+                sender.settle()
+            await self._step.edge()
+            if found is not None:
+                self.show(may=False)
+                assert found[-1] == _OKAY
+                return found
+        raise AssertionError("no answer")
+
+    def ask(self, sender: _Sender, address: int) -> None:
+        """Have an address somewhere in a register to offer, and any protection."""
+        place = address + self._random.randrange(_BYTES)
+        sender.rows.append((place, self._random.getrandbits(3)))
+
+    async def read(self, address: int) -> int:
+        """A register."""
+        self.ask(self.ar, address)
+        return (await self._answer(self.r, self.ar))[0]
+
+    async def write(self, address: int, value: int, strobes: int = 0xF) -> None:
+        """Write a register."""
+        self.ask(self.aw, address)
+        self.w.rows.append((value, strobes))
+        await self._answer(self.b, self.aw, self.w)
 
 
 class LiteTraffic:
@@ -102,12 +136,8 @@ class LiteTraffic:
         values: dict[int, int],
     ) -> None:
         self._step, self._held, self._known = step, held, known
-        rng = self._random = random.Random(seed)
-        self._aw = _Sender(dut, "aw", ("awaddr", "awprot"), rng)
-        self._w = _Sender(dut, "w", ("wdata", "wstrb"), rng)
-        self._ar = _Sender(dut, "ar", ("araddr", "arprot"), rng)
-        self._b = _Answers(dut, "b", ("bresp",), rng)
-        self._r = _Answers(dut, "r", ("rdata", "rresp"), rng)
+        self._random = random.Random(seed)
+        self.bus = Bus(dut, step, seed + 1)
         self._history = [dict(values)]
         """Content of the registers after each number of writes."""
         self._reads: list[int] = []
@@ -127,56 +157,56 @@ class LiteTraffic:
                 mask = sum(0xFF << 8 * byte for byte in range(4) if strobes >> byte & 1)
                 now[address] = (now[address] & ~mask | data & mask) & self._held[address]
             self._history.append(now)
-            self._aw.rows.append((address + rng.randrange(4), rng.getrandbits(3)))
-            self._w.rows.append((data, strobes))
+            self.bus.ask(self.bus.aw, address)
+            self.bus.w.rows.append((data, strobes))
             # A register that has just been written, or will be, more often than others.
             place = address if rng.random() < 0.5 else rng.choice(places)
             self._reads.append(place)
-            self._ar.rows.append((place + rng.randrange(4), rng.getrandbits(3)))
+            self.bus.ask(self.bus.ar, place)
 
     async def run(self, count: int) -> dict[int, int]:
         """So many reads and writes; returns what registers hold then."""
         self._draw(count)
-        senders, answers = (self._aw, self._w, self._ar), (self._b, self._r)
+        bus = self.bus
         idle = quiet = 0
         while idle < _QUIET:
-            for channel in (*senders, *answers):
-                channel.show()
+            bus.show()
             await self._step.settle()
             self._look()
-            moves = any(sender.rows for sender in senders)
-            moves = moves or self._b.taken < count or self._r.taken < count
+            moves = any(sender.rows for sender in bus.senders)
+            moves = moves or any(channel.taken < count for channel in bus.answers)
             idle = 0 if moves else idle + 1
             quiet = 0 if self._moved() else quiet + 1
             assert quiet < _MOST, f"nothing has moved for {_MOST} cycles: {self._state()}"
             await self._step.edge()
-        for channel in answers:
+        bus.show(may=False)
+        for channel in bus.answers:
             assert channel.taken == count, f"{channel.taken} answers of {channel.name} for {count}"
         assert self.together > count // 8, f"only {self.together} answers were there together"
         return self._history[-1]
 
     def _moved(self) -> bool:
         """Whether an answer was taken since this was asked, or all have been."""
-        now = self._b.taken, self._r.taken
+        now = self.bus.b.taken, self.bus.r.taken
         moved, self._before = now != self._before, now
-        return moved or not (self._aw.rows or self._w.rows or self._ar.rows)
+        return moved or not any(sender.rows for sender in self.bus.senders)
 
     def _state(self) -> str:
-        channels = (self._aw, self._w, self._ar, self._b, self._r)
+        channels = (*self.bus.senders, *self.bus.answers)
         return ", ".join(f"{channel.taken} of {channel.name} taken" for channel in channels)
 
     def _look(self) -> None:
         """One cycle."""
-        writes = min(self._aw.taken, self._w.taken)
-        reads = self._ar.taken
-        answered = self._b.seen
-        done = self._b.settle(writes)
+        bus = self.bus
+        writes = min(bus.aw.taken, bus.w.taken)
+        answered = bus.b.seen
+        done = bus.b.answer(writes)
         assert done in (None, [_OKAY]), f"bresp is {done}"
-        found = self._r.settle(reads)
-        self.together += self._b.valid and self._r.valid
-        offered = min(self._aw.begun, self._w.begun)
+        found = bus.r.answer(bus.ar.taken)
+        self.together += bus.b.stable.offered and bus.r.stable.offered
+        offered = min(bus.aw.begun, bus.w.begun)
         if found is not None:
-            number = self._r.taken - 1
+            number = bus.r.taken - 1
             place = self._reads[number]
             assert found[1] == _OKAY, f"rresp of read {number} is {found[1]}"
             may_be = {
@@ -188,97 +218,18 @@ class LiteTraffic:
                 f"{' or '.join(f'{value:#x}' for value in sorted(may_be))}"
             )
             self.compared += 1
-        for sender in (self._aw, self._w):
-            sender.settle()
-        if self._ar.settle() is not None:
+        bus.aw.settle()
+        bus.w.settle()
+        if bus.ar.settle() is not None:
             self._earliest.append(answered)
 
 
-_BYTES = 4
 _PROGRAM = {
     "program_base": ("program_low", "program_high"),
     "program_length": ("program_length",),
     "base": ("base_low", "base_high"),
 }
 """Ports that say what a program is, and the registers of their halves."""
-
-
-class Bus:
-    """A master of AXI4-Lite."""
-
-    def __init__(self, dut: cocotb.handle.HierarchyObject, step: Stepper, seed: int) -> None:
-        self._dut, self._step = dut, step
-        self._random = random.Random(seed)
-
-    def idle(self) -> None:
-        """Nothing on the bus."""
-        for name in ("awvalid", "wvalid", "arvalid", "bready", "rready"):
-            getattr(self._dut, f"s_axi_{name}").value = 0
-        for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
-            pin = getattr(self._dut, f"s_axi_{name}")
-            pin.value = self._random.getrandbits(len(pin))
-
-    async def _transfer(self, senders: dict[str, dict[str, int]], answer: str) -> None:
-        """Offer channels, each after a pause, until all are taken; then take the answer."""
-        dut, rng = self._dut, self._random
-        waits = {channel: rng.choice([0, 0, 1, 3]) for channel in senders}
-        left = set(senders)
-        for _ in range(100):
-            for channel in left:
-                waits[channel] -= 1
-                if waits[channel] < 0:
-                    getattr(dut, f"s_axi_{channel}valid").value = 1
-                    for name, value in senders[channel].items():
-                        getattr(dut, f"s_axi_{name}").value = value
-            await self._step.settle()
-            taken = {
-                channel
-                for channel in left
-                if waits[channel] < 0 and getattr(dut, f"s_axi_{channel}ready").value == 1
-            }
-            await self._step.edge()
-            for channel in taken:
-                getattr(dut, f"s_axi_{channel}valid").value = 0
-            left -= taken
-            if not left:
-                break
-        assert not left, f"{left} are not taken"
-        # Now and then the master takes no answer before it has seen one.
-        pause, waits_for_valid, shown = rng.choice([0, 0, 2]), rng.random() < 0.25, False
-        for clock in range(100):
-            ready = clock >= pause and (shown or not waits_for_valid)
-            getattr(dut, f"s_axi_{answer}ready").value = int(ready)
-            await self._step.settle()
-            valid = getattr(dut, f"s_axi_{answer}valid").value == 1
-            assert valid or not shown, "an answer was taken back"
-            shown = valid
-            self.answer = int(dut.s_axi_rdata.value)
-            assert getattr(dut, f"s_axi_{answer}resp").value == _OKAY
-            await self._step.edge()
-            if valid and ready:
-                break
-        else:
-            raise AssertionError("no answer")
-        getattr(dut, f"s_axi_{answer}ready").value = 0
-
-    def _with_ignored_bits(self, address: int) -> tuple[int, int]:
-        """An address somewhere in the same register, and any protection."""
-        return address + self._random.randrange(_BYTES), self._random.getrandbits(3)
-
-    async def read(self, address: int) -> int:
-        """A register."""
-        place, protection = self._with_ignored_bits(address)
-        await self._transfer({"ar": {"araddr": place, "arprot": protection}}, "r")
-        return self.answer
-
-    async def write(self, address: int, value: int, strobes: int = 0xF) -> None:
-        """Write a register."""
-        place, protection = self._with_ignored_bits(address)
-        senders = {
-            "aw": {"awaddr": place, "awprot": protection},
-            "w": {"wdata": value, "wstrb": strobes},
-        }
-        await self._transfer(senders, "b")
 
 
 class Bench:
@@ -298,7 +249,7 @@ class Bench:
 
     async def begin(self) -> None:
         """Reset, with a machine that does nothing."""
-        self.bus.idle()
+        self.bus.show(may=False)
         for name in ("quiet", "is_done", "stopped", "error", "error_number", *self._counters[1:]):
             getattr(self._dut, name).value = 0
         await self.step.reset()
@@ -366,7 +317,7 @@ class Bench:
         )
         values = await traffic.run(150)
         self.compared += traffic.compared
-        self.bus.idle()
+        self.bus = traffic.bus
         for address, value in values.items():
             await self.expect(mapped[address], value)
 

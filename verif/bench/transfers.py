@@ -302,9 +302,7 @@ class Storing(Engine):
 
     def show(self) -> None:
         super().show()
-        self._words.show()
-        if not self.runs.words:
-            self.dut.words_ready.value = 0  # words are taken when it is known where they go
+        self._words.show(may=bool(self.runs.words))  # it must be known where they go
         for buffer in self._buffers:
             buffer.show()
         last = wrong = False

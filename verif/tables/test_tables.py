@@ -6,6 +6,7 @@ import pytest
 
 from mxsafe import tables
 from mxsafe.model.polynomial import evaluate, slopes
+from verif.support.tests import raises
 
 
 @pytest.mark.parametrize("name", tables.names())
@@ -43,9 +44,8 @@ def test_errors_are_what_the_table_says(name: str) -> None:
 
 
 def test_a_table_that_there_is_not() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"name must be one of {', '.join(tables.names())}, not 'sine'"):
         tables.load("sine")
-    assert str(error.value) == f"name must be one of {', '.join(tables.names())}, not 'sine'"
 
 
 def test_a_table_has_shifts_and_widths() -> None:

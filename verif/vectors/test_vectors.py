@@ -19,7 +19,7 @@ from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.exact import element_value
 from verif.support.manifest import Module
-from verif.support.tests import Tally, Volume, available, raises
+from verif.support.tests import Tally, Volume, available, raises, refused
 
 BENCH = Path(__file__).parents[1] / "bench"
 FINITE = [name for name, fmt in MX_FORMATS.items() if getattr(fmt.element, "finite_only", False)]
@@ -483,8 +483,8 @@ def test_sums_that_do_not_fit() -> None:
         vectors.mac(mx.MXFormat(name="wide", element=wide), arithmetic="exact")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+test_calls_that_cannot_work = refused(
+    vectors.build,
     [
         ({"unit": "adder"}, "unit must be one of decoder, mac, converter, not 'adder'"),
         ({"unit": "mac", "arithmetic": "fp8"}, "arithmetic must be one of fp12, exact, not 'fp8'"),
@@ -496,6 +496,3 @@ def test_sums_that_do_not_fit() -> None:
         ({"unit": "mac", "count": True}, "count must be a positive integer, not True"),
     ],
 )
-def test_calls_that_cannot_work(options: dict[str, Any], message: str) -> None:
-    with raises(ValueError, message):
-        vectors.build(**options)

@@ -21,6 +21,7 @@ from mxsafe.verilog.manifest import MANIFEST, SCHEMA
 from mxsafe.verilog.sources import SOURCES, record
 from verif.cli.command import run
 from verif.support.manifest import GEN, Module
+from verif.support.tests import raises
 
 MXSF = MX_FORMATS["mxsf"]
 NAMESAKE = replace(MXSF, element=MX_FORMATS["mxfp8_e2m5"].element)
@@ -265,13 +266,13 @@ def test_a_module_keeps_its_configuration(tmp_path: Path) -> None:
     generate([presets.build("decoder", MXSF)], tmp_path)
     before = contents(tmp_path)
     other = Decoder(format=NAMESAKE)
-    with pytest.raises(ValueError) as error:
-        generate([presets.build("fp_adder", MXSF), other], tmp_path)
-    assert str(error.value) == (
+    with raises(
+        ValueError,
         f"{tmp_path / 'mxsf_decoder.v'} must keep its configuration, not get another "
         "(format.element.name 'e2m5_e3m2' and 'e2m5', format.element.sub.exponent_bits 3 and None, "
-        "format.element.sub.mantissa_bits 2 and None, ...): generate into another folder"
-    )
+        "format.element.sub.mantissa_bits 2 and None, ...): generate into another folder",
+    ):
+        generate([presets.build("fp_adder", MXSF), other], tmp_path)
     assert contents(tmp_path) == before
     generate([other], tmp_path, clean=True)  # takes the folder over
     assert '"sub": null' in contents(tmp_path)["manifest.json"]
@@ -394,9 +395,8 @@ def test_formats_of_one_name_are_not_taken_for_each_other(unit: str, tmp_path: P
     ],
 )
 def test_units_that_cannot_be_built(name: str, parameters: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         presets.build(name, MXSF, **parameters)
-    assert str(error.value) == message
 
 
 @pytest.mark.parametrize("tops", [3, None, "ab", [[1]], ["a", 1]])

@@ -9,6 +9,7 @@ from mxsafe.formats import MX_FORMATS
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.verilog import presets
 from mxsafe.verilog.presets import PRESETS
+from verif.support.tests import raises
 
 SMALL = {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 2}
 
@@ -27,9 +28,8 @@ def test_units_with_a_size_take_the_lengths_of_an_array(name: str) -> None:
         options = SMALL | ({"columns": 8} if name == "layer_8x8" else {})
         presets.build(name, MX_FORMATS["mxsf"], **options)
         return
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"pu_rows is not a parameter of {name}, but 1 was given"):
         presets.build(name, MX_FORMATS["mxsf"], **SMALL)
-    assert str(error.value) == f"pu_rows is not a parameter of {name}, but 1 was given"
 
 
 def test_options_of_the_command_stand_with_the_units_that_have_them() -> None:
@@ -96,9 +96,8 @@ def test_gains_and_biases_of_a_normalisation_are_default_and_its_mean_is_fixed()
     plain = presets.build("layer_norm", mxsf, gain=False, bias=False)
     assert plain.module_name == "normalise"
     assert presets.build("rms_norm", mxsf).module_name == "normalise_no_centre_gain"
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "centre is False in rms_norm, but True was given"):
         presets.build("rms_norm", mxsf, centre=True)
-    assert str(error.value) == "centre is False in rms_norm, but True was given"
 
 
 def test_sizes_of_a_machine_are_its_options() -> None:

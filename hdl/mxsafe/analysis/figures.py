@@ -16,8 +16,6 @@ from mxsafe.validation import about, checked, shown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_gap_errors", "draw_tensor_errors", "new_figure", "render", "save"]
-
 _METADATA: Mapping[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 
 # Okabe and Ito's colours, which colour-blind readers tell apart, each with a marker of its own.

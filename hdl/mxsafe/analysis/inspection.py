@@ -19,14 +19,6 @@ from mxsafe.formats import (
 )
 from mxsafe.validation import checked, require_one_of
 
-__all__ = [
-    "BEST_FOR",
-    "decode_table",
-    "derivation",
-    "format_tables",
-    "number_table",
-]
-
 _MANTISSA_COLUMNS = 26  # fp64 takes two lines, for every line is to have at most 100 columns
 
 BEST_FOR: Mapping[str, str] = MappingProxyType(

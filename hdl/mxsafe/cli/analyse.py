@@ -23,8 +23,6 @@ from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisatio
 from mxsafe.codec.blocks import settled_scale_mode
 from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, MXFormat
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("inputs", type=Path, nargs="*", metavar="X.npy")

@@ -1,4 +1,7 @@
-"""Shared parts of command lines: types of arguments, arrays in files, errors."""
+"""Shared parts of command lines: types of arguments, arrays in files, errors.
+
+Types for `argparse` raise its ArgumentTypeError, which says what the word must be.
+"""
 
 import argparse
 import io
@@ -52,13 +55,7 @@ class UsageError(UserError):
 
 
 def parse_block(text: str) -> int | tuple[int, int]:
-    """A length such as ``64`` or a tile such as ``8x8``, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is neither, or longer than a block can be.
-    """
+    """A length such as ``64`` or a tile such as ``8x8``, for `argparse`."""
     try:
         lengths = [int(part) for part in text.split("x")]
     except ValueError:
@@ -73,13 +70,7 @@ def parse_block(text: str) -> int | tuple[int, int]:
 
 
 def parse_size(text: str) -> tuple[int, ...]:
-    """Four lengths such as ``4x4x4x4``, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is something else.
-    """
+    """Four lengths such as ``4x4x4x4``, for `argparse`."""
     try:
         lengths = tuple(int(part) for part in text.split("x"))
     except ValueError:
@@ -113,13 +104,7 @@ def format_of(formats: Mapping[str, T]) -> Callable[[str], T]:
 
 
 def parse_number(text: str) -> float:
-    """A float64 in decimal or hexadecimal, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is no number, or one beyond the range.
-    """
+    """A float64 in decimal or hexadecimal, for `argparse`."""
     text = text.strip()
     is_hexadecimal = "x" in text.lower()
     try:
@@ -136,13 +121,7 @@ def parse_number(text: str) -> float:
 
 
 def parse_code(text: str) -> int:
-    """An integer in any base that Python writes, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is none.
-    """
+    """An integer in any base that Python writes, for `argparse`."""
     try:
         return int(text, 0)
     except ValueError:
@@ -152,39 +131,21 @@ def parse_code(text: str) -> int:
 
 
 def parse_seed(text: str) -> int:
-    """A non-negative decimal integer, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is none.
-    """
+    """A non-negative decimal integer, for `argparse`."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a non-negative integer, not {text!r}")
     return int(text)
 
 
 def parse_positive(text: str) -> int:
-    """A positive decimal integer, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If the text is none.
-    """
+    """A positive decimal integer, for `argparse`."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer, not {text!r}")
     return int(text)
 
 
 def parse_rounding(text: str) -> str:
-    """The canonical name of a rounding, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If there is none of this name.
-    """
+    """The canonical name of a rounding, for `argparse`."""
     try:
         return canonical_rounding(text)
     except ValueError as error:
@@ -192,13 +153,7 @@ def parse_rounding(text: str) -> str:
 
 
 def parse_container(text: str) -> Path:
-    """The path of a file of quantised tensors, for `argparse`.
-
-    Raises
-    ------
-    argparse.ArgumentTypeError
-        If no such file ends so.
-    """
+    """The path of a file of quantised tensors, for `argparse`."""
     path = Path(text)
     if path.suffix not in SUFFIXES:
         raise argparse.ArgumentTypeError(f"must end in {' or '.join(SUFFIXES)}, not {text!r}")

@@ -10,8 +10,6 @@ from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.cli.progress import note
 from mxsafe.machine.configuration import BOARD_MACHINE, resized
 
-__all__ = ["COMMAND"]
-
 _BOARD = {
     "memory_bytes": (
         1 << 14,

@@ -4,8 +4,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Command"]
-
 
 def _as_typed(word: str) -> str:
     return word

@@ -7,8 +7,6 @@ from mxsafe.cli.arguments import UsageError, add_format, parse_code
 from mxsafe.cli.command import Command
 from mxsafe.formats import MXFormat
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser)

@@ -11,8 +11,6 @@ from mxsafe.cli.arguments import UserError, parse_container
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import add_force, require_new_file, require_other_file, write_file
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", type=parse_container, metavar="IN.npz")

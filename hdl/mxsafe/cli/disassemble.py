@@ -9,8 +9,6 @@ from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.machine.assembler import Instruction, disassemble
 from mxsafe.machine.description import DESCRIPTOR_BYTES
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="file of descriptors")

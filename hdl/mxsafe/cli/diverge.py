@@ -8,8 +8,6 @@ from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.formats import MX_FORMATS
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("input", type=Path, nargs="?", metavar="X.npy")

@@ -5,8 +5,6 @@ from argparse import ArgumentParser, Namespace
 from mxsafe.analysis import inspection
 from mxsafe.cli.command import Command
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     """Nothing to add: the command lists all formats."""

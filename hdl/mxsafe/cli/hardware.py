@@ -15,15 +15,6 @@ from mxsafe.tables import GRADES
 if TYPE_CHECKING:
     from mxsafe.verilog.presets import Kind, Preset
 
-__all__ = [
-    "UNIT_OPTIONS",
-    "add_unit_options",
-    "add_units",
-    "hardware_format_help",
-    "unit_errors",
-    "unit_options",
-]
-
 UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
     (): {
         "lanes": {

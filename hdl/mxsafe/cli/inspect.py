@@ -8,8 +8,6 @@ from mxsafe.cli.arguments import format_of, parse_number
 from mxsafe.cli.command import Command
 from mxsafe.formats import BLOCK_FORMATS, SCALAR_FORMATS
 
-__all__ = ["COMMAND"]
-
 
 def _as_operand(word: str) -> str:
     """Put a space before a word that may be a negative number, lest argparse take it for an option.

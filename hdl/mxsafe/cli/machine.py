@@ -10,8 +10,6 @@ from mxsafe.cli.arguments import UsageError
 from mxsafe.formats import MXFormat
 from mxsafe.machine.configuration import MachineConfiguration, resized
 
-__all__ = ["MACHINE_OPTIONS", "add_machine", "machine_of", "machine_values"]
-
 MACHINE_OPTIONS = tuple(f.name for f in fields(MachineConfiguration) if f.name != "target")
 """Sizes of a machine, and how argparse takes them: ``unit_rows`` is ``--unit-rows``.
 

@@ -11,18 +11,6 @@ from pathlib import Path
 
 from mxsafe.cli.arguments import UsageError, UserError
 
-__all__ = [
-    "FIGURES",
-    "add_force",
-    "require_folder",
-    "require_matplotlib",
-    "require_new_file",
-    "require_other_file",
-    "standard_output",
-    "write_file",
-    "writing_to",
-]
-
 FIGURES = "matplotlib: pip install '.[figures]'"
 """Requirement of pictures, for helps and errors."""
 

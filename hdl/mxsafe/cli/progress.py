@@ -5,8 +5,6 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-__all__ = ["CycleLine", "note"]
-
 _WIDTH = 78
 
 

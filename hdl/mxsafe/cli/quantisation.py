@@ -7,8 +7,6 @@ from mxsafe.cli.arguments import UsageError, choice, parse_block, parse_rounding
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 
-__all__ = ["add_quantisation", "axis_of", "check_quantisation", "rounding_of"]
-
 
 def add_quantisation(
     parser: argparse.ArgumentParser, *, block: int | None, block_help: str

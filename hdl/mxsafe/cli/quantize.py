@@ -9,8 +9,6 @@ from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import add_force, require_new_file, require_other_file, write_file
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser)

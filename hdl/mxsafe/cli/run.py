@@ -17,8 +17,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 if TYPE_CHECKING:
     from mxsafe.host.host import Backend
 
-__all__ = ["COMMAND"]
-
 _BACKENDS = ("interpreter", "verilog", "serial")
 
 

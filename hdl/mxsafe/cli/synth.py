@@ -16,8 +16,6 @@ from mxsafe.cli.progress import note
 from mxsafe.formats import OPERAND_FORMATS
 from mxsafe.synthesis import TECHNOLOGY_NAMES
 
-__all__ = ["COMMAND"]
-
 _SUMMARY = "Measure area and timing of hardware units."
 
 

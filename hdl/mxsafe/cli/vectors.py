@@ -10,8 +10,6 @@ from mxsafe.cli.outputs import writing_to
 from mxsafe.formats import MX_FORMATS
 from mxsafe.model.gemm import ARITHMETICS
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     add_format(parser, hardware=True)

@@ -18,8 +18,6 @@ from mxsafe.cli.progress import note
 from mxsafe.formats import MX_FORMATS, OPERAND_FORMATS
 from mxsafe.verilog.names import PREFIX
 
-__all__ = ["COMMAND"]
-
 
 def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(

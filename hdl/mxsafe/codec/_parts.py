@@ -3,8 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 
-__all__ = ["Region", "block_lengths", "blocks_of", "blocks_shape", "moved", "parts", "three_axes"]
-
 Region = tuple[slice, ...]
 """A part of a tensor: one slice an axis, with explicit start and stop and step 1."""
 

@@ -14,16 +14,6 @@ from mxsafe.codec import elements
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.validation import shown
 
-__all__ = [
-    "SMALLEST_TENSOR_SCALE",
-    "block_scales",
-    "quotients",
-    "require_scales",
-    "require_tensor_scale",
-    "scale_values",
-    "tensor_scale_of",
-]
-
 SMALLEST_TENSOR_SCALE = np.finfo(np.float32).smallest_subnormal
 _LARGEST_TENSOR_SCALE = np.finfo(np.float32).max
 

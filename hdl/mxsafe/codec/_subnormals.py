@@ -4,8 +4,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["subnormals", "subnormals_are_flushed"]
-
 
 def subnormals_are_flushed() -> bool:
     """Whether the processor takes subnormal numbers for zero in this thread."""

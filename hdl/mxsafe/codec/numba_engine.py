@@ -35,8 +35,6 @@ from mxsafe.codec._parts import blocks_shape, three_axes
 from mxsafe.codec._scales import scale_values
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat, ScaleFormat
 
-__all__ = ["PART", "dequantize_part", "quantize_part", "supports", "values_part"]
-
 PART = 1 << 20
 """Elements that are worked on at a time: a third of a millisecond, long beside a call."""
 

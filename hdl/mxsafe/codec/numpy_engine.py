@@ -14,8 +14,6 @@ from mxsafe.codec._inputs import widened
 from mxsafe.codec._scales import block_scales, quotients, scale_values
 from mxsafe.formats import MXFormat, ScaleFormat
 
-__all__ = ["PART", "dequantize_part", "quantize_part"]
-
 PART = 1 << 17
 """Elements that are worked on at a time: their float64 intermediate results stay in a cache."""
 

@@ -17,8 +17,6 @@ from mxsafe.codec.blocks import QuantizedTensor, blocked_axes
 from mxsafe.formats import NVFP4
 from mxsafe.validation import checked, shown
 
-__all__ = ["NVFP4_PROFILES", "NVFP4Profile", "quantize_nvfp4_like"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NVFP4Profile:

@@ -25,17 +25,6 @@ from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES, NVFP4Profile, quantize_n
 from mxsafe.formats import BLOCK_FORMATS, E8M0, MX_FORMATS, FloatFormat, MXFormat, mx_format
 from mxsafe.validation import one_of, require_count, require_integer, require_one_of, shown
 
-__all__ = [
-    "PROFILES",
-    "BlockDivergence",
-    "DivergenceReport",
-    "LibraryResult",
-    "Profile",
-    "divergence",
-    "profile_named",
-    "quantize_like",
-]
-
 _MIN_NORMAL_FLOAT32 = 2.0**-126
 _BEYOND_FLOAT32 = 128  # exponent of the smallest power of two that float32 has not
 _OCP_FLOATS = ("mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1")

@@ -14,8 +14,6 @@ from mxsafe.codec.blocks import Axis, Block, QuantizedTensor, tensor_of
 from mxsafe.formats import BLOCK_FORMATS
 from mxsafe.validation import checked, one_of
 
-__all__ = ["from_ml_dtypes", "to_ml_dtypes"]
-
 _DTYPES = {
     "mxfp8_e4m3": "float8_e4m3fn",
     "mxfp8_e5m2": "float8_e5m2",

@@ -23,8 +23,6 @@ from mxsafe.machine.description import (
 from mxsafe.machine.program import Program
 from mxsafe.validation import Wide, checked, require_one_of, shown
 
-__all__ = ["PROGRAM_ADDRESS", "Backend", "Ended", "Host", "Memory", "reset_machine"]
-
 Memory = NDArray[np.uint8]
 PROGRAM_ADDRESS = 1 << 62
 """Where backends without an address space of their own have programs: beyond all memory."""

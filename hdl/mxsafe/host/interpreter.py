@@ -14,8 +14,6 @@ from mxsafe.machine.description import (
 from mxsafe.model.machine import STEPS, Machine, Outcome
 from mxsafe.validation import Count, checked
 
-__all__ = ["Interpreted"]
-
 _NAMES = {register.address: register.name for register in REGISTERS}
 _HELD = {
     register.name: sum(FLAGS[register.name].values()) or 0xFFFF_FFFF

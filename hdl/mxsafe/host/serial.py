@@ -22,8 +22,6 @@ from mxsafe.machine.frames import (
     request,
 )
 
-__all__ = ["BAUD", "Port", "Serial", "SerialError", "open_port"]
-
 BAUD = 1_000_000
 """Bits a second, as boards have it."""
 _TIMEOUT = 0.5

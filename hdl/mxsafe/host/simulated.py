@@ -18,8 +18,6 @@ from mxsafe.host.verilator import LIBRARY, build_library, locked, user_cache
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import checked, require_integer
 
-__all__ = ["MemoryTiming", "Simulated", "cache_folder"]
-
 _PACKAGE = Path(mxsafe.__file__).parent
 _ELSEWHERE = ("analysis", "cli", "host", "model", "synthesis", "vectors")
 """Rooms of the package on which Verilog does not depend."""

@@ -13,23 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = [
-    "LIBRARY",
-    "POWER_UP",
-    "PROGRAMS",
-    "SimulatorError",
-    "build_library",
-    "compiled_alone",
-    "locked",
-    "module_parts",
-    "module_texts",
-    "number_from_zero",
-    "repeated_modules",
-    "tool_environment",
-    "user_cache",
-    "verilator_bin",
-]
-
 PROGRAMS = ("g++", "make", "perl")
 """Programs that Verilator needs beside itself."""
 POWER_UP = ("--x-assign", "unique", "--x-initial", "unique")

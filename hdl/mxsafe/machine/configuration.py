@@ -18,20 +18,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "ARITHMETICS",
-    "BOARD_MACHINE",
-    "CONVERSIONS",
-    "FPGA_MACHINE",
-    "FUNCTIONS",
-    "REDUCTIONS",
-    "SMALL_MACHINE",
-    "WINDOW_MACHINE",
-    "MachineConfiguration",
-    "require_rows",
-    "resized",
-]
-
 ARITHMETICS = ("fp12", "exact", "window")
 """Arithmetics of the array, in the order of their numbers in a register."""
 FUNCTIONS = (

@@ -13,26 +13,10 @@ between the mark and itself. `docs/board.md` says who does what when.
 """
 
 import zlib
+from typing import Annotated
 
 from mxsafe.machine.description import Enumeration
-from mxsafe.validation import checked, require_integer, require_one_of
-
-__all__ = [
-    "ANSWER_HEADER_BYTES",
-    "ANSWER_MARK",
-    "BOARD_WORDS",
-    "CHECKSUM_BYTES",
-    "COMMANDS",
-    "FRAMES_VERSION",
-    "INTERRUPT_BIT",
-    "MOST_WORDS",
-    "REQUEST_HEADER_BYTES",
-    "REQUEST_MARK",
-    "STATUSES",
-    "WORD_BYTES",
-    "checksum",
-    "request",
-]
+from mxsafe.validation import checked, require_one_of, within
 
 FRAMES_VERSION = 1
 REQUEST_MARK = 0xA5
@@ -89,7 +73,13 @@ def checksum(data: bytes) -> bytes:
 
 
 @checked
-def request(command: str, number: int, address: int, words: int, data: bytes = b"") -> bytes:
+def request(
+    command: str,
+    number: Annotated[int, within(0, 0xFF)],
+    address: Annotated[int, within(0, (1 << 32) - 1)],
+    words: Annotated[int, within(1, MOST_WORDS)],
+    data: bytes = b"",
+) -> bytes:
     """A request.
 
     Parameters
@@ -111,9 +101,6 @@ def request(command: str, number: int, address: int, words: int, data: bytes = b
         If there is no such command, or a number is not as above.
     """
     require_one_of("command", command, COMMANDS.members)
-    require_integer("number", number, 0, 0xFF)
-    require_integer("address", address, 0, (1 << 32) - 1)
-    require_integer("words", words, 1, MOST_WORDS)
     wanted = WORD_BYTES * words if COMMANDS[command] & 1 else 0
     if len(data) != wanted:
         raise ValueError(f"data must be {wanted} bytes of {command}, not {len(data)}")

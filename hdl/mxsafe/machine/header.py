@@ -16,8 +16,6 @@ from mxsafe.machine.description import (
     Register,
 )
 
-__all__ = ["HEADER_FILE", "c_header"]
-
 HEADER_FILE = "mxsafe_machine.h"
 
 _PREFIX = "MXSAFE"

@@ -11,7 +11,12 @@ from mxsafe.codec._inputs import floats, widened
 from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.validation import checked, require_one_of, require_positive_integer, shown
+from mxsafe.validation import (
+    PositiveInteger,
+    checked,
+    require_positive_integer,
+    shown,
+)
 
 __all__ = [
     "Float32Layout",
@@ -55,13 +60,11 @@ class OperandLayout:
     """
 
     configuration: MachineConfiguration
-    rows: int
-    columns: int
+    rows: PositiveInteger
+    columns: PositiveInteger
     block: int | tuple[int, int] = 64
 
     def __post_init__(self) -> None:
-        require_positive_integer("rows", self.rows)
-        require_positive_integer("columns", self.columns)
         if isinstance(self.block, tuple):
             if self.block != (_TILE, _TILE):
                 raise ValueError(f"block must be a length or ({_TILE}, {_TILE}), not {self.block}")
@@ -188,14 +191,9 @@ class Float32Layout:
     """
 
     configuration: MachineConfiguration
-    rows: int
-    columns: int
+    rows: PositiveInteger
+    columns: PositiveInteger
     number: Literal["float32", "bfloat16"] = "float32"
-
-    def __post_init__(self) -> None:
-        require_positive_integer("rows", self.rows)
-        require_positive_integer("columns", self.columns)
-        require_one_of("number", self.number, tuple(_NUMBER_BYTES))
 
     @property
     def strips(self) -> int:

@@ -8,8 +8,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
 from mxsafe.validation import about, checked
 
-__all__ = ["Program"]
-
 
 @checked
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from typing import NamedTuple
 
 from mxsafe.machine.description import MOST_TOKENS, QUEUES
 
-__all__ = ["Deadlock", "Header", "TokenQueues", "deadlock_of"]
-
 
 class Header(NamedTuple):
     """Header of a descriptor, as the model of tokens needs it.

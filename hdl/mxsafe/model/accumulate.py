@@ -7,8 +7,6 @@ from mxsafe.codec import e8m0
 from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.validation import about, checked
 
-__all__ = ["CANONICAL_NAN", "canonical", "scale_and_accumulate", "scaled"]
-
 CANONICAL_NAN = np.uint32(0x7FC00000)
 """Bits of the only NaN an accumulator ever holds."""
 

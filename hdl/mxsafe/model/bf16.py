@@ -14,8 +14,6 @@ from mxsafe.codec._inputs import Numbers, to_codes
 from mxsafe.model.accumulate import canonical
 from mxsafe.validation import AlikePower, about, checked, require_power_of_two
 
-__all__ = ["bf16_mac", "bf16_matmul", "bf16_values"]
-
 
 @checked
 def bf16_values(codes: Numbers) -> NDArray[np.float32]:
@@ -100,7 +98,6 @@ def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.
     ValueError
         If shapes do not fit each other, or a parameter is not as above.
     """
-    lanes = require_power_of_two("lanes", lanes)
     with about(codes="a"):
         values_a = bf16_values(a)
     with about(codes="w"):

@@ -84,7 +84,6 @@ def matrix_beats(
         If `x` is not a matrix or is empty, or the block does not fit the width.
     """
     values = floats("x", x)
-    width = require_positive_integer("width", width)
     _shape(block, width)
     if values.ndim != 2 or not values.size:
         raise ValueError(f"x must be a matrix with elements, not of shape {values.shape}")

@@ -10,8 +10,6 @@ from mxsafe.codec._inputs import Numbers
 from mxsafe.formats import IntFormat, MXFormat, has_special_codes, mx_format
 from mxsafe.validation import checked
 
-__all__ = ["DecodedElement", "decode_fields", "decoder_outputs", "element_integers", "is_special"]
-
 
 class DecodedElement(NamedTuple):
     """Outputs of the decoder for each code: ``(-1)^sign * 2^(exponent - bias) * significand``.

@@ -13,8 +13,6 @@ from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.formats import FP12_E4M7, FloatFormat
 from mxsafe.validation import checked
 
-__all__ = ["add", "decode_float", "encode_float", "round_float", "round_sum"]
-
 _FLOAT32_MANTISSA_BITS = 23
 _FLOAT32_EXPONENT = 8
 

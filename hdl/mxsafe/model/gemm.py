@@ -18,8 +18,6 @@ from mxsafe.validation import (
     about,
     checked,
     other_than,
-    require_one_of,
-    require_power_of_two,
 )
 
 __all__ = ["Arithmetic", "ProductArithmetic", "inner_block", "matmul"]
@@ -67,7 +65,6 @@ def inner_block(
         If ranks, shapes, formats or blocks do not fit each other, or `lanes` does not divide the
         length for ``fp12``; the message gives both.
     """
-    require_one_of("arithmetic", arithmetic, PRODUCT_ARITHMETICS)
     block_a, block_w = _own_block(a, "a", -1), _own_block(w, "w", -2)
     if a.shape[1] != w.shape[0]:
         raise ValueError(f"w must have the {a.shape[1]} rows that a has columns, not {w.shape[0]}")
@@ -135,7 +132,6 @@ def matmul(
         If ranks, shapes, formats or blocks do not fit each other; the message gives both. Or if
         `start`, `window` or `inner` is given to an arithmetic that has none.
     """
-    lanes = require_power_of_two("lanes", lanes)
     block = inner_block(a, w, arithmetic=arithmetic, lanes=lanes)
     if arithmetic == "window":
         if start is not None:

@@ -26,7 +26,6 @@ from mxsafe.validation import (
     about,
     checked,
     limited,
-    require_one_of,
     require_positive_integer,
     shown,
 )
@@ -70,7 +69,6 @@ def activate(x: Numbers, activation: ActivationName = "relu") -> NDArray[np.floa
     ValueError
         If there is no such function.
     """
-    require_one_of("activation", activation, ACTIVATIONS)
     values = np.asarray(x)
     if values.dtype != np.float32:
         raise TypeError(f"x must be an array of float32, not {values.dtype}")
@@ -235,7 +233,6 @@ def layer_beats(
     TypeError, ValueError
         As `layer_output`, or if `columns` is not a positive integer.
     """
-    columns = require_positive_integer("columns", columns)
     for name, q in (("weights", weights), ("samples", samples)):
         require_scale(name, q.format)
     product = matmul(weights, samples, arithmetic=arithmetic, lanes=lanes)
@@ -276,8 +273,6 @@ def bias_beats(
     ValueError
         If `bias` is not a vector, or `samples` or `columns` not a positive integer.
     """
-    samples = require_positive_integer("samples", samples)
-    columns = require_positive_integer("columns", columns)
     with np.errstate(over="ignore"):  # what is beyond binary32 is infinite
         values = np.asarray(bias, np.float32)
     if values.ndim != 1:
@@ -307,7 +302,6 @@ def residual_beats(residual: Numbers, *, columns: Alike = 16) -> NDArray[np.floa
     ValueError
         If `residual` is not a matrix, or `columns` not a positive integer.
     """
-    columns = require_positive_integer("columns", columns)
     values = np.asarray(residual, np.float32)
     if values.ndim != 2 or not values.size:
         raise ValueError(f"residual must be a matrix, not of shape {values.shape}")
@@ -349,8 +343,6 @@ def operand_beats(q: Quantized, *, columns: Alike = 16, lanes: Alike = 4) -> Ope
         not a positive integer.
     """
     require_scale("q", q.format)
-    columns = require_positive_integer("columns", columns)
-    lanes = require_positive_integer("lanes", lanes)
     if q.codes.ndim != 2 or not q.codes.size:
         raise ValueError(f"q must be a matrix with elements, not of shape {q.shape}")
     if isinstance(q.block, int) and q.axis != -2:

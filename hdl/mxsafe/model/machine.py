@@ -21,8 +21,6 @@ from mxsafe.model.machine_transfer import load, store
 from mxsafe.model.machine_vector import vector
 from mxsafe.validation import Count, Wide, checked, require_integer, shown
 
-__all__ = ["STEPS", "Machine", "Outcome"]
-
 STEPS = 1 << 28
 """Words that a program moves and beats that it computes, at most, if nothing else is said."""
 _MOST_ADDRESS = (1 << 64) - 1

@@ -59,10 +59,6 @@ class OperandBuffer:
 class Buffers:
     """All buffers of a machine; what they hold at first is 0.
 
-    Parameters
-    ----------
-    configuration : MachineConfiguration
-
     Attributes
     ----------
     operands : dict of str to OperandBuffer

@@ -10,8 +10,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model.gemm import matmul
 from mxsafe.model.machine_buffers import Buffers, OperandBuffer, require_within
 
-__all__ = ["gemm"]
-
 
 def _operand(
     instruction: Instruction, side: str, buffer: OperandBuffer, fmt: MXFormat

@@ -48,12 +48,7 @@ def evaluate(table: Table, segment: Numbers, offset: Numbers) -> Integers:
 
 @checked
 def every_result(table: Table) -> NDArray[np.int32]:
-    """Values at all offsets of all segments: a row for each segment.
-
-    Parameters
-    ----------
-    table : Table
-    """
+    """Values at all offsets of all segments: a row for each segment."""
     offsets = np.arange(1 << table.offset_bits)
     result = np.empty((table.segments, offsets.size), np.int32)
     for first in range(0, table.segments, _ROWS):

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import Numbers
-from mxsafe.validation import checked, require_positive_integer
-
-__all__ = ["ReplayedBeats", "replay_rows"]
+from mxsafe.validation import PositiveInteger, checked
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class ReplayedBeats:
 
 
 @checked
-def replay_rows(last: Numbers, *, passes: int, depth: int) -> ReplayedBeats:
+def replay_rows(last: Numbers, *, passes: PositiveInteger, depth: PositiveInteger) -> ReplayedBeats:
     """Every row of beats `passes` times; what does not end within `depth` beats is cut there.
 
     Parameters
@@ -55,8 +53,6 @@ def replay_rows(last: Numbers, *, passes: int, depth: int) -> ReplayedBeats:
     ValueError
         If `passes` or `depth` is not a positive integer.
     """
-    passes = require_positive_integer("passes", passes)
-    depth = require_positive_integer("depth", depth)
     ended = np.asarray(last, np.bool_)
     if ended.ndim != 1:
         raise ValueError(f"last must have one flag a beat, not the shape {ended.shape}")

@@ -17,8 +17,6 @@ from mxsafe.model.float_arithmetic import encode_float, round_float, round_sum
 from mxsafe.products import OperandFormats
 from mxsafe.validation import about, checked, require_power_of_two
 
-__all__ = ["mac_nan", "partial_sums", "safe_mac", "safe_mac_exact"]
-
 
 def _check_lanes(a: NDArray[Any], w: NDArray[Any]) -> None:
     if a.shape != w.shape:

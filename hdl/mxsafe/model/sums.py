@@ -17,8 +17,6 @@ from mxsafe.formats import FloatFormat, MXFormat, has_special_codes
 from mxsafe.model.safe_mac import partial_sums
 from mxsafe.products import OperandFormats
 
-__all__ = ["FLOAT64_BITS", "Decoded", "Exact", "Fp12", "Place", "Sums", "WideExact"]
-
 FLOAT64_BITS = 53
 """Bits of the integers that float64 holds."""
 
@@ -137,10 +135,6 @@ class Exact(_Binary32Sums):
 
     The scales go into the operands. All products of a block then share the factor X, so their sum
     is an integer below 2^53 times a power of two, exact in whatever order BLAS adds.
-
-    Attributes
-    ----------
-    block : int
     """
 
     block: int
@@ -162,11 +156,6 @@ class WideExact(_Binary32Sums):
     products exactly; more are added in turns, as integers. The joined sum is rounded to float64
     towards the odd neighbour, after which rounding it to float32 rounds it as a whole (Boldo and
     Melquiond, "When double rounding is odd", 2005).
-
-    Attributes
-    ----------
-    block : int
-    formats : OperandFormats
     """
 
     block: int

@@ -18,9 +18,7 @@ from mxsafe.model.gemm import Arithmetic, inner_block, matmul
 from mxsafe.validation import (
     PositiveInteger,
     checked,
-    require_one_of,
     require_positive_integer,
-    require_power_of_two,
 )
 
 __all__ = [
@@ -104,7 +102,6 @@ def require_pass(
         raise ValueError(f"dy must have the {x.shape[0]} rows of x, not {dy.shape[0]}")
     if dy.shape[1] != w.shape[1]:
         raise ValueError(f"dy must have the {w.shape[1]} columns of w, not {dy.shape[1]}")
-    lanes = require_power_of_two("lanes", lanes)
     inner_block(x, w, arithmetic=arithmetic, lanes=lanes)
 
 
@@ -244,7 +241,6 @@ def pass_traffic(
         for name, size in (("batch", batch), ("inputs", inputs), ("outputs", outputs))
     ]
     fmt = mx_format(format)
-    require_one_of("source", source, tuple(_SOURCE_BYTES))
     blocked_axes(2, block, -1)
     tiled = isinstance(block, tuple | list)
     if isinstance(block, tuple | list) and block[0] != block[1]:

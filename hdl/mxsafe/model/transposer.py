@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from mxsafe.codec._inputs import Numbers
 from mxsafe.validation import checked
 
-__all__ = ["transpose_beats"]
-
 
 @checked
 def transpose_beats(

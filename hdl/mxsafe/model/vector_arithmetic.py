@@ -11,8 +11,6 @@ from mxsafe.codec._inputs import Numbers, require_broadcast, require_numbers, wi
 from mxsafe.model.accumulate import canonical
 from mxsafe.validation import checked
 
-__all__ = ["add", "axpy", "multiply"]
-
 _DTYPES = ("float32", "float16", "bfloat16")
 
 

@@ -47,7 +47,7 @@ loses bits that an earlier block has added, and makes the result depend on the o
 over all exponents that two scales can have needs no anchor, and more than 500 bits.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,15 +57,13 @@ from mxsafe.formats import E8M0, has_special_codes
 from mxsafe.model.decoder import is_special
 from mxsafe.model.sums import FLOAT64_BITS, Decoded, Place
 from mxsafe.products import OperandFormats
-from mxsafe.validation import checked, require_integer
-
-__all__ = ["Window", "anchors"]
+from mxsafe.validation import checked, within
 
 _INT64_BITS = 62
 
 
 @checked
-def anchors(q: QuantizedTensor, inner: int) -> NDArray[np.uint8]:
+def anchors(q: QuantizedTensor, inner: Annotated[int, within(0, 1)]) -> NDArray[np.uint8]:
     """The largest scale code of every row or column of an operand; 255 where a block is NaN.
 
     Parameters
@@ -85,14 +83,13 @@ def anchors(q: QuantizedTensor, inner: int) -> NDArray[np.uint8]:
     ValueError
         If `q` is no matrix, or `inner` no axis of one.
     """
-    axis = require_integer("inner", inner, 0, 1)
     if q.codes.ndim != 2:
         raise ValueError(f"q must be a matrix, not a tensor of rank {q.codes.ndim}")
-    if q.codes.shape[axis] == 0:
-        return np.zeros(q.codes.shape[1 - axis], np.uint8)
-    largest: NDArray[np.uint8] = q.element_scales().max(axis=axis)
+    if q.codes.shape[inner] == 0:
+        return np.zeros(q.codes.shape[1 - inner], np.uint8)
+    largest: NDArray[np.uint8] = q.element_scales().max(axis=inner)
     if has_special_codes(q.format):
-        special = is_special(q.codes, q.format).any(axis=axis)
+        special = is_special(q.codes, q.format).any(axis=inner)
         largest = np.where(special, np.uint8(E8M0.nan_code), largest)
     return largest
 

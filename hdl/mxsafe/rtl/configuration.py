@@ -103,7 +103,8 @@ _MOST = 1 << 16
 class Options(metaclass=_Checked):
     """Fields that know which of them are not at their default: a configuration, or a part of one.
 
-    Fields are checked against their annotations: see `mxsafe.validation`.
+    Fields are checked against their annotations, see `mxsafe.validation`, and against what their
+    class says of them: a ValueError names the field and says what it must be.
 
     A field whose default value depends on others has the default None, and `_settle` replaces that.
     """
@@ -204,10 +205,10 @@ class Configuration(Options):
     def base(self) -> str:
         """Name of the module in its default configuration: by default that of the class.
 
-        In front of it stands the name of a field `format` or `formats`.
+        In front of it stand the names of fields `format`, `formats` and `sum_format`.
         """
         own = _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
-        formats = (getattr(self, name, None) for name in ("format", "formats"))
+        formats = (getattr(self, name, None) for name in ("format", "formats", "sum_format"))
         return "_".join([*(one.name for one in formats if one is not None), own])
 
     @property

@@ -5,8 +5,6 @@ Tested by `verif/verilog/test_notes.py`.
 
 from amaranth.hdl import Signal
 
-__all__ = ["NOTE", "noted"]
-
 NOTE = "mxsafe_note"
 """Attribute of a signal that holds its note."""
 

@@ -9,18 +9,6 @@ from amaranth.hdl import Module, Signal, Value
 from mxsafe.rtl.arithmetic.target import TARGETS, Place, Target, spread
 from mxsafe.validation import require_integer
 
-__all__ = [
-    "REGISTERS",
-    "STAGES",
-    "Stages",
-    "Timed",
-    "at",
-    "domain",
-    "held",
-    "only_for",
-    "stages_of",
-]
-
 _Targets = tuple[int, int]
 
 REGISTERS: Mapping[str, Mapping[str, _Targets]] = {

@@ -38,10 +38,6 @@ class Unit(wiring.Component, Generic[C]):
         What the unit is.
     **parameters
         Fields of the configuration instead.
-
-    Attributes
-    ----------
-    config : Configuration
     """
 
     config: C

@@ -26,18 +26,6 @@ from mxsafe.verilog.generate import generate
 from mxsafe.verilog.manifest import read_manifest
 from mxsafe.verilog.parameters import without_parameters
 
-__all__ = [
-    "ALONE",
-    "IN_BLOCKS",
-    "Bitstream",
-    "Clock",
-    "constraints",
-    "in_block_ram",
-    "make_bitstream",
-    "mapped_alone",
-    "read_report",
-]
-
 _TOP = "ulx3s"
 _PLACED = "placed.json"
 _TOOLS = ("yosys", "nextpnr-ecp5", "ecppack")

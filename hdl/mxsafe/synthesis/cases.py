@@ -17,20 +17,6 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.machine import PARTS
 from mxsafe.verilog import presets
 
-__all__ = [
-    "CARRY_SAVE",
-    "FPGA",
-    "MACHINE",
-    "MORE_LANES",
-    "PAIRS",
-    "PAIR_UNIT",
-    "SET_UNIT",
-    "STANDARD",
-    "Case",
-    "macs",
-    "select",
-]
-
 _ALL = ("nangate45", "xilinx", "ice40", "ecp5")
 _NO_DSP = ("nangate45", "xilinx", "ice40")
 _DSP = ("xilinx", "ecp5")

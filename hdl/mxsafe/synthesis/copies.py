@@ -19,8 +19,6 @@ from typing import Any
 
 from mxsafe.synthesis.netlist_json import in_order, read_netlist, write_json
 
-__all__ = ["copy_cells", "main"]
-
 _ROUNDS = 3
 """A cell in a loop can have more sinks again, once what it drives is copied."""
 _LOGIC = frozenset({"LUT4", "CCU2C", "PFUMX", "L6MUX21"})

@@ -20,8 +20,6 @@ from pathlib import Path
 
 from mxsafe.synthesis.netlist_json import in_order, read_netlist, write_json
 
-__all__ = ["COLUMNS", "DSP", "DSP_GROUP", "DSP_ROWS", "dsp_places", "main"]
-
 DSP = "MULT18X18D"
 """Type of a multiplier."""
 COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from mxsafe.synthesis.technologies import SynthesisError, command, is_wheel
 
-__all__ = ["alone", "call_first", "program_folder"]
-
 _LOCK = "mxsafe.lock"
 _CHOICE = "YOWASP_CACHE_DIR"
 """The variable of the environment by which these wheels are told another folder."""

@@ -15,8 +15,6 @@ from typing import Any
 
 from mxsafe.synthesis.netlist_json import read_netlist, write_json
 
-__all__ = ["PARTS", "floor_plan", "main", "part_of"]
-
 PARTS: Mapping[str, tuple[str, str]] = {
     "m": ("multipliers (DSP blocks)", r"\.multiply_both\b"),
     "s": ("shifters of products", r"\.mac_\d+_\d+\.multiply_\d+\b"),

@@ -21,8 +21,6 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 
-__all__ = ["PARTS", "Part"]
-
 _OF_VECTORS = (VectorArithmetic, VectorFunction, Softmax, Normalise, BlockConverter)
 
 

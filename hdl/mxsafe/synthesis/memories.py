@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Macro", "detach", "main", "read_macros"]
-
 _CLOCKING = ("clk", "rst")
 
 

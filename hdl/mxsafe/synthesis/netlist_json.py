@@ -13,8 +13,6 @@ from typing import Any
 
 from mxsafe.atomic import write_atomically
 
-__all__ = ["in_order", "read_netlist", "write_json"]
-
 
 def read_netlist(
     file: Path, *, of_modules: Sequence[str] = (), of_cells: Sequence[str] = ()

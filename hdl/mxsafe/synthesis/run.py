@@ -48,8 +48,6 @@ from mxsafe.validation import require_one_of
 from mxsafe.verilog.convert import elaborate_all, to_verilog
 from mxsafe.verilog.parameters import fixed_name, without_parameters
 
-__all__ = ["SCRATCH", "measure", "synthesise"]
-
 SCRATCH = Path("sim_build")
 """Folder whose ``synthesis`` keeps logs and earlier results, if it is there."""
 

@@ -24,8 +24,6 @@ from typing import NamedTuple
 from mxsafe.synthesis.dsp_places import COLUMNS, DSP, DSP_GROUP, DSP_ROWS
 from mxsafe.synthesis.netlist_json import read_netlist, write_json
 
-__all__ = ["columns_for", "main", "spread_blocks"]
-
 
 class _Sites(NamedTuple):
     """Where blocks of a type lie: x and end of the name in each row, and logic rows about a row."""

@@ -13,8 +13,6 @@ from types import MappingProxyType
 
 from mxsafe.tables import Grade
 
-__all__ = ["BASE_BITS", "DEPTH", "FORMS", "FUNCTIONS", "POWERS", "Form", "Function", "PowerOfE"]
-
 BASE_BITS: Mapping[Grade, int] = MappingProxyType({"compact": 14, "fine": 23})
 """Fraction bits of a base: what is below them in the argument is cut off."""
 

@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from mxsafe.tables import Grade
 
-__all__ = ["MOST_VALUES", "WIDTHS", "NormaliseWidths"]
-
 MOST_VALUES = 8192
 """Values of the longest row."""
 _VALUE_BITS = (MOST_VALUES - 1).bit_length()

@@ -7,8 +7,6 @@ from types import MappingProxyType
 from mxsafe import tables
 from mxsafe.tables import Grade, Table
 
-__all__ = ["FLOAT_BITS", "LONGEST_ROW", "REACHES", "ROOM_BITS", "WIDTHS", "SoftmaxWidths"]
-
 LONGEST_ROW = 4096
 """Values that a row may have."""
 ROOM_BITS = 6

@@ -15,21 +15,6 @@ import torch
 
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat
 
-__all__ = [
-    "FLOAT32",
-    "FLOAT64",
-    "Layout",
-    "element_codes",
-    "largest_magnitude",
-    "powers",
-    "rounded",
-    "scale_bytes",
-    "scale_codes",
-    "scaled_by_quotient",
-    "supports",
-    "tensor_scale_of",
-]
-
 _EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still a float32
 
 

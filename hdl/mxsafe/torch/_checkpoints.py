@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 from torch.utils.checkpoint import CheckpointFunction, checkpoint
 
-__all__ = ["Running", "running"]
-
 _REENTRANT = CheckpointFunction.forward.__code__
 """Code of the forward pass of checkpoints of one kind."""
 

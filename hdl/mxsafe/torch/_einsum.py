@@ -11,8 +11,6 @@ import torch
 from mxsafe.torch import products
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = ["einsum", "repeats"]
-
 
 def repeats(equation: str) -> bool:
     """Whether a term has an index twice, for a diagonal, which `einsum` here does not take."""

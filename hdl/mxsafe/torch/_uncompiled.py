@@ -8,8 +8,6 @@ import torch
 
 from mxsafe.torch import quantising
 
-__all__ = ["values"]
-
 
 @torch.compiler.disable
 def values(t: torch.Tensor, task: Any, words: torch.Tensor | None, given: Any) -> torch.Tensor:

@@ -32,7 +32,7 @@ from mxsafe.formats import (
 )
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.decoder import decoder_outputs
-from mxsafe.model.gemm import ARITHMETICS, Arithmetic
+from mxsafe.model.gemm import Arithmetic
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.products import OperandFormats, require_scale
 from mxsafe.validation import (
@@ -44,7 +44,6 @@ from mxsafe.validation import (
     require_count,
     require_one_of,
     require_positive_integer,
-    require_power_of_two,
     settled,
     within,
 )
@@ -327,10 +326,9 @@ def decoder(
     fmt = mx_format(format)
     element = fmt.element
     all_codes = 1 << element.width
-    count = all_codes if count is None else require_count("count", count)
+    count = all_codes if count is None else count
     if not 1 <= count <= all_codes:
         raise ValueError(f"count must lie in 1..{all_codes}, the codes of {fmt.name}, not {count}")
-    seed = require_count("seed", seed)
     rng = np.random.default_rng(seed)
     classes = code_classes(fmt)
     corners = [code for members in classes.values() for code in members]
@@ -457,14 +455,11 @@ def mac(
     """
     pair = mx_formats(format, format_w)
     formats = OperandFormats(*pair)
-    require_one_of("arithmetic", arithmetic, ARITHMETICS)
-    lanes = require_power_of_two("lanes", lanes)
     if arithmetic == "fp12":
         formats.fp12_format(lanes)
     if lanes * max(fmt.width for fmt in pair) > _MAX_BITS:
         raise ValueError(f"lanes must keep the codes of a row within {_MAX_BITS} bits, not {lanes}")
-    count = _require_rows(count, lanes)
-    seed = require_count("seed", seed)
+    _require_rows(count, lanes)
     rng = np.random.default_rng(seed)
     draw = operand_classes(*pair)
     draw["random"] = draw.pop("uniform")
@@ -581,15 +576,13 @@ def converter(
     """
     fmt = mx_format(format)
     require_scale("format", fmt)
-    require_one_of("input", input, INPUTS)
     source = {"float32": FLOAT32, "bfloat16": BFLOAT16}[input]
     length = require_positive_integer("block", fmt.block if block is None else block)
     if length * source.width > _MAX_BITS:
         raise ValueError(
             f"block must keep the elements of a row within {_MAX_BITS} bits, not {length}"
         )
-    count = _require_rows(count, length)
-    seed = require_count("seed", seed)
+    _require_rows(count, length)
     rng = np.random.default_rng(seed)
     draw = block_classes(fmt, source)
     ranges = _row_ranges(list(draw), count)
@@ -696,15 +689,13 @@ def write(vectors: VectorSet, folder: Path) -> None:
     write_together(folder, files, remove=stale)
 
 
-def _require_rows(count: object, elements: int) -> int:
-    """How many rows there are, of so many elements each."""
-    rows = require_positive_integer("count", count)
-    if rows * elements > _MAX_ELEMENTS:
+def _require_rows(count: int, elements: int) -> None:
+    """Refuse more rows of so many elements than can be made in memory."""
+    if count * elements > _MAX_ELEMENTS:
         raise ValueError(
             f"count must be at most {_MAX_ELEMENTS // elements} in rows of {elements} elements, "
-            f"not {rows}"
+            f"not {count}"
         )
-    return rows
 
 
 def _earlier_files(folder: Path) -> list[str]:

@@ -20,8 +20,6 @@ from mxsafe.verilog.narrow import narrow
 from mxsafe.verilog.notes import without_notes
 from mxsafe.verilog.yosys import run_yosys
 
-__all__ = ["Elaborated", "elaborate_all", "to_verilog"]
-
 _PORT = re.compile(r"^( *wire width \d+ (?:input|output) )\d+( .*\\(\S+))$", re.MULTILINE)
 _PASSES = """\
 proc_clean

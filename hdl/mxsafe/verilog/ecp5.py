@@ -15,8 +15,6 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import (
 )
 from mxsafe.validation import checked
 
-__all__ = ["DEFINE", "FLATTEN", "dsp_sources", "dsp_units", "either"]
-
 DEFINE = "MXSAFE_ECP5"
 """Macro that generated multipliers test."""
 FLATTEN = ("setattr -mod -unset keep_hierarchy *", "flatten", "opt_clean -purge")

@@ -35,8 +35,6 @@ from mxsafe.verilog.notes import with_notes
 from mxsafe.verilog.readme import README, readme
 from mxsafe.verilog.unread import without_unread
 
-__all__ = ["generate"]
-
 _BEGIN, _END = "\n`default_nettype none\n", "`default_nettype wire\n"
 """Every net is declared; files that are read after this one are free to leave it to Verilog."""
 _ECP5 = (

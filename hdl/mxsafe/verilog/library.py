@@ -8,8 +8,6 @@ from amaranth.lib.wiring import In
 from mxsafe.rtl.configuration import differing
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["ModuleLibrary"]
-
 
 class ModuleLibrary:
     """Units by the name of their module; the platform of `mxsafe.rtl.unit.place`."""

@@ -17,19 +17,6 @@ from amaranth.lib.wiring import In
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import checked
 
-__all__ = [
-    "INSTANCES",
-    "KEYS",
-    "MANIFEST",
-    "SCHEMA",
-    "flat_fields",
-    "manifest_entry",
-    "manifest_text",
-    "read_manifest",
-    "schema_text",
-    "summary",
-]
-
 MANIFEST = "manifest.json"
 SCHEMA = "manifest.schema.json"
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from mxsafe.validation import checked
 
-__all__ = ["LONGEST", "PARTS", "PREFIX", "part_name", "renamed", "require_prefix"]
-
 PREFIX = "mxsafe_"
 """Prefix of parts' names, so that they are not those of somebody else's modules."""
 LONGEST = 48

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-__all__ = ["narrow"]
-
 _Bits = tuple[tuple[str, int, int], ...]
 """Parts side by side, the lowest first: of wires by name, lowest bit and the one after the highest;
 of constants the digits, the highest first, stand in the place of the name."""

@@ -8,8 +8,6 @@ and people can tell them from those of the source.
 import re
 from collections.abc import Iterator
 
-__all__ = ["with_names"]
-
 _ANONYMOUS = re.compile(r"\\\$\S+ ")
 _DECLARED = re.compile(r"^  (?:wire|reg)(?: signed)?(?: \[\d+:\d+\])? (\\\$\S+ );$", re.MULTILINE)
 _ASSIGN = re.compile(r"  assign (.+?) = (.*);")

@@ -8,8 +8,6 @@ import textwrap
 
 from mxsafe.rtl.notes import NOTE
 
-__all__ = ["with_notes", "without_notes"]
-
 _WIDTH = 96
 """Most characters of a line of a note's text."""
 _NOTE = re.compile(rf'^ *attribute \\{NOTE} "(.*)"\n', re.MULTILINE)

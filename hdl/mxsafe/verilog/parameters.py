@@ -5,8 +5,6 @@ from collections.abc import Mapping
 
 from mxsafe.validation import checked
 
-__all__ = ["fixed", "fixed_name", "with_fixed", "without_parameters"]
-
 _INSTANCE = re.compile(r"^  (\w+) #\((.*)\)(?= (?:\\\S+ +|\w+ )\()", re.MULTILINE)
 _GIVEN = re.compile(r"\.(\w+)\((\d+)\)")
 

@@ -45,17 +45,6 @@ from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, checked, require_one_of
 
-__all__ = [
-    "FPGA_UNITS",
-    "PRESETS",
-    "Kind",
-    "Preset",
-    "build",
-    "default_block",
-    "rate_of_blocks",
-    "units_of",
-]
-
 Kind = Literal["arithmetic", "stream", "vector", "layer", "machine"]
 """Kinds of units, by which the help of commands groups them."""
 

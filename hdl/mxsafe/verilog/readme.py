@@ -6,8 +6,6 @@ from typing import Any
 from mxsafe.validation import checked
 from mxsafe.verilog.names import LONGEST, PARTS
 
-__all__ = ["README", "readme"]
-
 README = "README.md"
 _PAGE = """\
 # Verilog of MX-SAFE {version}

@@ -71,12 +71,7 @@ def reached(modules: Iterable[str]) -> set[str]:
 
 @checked
 def digests(files: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of files of the library by their names relative to it; of one that is gone, none.
-
-    Parameters
-    ----------
-    files : iterable of str
-    """
+    """SHA-256 of files of the library by their names relative to it; of one that is gone, none."""
     found = {name: _PACKAGE / name for name in sorted(files)}
     return {
         name: hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else ""

@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-__all__ = ["without_unread"]
-
 _DECLARATION = re.compile(
     r"  (?P<kind>input|output|wire|reg)(?P<sign> signed)?(?: \[(?P<high>\d+):(?P<low>\d+)\])?"
     r" (?P<name>\\\S+|\w+) ?(?P<array>\[\d+:\d+\])?;"

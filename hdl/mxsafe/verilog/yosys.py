@@ -11,8 +11,6 @@ from pathlib import Path
 
 import wasmtime
 
-__all__ = ["run_yosys"]
-
 _loading = threading.Lock()
 
 

@@ -19,7 +19,7 @@ from verif.rtl.arithmetic.multiplier_checks import (
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, in_parallel, run_farm
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, raises
 from verif.support.units import generated
 
 COPIES = 8
@@ -107,15 +107,13 @@ def test_products_on_icarus(tmp_path: Path, tally: Tally, volume: Volume) -> Non
     [(-1, "an integer from 0 to 4"), (5, "an integer from 0 to 4"), (1.5, "an integer or None")],
 )
 def test_registers_that_there_are_not(pipeline: object, wanted: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"pipeline must be {wanted}, not {pipeline!r}"):
         Float32Multiplier(pipeline=pipeline)
-    assert str(error.value) == f"pipeline must be {wanted}, not {pipeline!r}"
 
 
 def test_registers_for_fpgas() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "pipeline must be an integer from 5 to 5, not 4"):
         Float32Multiplier(pipeline=4, target="fpga")
-    assert str(error.value) == "pipeline must be an integer from 5 to 5, not 4"
 
 
 @pytest.mark.parametrize(

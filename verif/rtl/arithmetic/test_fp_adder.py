@@ -14,7 +14,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import COPIES, side_by_side
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, raises
 
 CODES = 1 << FP12_E4M7.width
 
@@ -86,9 +86,8 @@ def test_rounder_on_all_numbers(modules: dict[str, Module], tally: Tally) -> Non
 
 
 def test_rounder_without_anything_to_round() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "width must be at least 10, not 9"):
         Rounder(width=9, sum_format=FP12_E4M7)
-    assert str(error.value) == "width must be at least 10, not 9"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +108,5 @@ def test_rounder_without_anything_to_round() -> None:
 def test_formats_that_fixed_point_cannot_hold(
     unit: type[Unit], sum_format: FloatFormat, message: str
 ) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         unit(sum_format=sum_format)
-    assert str(error.value) == message

@@ -12,7 +12,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, beside, farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Tally, Volume, available, raises
 from verif.support.units import published
 
 
@@ -173,6 +173,5 @@ def compare(module: Module, given: Operands, products: np.ndarray) -> int:
     ],
 )
 def test_refused(width: int, unit: int, message: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         Scaler(width=width, quantum_exponent=unit)
-    assert str(error.value) == message

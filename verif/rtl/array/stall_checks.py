@@ -9,9 +9,12 @@ from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
 from verif.support.units import random_words
 
+_SHARE = 0.3
+"""Of cycles without enable."""
+
 
 def check_stalls(
-    simulator: str, module: Module, given: Mapping[str, Words], *, share: float = 0.3
+    simulator: str, module: Module, given: Mapping[str, Words]
 ) -> tuple[int, dict[str, Words]]:
     """Check that outputs with pauses of the enable are those of the same rows without them.
 
@@ -21,8 +24,6 @@ def check_stalls(
         A unit with an enable, or several side by side.
     given : Mapping
         Words of all inputs but clock, reset and enable, a row each enabled cycle.
-    share : float
-        Of cycles without enable.
 
     Returns
     -------
@@ -34,7 +35,7 @@ def check_stalls(
     ports = module.ports
     rng = np.random.default_rng(16)
     count = len(next(iter(given.values())))
-    en = np.concatenate([np.ones(count), np.zeros(round(count * share / (1 - share)))]) > 0
+    en = np.concatenate([np.ones(count), np.zeros(round(count * _SHARE / (1 - _SHARE)))]) > 0
     rng.shuffle(en[1:])  # the first row is there in the cycles before
     logs = []
     for enabled in (np.ones(count, np.bool_), en):

@@ -4,7 +4,7 @@ import pytest
 
 from mxsafe.rtl.array.block_sequencer import BlockSequencer, BlockSequencerConfiguration
 from verif.rtl.array.sequencer_checks import Ends, check_sequencer
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, raises
 from verif.support.units import published
 
 
@@ -28,8 +28,7 @@ def test_flags_of_random_beats(tally: Tally) -> None:
 
 @pytest.mark.parametrize(("groups", "dot_latency"), [(3, 2), (4, 1), (8, 3)])
 def test_refused_groups(groups: int, dot_latency: int) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError, f"groups must be 1 or 2, or 4 with a dot_latency of 2 or more, not {groups}"
+    ):
         BlockSequencerConfiguration(groups=groups, dot_latency=dot_latency)
-    assert str(error.value) == (
-        f"groups must be 1 or 2, or 4 with a dot_latency of 2 or more, not {groups}"
-    )

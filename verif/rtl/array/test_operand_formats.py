@@ -25,7 +25,7 @@ from verif.support.checkers import assert_equal
 from verif.support.data import minilm
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, raises, some
 from verif.support.units import array_unit, generated
 
 TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
@@ -118,9 +118,8 @@ def test_sets_of_ones_own(members: tuple[str, ...], tmp_path: Path, tally: Tally
 
 def test_nothing_to_unpack() -> None:
     own = FormatSet(name="own", members=(MX_FORMATS["mxsf"], MX_FORMATS["mxfp6_e2m3"]))
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "format must have a member with codes of at most 4 bits, not own"):
         CodeUnpacker(format=own)
-    assert str(error.value) == "format must have a member with codes of at most 4 bits, not own"
 
 
 @pytest.mark.full

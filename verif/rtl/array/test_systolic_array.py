@@ -37,7 +37,7 @@ from verif.support import manifest
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.tests import INTEGERS, Tally, Volume, available, raises, refused, some, typical
 from verif.support.units import array_unit, published
 
 ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
@@ -277,9 +277,8 @@ def test_configurations_for_fpgas_at_length(
 def test_refused_for_fpgas(
     arithmetic: ProductArithmetic, parameters: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, message):
         small_array(tmp_path, arithmetic, **parameters, target="fpga")
-    assert str(error.value) == message
 
 
 @each_arithmetic("fp12")

@@ -11,7 +11,7 @@ from mxsafe.rtl.board.uart_transmitter import UartTransmitter
 from verif.support.checkers import assert_same
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, some
+from verif.support.tests import Tally, Volume, raises, some
 from verif.support.units import generated
 
 Levels = NDArray[np.int64]
@@ -128,6 +128,5 @@ def test_transmitter(
 @pytest.mark.parametrize("divisor", [3, 65_537, 4.5])
 def test_divisors_that_are_refused(divisor: int) -> None:
     for unit in (UartReceiver, UartTransmitter):
-        with pytest.raises(ValueError) as error:
+        with raises(ValueError, f"divisor must be an integer from 4 to 65536, not {divisor}"):
             unit(divisor=divisor)
-        assert str(error.value) == f"divisor must be an integer from 4 to 65536, not {divisor}"

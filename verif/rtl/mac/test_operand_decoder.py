@@ -14,7 +14,7 @@ from verif.support import manifest
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally
+from verif.support.tests import Tally, raises
 
 Numbers = dict[str, NDArray[np.int64]]
 UNITS: dict[str, tuple[str, Factor | None]] = {
@@ -134,6 +134,5 @@ def test_set_shares_the_operand_of_its_widest_member() -> None:
 
 
 def test_factor_that_there_is_not() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "factor must be one of digits, triple or None, not 'a'"):
         LaneDecoder(format=MX_FORMATS["mxsf"], factor="a")
-    assert str(error.value) == "factor must be one of digits, triple or None, not 'a'"

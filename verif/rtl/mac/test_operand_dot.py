@@ -1,7 +1,6 @@
 """Outputs and refusals of an array's MAC; those for FPGAs against integers."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, refused
 from verif.support.units import published
 
 INTEGERS = OperandFormats(MX_FORMATS["mxint8"], MX_FORMATS["mxint8"])
@@ -130,8 +129,8 @@ def test_sums_without_carries(lanes: int) -> None:
     assert dot.half_bits == dot.dot_bits
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
+test_errors = refused(
+    OperandDotConfiguration,
     [
         ({"together": 3}, "together must be a power of two, not 3"),
         ({"lanes": 2, "together": 4}, "together must be at most 2 lanes, not 4"),
@@ -158,8 +157,5 @@ def test_sums_without_carries(lanes: int) -> None:
             "carry_save must be False where both operands are integers, not True",
         ),
     ],
+    formats=MXSF,
 )
-def test_errors(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        OperandDotConfiguration(**{"formats": MXSF, **parameters})
-    assert str(error.value) == message

@@ -16,7 +16,7 @@ from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import INTEGERS, Tally, Volume, available
+from verif.support.tests import INTEGERS, Tally, Volume, available, raises
 from verif.support.units import generated
 
 SEED = 20260
@@ -241,25 +241,23 @@ def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> N
 @unit_under_test
 @pytest.mark.parametrize("lanes", [0, 3, -4, True, 4.0])
 def test_lanes_not_a_power_of_two(unit: str, lanes: int) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, f"lanes must be a power of two, not {lanes}"):
         build(unit, MX_FORMATS["mxsf"], lanes=lanes)
-    assert str(error.value) == f"lanes must be a power of two, not {lanes}"
 
 
 @unit_under_test
 @pytest.mark.parametrize("pipeline", [0, 4])
 def test_pipeline_out_of_range(unit: str, pipeline: int) -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(
+        ValueError,
+        f"pipeline must be an integer from 1 to 3 (products, sums, output), not {pipeline}",
+    ):
         build(unit, MX_FORMATS["mxsf"], pipeline=pipeline)
-    assert str(error.value) == (
-        f"pipeline must be an integer from 1 to 3 (products, sums, output), not {pipeline}"
-    )
 
 
 def test_integers_have_no_adder_tree() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, INTEGERS):
         build("safe_mac", MX_FORMATS["mxint8"])
-    assert str(error.value) == INTEGERS
 
 
 @pytest.mark.full

@@ -388,11 +388,16 @@ def test_large_product(tmp_path: Path) -> None:
     assert result["array_busy"] > 0.9 * result["cycles"], result
 
 
+def based_program(machine: MachineConfiguration, seed: int, count: int) -> Program:
+    """A random program whose memory begins at no round number."""
+    return random_program(machine, seed, count, base=BASE * machine.word_bytes)
+
+
 def check_random(
     simulator: str, module: Module, machine: MachineConfiguration, seed: int, count: int
 ) -> set[str]:
     """A random program beside a memory that is as lively as the seed says; what it did."""
-    program = random_program(machine, seed, count, base=BASE * machine.word_bytes)
+    program = based_program(machine, seed, count)
     lively = ((2, 0.0), ((0, 90), 0.3), (60, 0.05), ((5, 20), 0.7))
     latency, pause = lively[seed % len(lively)]
     check_program(simulator, module, machine, program, latency=latency, pause=pause, seed=seed)
@@ -451,7 +456,7 @@ def test_resets(small: Module, volume: Volume) -> None:
     available("verilator")
     rng = np.random.default_rng(4)
     moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, volume(5, 9, 9))))
-    program = random_program(SMALL, 5, 100, base=BASE * SMALL.word_bytes)
+    program = based_program(SMALL, 5, 100)
     check_resets("verilator", small, SMALL, program, moments)
 
 
@@ -459,7 +464,7 @@ def test_resets(small: Module, volume: Volume) -> None:
 def test_resets_on_icarus(small: Module) -> None:
     """A short program; registers without a reset begin unknown there."""
     available("icarus")
-    program = random_program(SMALL, 5, 40, base=BASE * SMALL.word_bytes)
+    program = based_program(SMALL, 5, 40)
     # The fourth to sixth wait for a burst of writes; the ninth is a longer reset by the pin.
     check_resets("icarus", small, SMALL, program, (1, 40, 300, 1100, 700, 1900, 500, 80, 1500))
 
@@ -469,7 +474,7 @@ def test_resets_on_icarus(small: Module) -> None:
 def test_many_resets(small: Module, seed: int) -> None:
     available("verilator")
     rng = np.random.default_rng(seed)
-    program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
+    program = based_program(SMALL, seed, 100)
     moments = [int(moment) for moment in rng.integers(1, 6000, 60)]
     check_resets("verilator", small, SMALL, program, moments, seed=seed)
 
@@ -479,7 +484,7 @@ def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
     """At any time in a program; as many as mutants are put to at once."""
     available("verilator")
     rng = np.random.default_rng(8)
-    program = random_program(FPGA_MACHINE, 8, 60, base=BASE * FPGA_MACHINE.word_bytes)
+    program = based_program(FPGA_MACHINE, 8, 60)
     moments = [int(moment) for moment in rng.integers(1, 12_000, 24)]
     check_resets("verilator", modules["mxsf_accelerator_fpga"], FPGA_MACHINE, program, moments)
 
@@ -504,36 +509,32 @@ def some_of(faults: list[Fault], every: int) -> list[Fault]:
     return [fault for same in by_error.values() for fault in same[::every]]
 
 
-def test_errors(small: Module, tally: Tally, volume: Volume) -> None:
-    """A part of all errors, of every kind."""
+def check_some_errors(
+    module: Module, machine: MachineConfiguration, seed: int, every: int, tally: Tally
+) -> None:
+    """One of so many errors of each kind, in a random program."""
     available("verilator")
-    program = random_program(SMALL, 11, 100, base=BASE * SMALL.word_bytes)
-    chosen = some_of(faults_of(program, SMALL, 8), every=volume(20, 10, 10))
-    found = check_faults("verilator", small, SMALL, program, chosen)
+    program = based_program(machine, seed, 100)
+    chosen = some_of(faults_of(program, machine, 8), every)
+    found = check_faults("verilator", module, machine, program, chosen)
     tally("verilator", "errors of the machine", found)
+
+
+def test_errors(small: Module, tally: Tally, volume: Volume) -> None:
+    check_some_errors(small, SMALL, 11, volume(20, 10, 10), tally)
 
 
 @pytest.mark.variant
 def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
     """Where what tells of an error waits in more registers."""
-    available("verilator")
     module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
-    program = random_program(BOARD_MACHINE, 11, 100, base=BASE * BOARD_MACHINE.word_bytes)
-    chosen = some_of(faults_of(program, BOARD_MACHINE, 8), every=10)
-    found = check_faults("verilator", module, BOARD_MACHINE, program, chosen)
-    tally("verilator", "errors of the machine", found)
+    check_some_errors(module, BOARD_MACHINE, 11, 10, tally)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in PUBLISHED if not name.endswith("small")])
 def test_errors_of_published_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    """Of every kind, in machines that are published whole."""
-    available("verilator")
-    machine = PUBLISHED[name]
-    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
-    chosen = some_of(faults_of(program, machine, 8), every=10)
-    found = check_faults("verilator", modules[name], machine, program, chosen)
-    tally("verilator", "errors of the machine", found)
+    check_some_errors(modules[name], PUBLISHED[name], 13, 10, tally)
 
 
 @pytest.mark.full
@@ -542,7 +543,7 @@ def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally
     """A bit that takes a descriptor outside is not lost on its way through the machine."""
     available("verilator")
     machine = PUBLISHED[name]
-    program = random_program(machine, 13, 100, base=BASE * machine.word_bytes)
+    program = based_program(machine, 13, 100)
     faults = list(bits_outside(program, machine, 5))
     for part in range(4):  # each is short enough to be replayed on mutants
         found = check_faults("verilator", modules[name], machine, program, faults[part::4])
@@ -552,16 +553,14 @@ def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally
 @pytest.mark.full
 def test_all_errors(small: Module, tally: Tally) -> None:
     available("verilator")
-    for seed in (12,):
-        program = random_program(SMALL, seed, 100, base=BASE * SMALL.word_bytes)
-        faults = faults_of(program, SMALL, 30)
-        found = check_faults("verilator", small, SMALL, program, faults, seed=seed)
-        tally("verilator", "errors of the machine", found)
+    program = based_program(SMALL, 12, 100)
+    found = check_faults("verilator", small, SMALL, program, faults_of(program, SMALL, 30), seed=12)
+    tally("verilator", "errors of the machine", found)
 
 
 @pytest.mark.full
 def test_errors_on_icarus(small: Module, tally: Tally) -> None:
     available("icarus")
-    program = random_program(SMALL, 11, 60, base=BASE * SMALL.word_bytes)
+    program = based_program(SMALL, 11, 60)
     chosen = some_of(faults_of(program, SMALL, 4), every=40)
     tally("icarus", "errors of the machine", check_faults("icarus", small, SMALL, program, chosen))

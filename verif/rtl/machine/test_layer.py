@@ -21,7 +21,7 @@ from verif.rtl.machine.layer_checks import (
     small_layer,
 )
 from verif.support.simulators import lint
-from verif.support.tests import INTEGERS, Tally, Volume, available, refused, some, typical
+from verif.support.tests import INTEGERS, Tally, Volume, available, raises, refused, some, typical
 from verif.support.units import layer_unit, published
 
 Parameters = dict[str, Any]
@@ -339,6 +339,5 @@ test_configurations_that_cannot_work = refused(
 
 
 def test_no_layer_without_scales() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "arithmetic must be one of fp12, exact, not 'bf16'"):
         Layer(arithmetic=Bf16())
-    assert str(error.value) == "arithmetic must be one of fp12, exact, not 'bf16'"

@@ -10,7 +10,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import published_farm, run_farm
 from verif.support.manifest import Module, Words
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, available
+from verif.support.tests import Tally, available, raises
 from verif.support.units import random_words
 
 _PLACES, _CLOCKS = 24, 500
@@ -74,6 +74,5 @@ def test_what_is_read_stood_there_last(simulator: str, tmp_path: Path, tally: Ta
 
 
 def test_memories_that_cannot_work() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "depth must be 2 or more, not 1"):
         BeatMemory(depth=1)
-    assert str(error.value) == "depth must be 2 or more, not 1"

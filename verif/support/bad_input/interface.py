@@ -91,14 +91,15 @@ class Target:
 
 
 def targets() -> Iterator[Target]:
-    """All of them, in the order of modules and their ``__all__``."""
+    """All of them: what modules have in their ``__all__``, or without one under a public name."""
     for info in pkgutil.walk_packages(mxsafe.__path__, "mxsafe."):
         if _is_left_out(info.name):
             continue
         if any(part.startswith("_") for part in info.name.split(".")):
             continue
         module = import_module(info.name)
-        for name in getattr(module, "__all__", ()):
+        public = (name for name in vars(module) if not name.startswith("_"))
+        for name in getattr(module, "__all__", sorted(public)):
             found = getattr(module, name)
             if getattr(found, "__module__", None) != info.name or not _is_tried(info.name, found):
                 continue

@@ -21,9 +21,6 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import Panel, Unit, groups, merged, run
 from mxsafe.model.softmax import softmax_factor
 
-__all__ = ["Attention", "Heads", "StoredHeads"]
-
-
 _Uses = Counter[tuple[str, int, int]]
 """How many products need keys or values, of which group of queries, and of which head."""
 _FEWEST = 64
@@ -529,11 +526,6 @@ class _Rotation:
     """Rotation of queries and keys: ``x * cosines + (halves of x exchanged) * sines``.
 
     Features are beats, so to exchange halves is to read them from elsewhere.
-
-    Parameters
-    ----------
-    e : Emitter
-    heads : Heads
     """
 
     def __init__(self, e: Emitter, heads: Heads) -> None:

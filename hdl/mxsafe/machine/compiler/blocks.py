@@ -12,17 +12,10 @@ from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vect
 from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
 from mxsafe.machine.compiler.units import Unit, behind, groups, merged, run
 
-__all__ = ["Blocks", "NormNumbers"]
-
 
 @dataclass(frozen=True)
 class NormNumbers:
-    """Numbers of a normalisation in memory.
-
-    Attributes
-    ----------
-    gain, bias : Numbers
-    """
+    """Numbers of a normalisation in memory."""
 
     gain: Numbers
     bias: Numbers
@@ -369,13 +362,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class _Tokens:
-    """Normalised tokens as operand w, and where they are needed so as operand a.
-
-    Attributes
-    ----------
-    x : Placed
-    copy : Placed or None
-    """
+    """Normalised tokens as operand w, and where they are needed so as operand a."""
 
     x: Placed
     copy: Placed | None = None
@@ -404,13 +391,7 @@ class _Added:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Numbers of a part in the vector buffer.
-
-    Attributes
-    ----------
-    biases : dict of str to Rows
-    norm : Norm
-    """
+    """Numbers of a part in the vector buffer."""
 
     biases: dict[str, Rows]
     norm: Norm

@@ -10,31 +10,12 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows
 from mxsafe.machine.compiler.units import Panel, Unit, cut, groups, run
 
-__all__ = [
-    "Finish",
-    "Layer",
-    "Norm",
-    "accumulated",
-    "added",
-    "linear",
-    "multiply",
-    "out_block",
-    "pairs",
-    "require_features",
-]
-
 Finish = Callable[[list[Rows], range, range], object]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A matrix of features out by features in, and perhaps a bias in the vector buffer.
-
-    Attributes
-    ----------
-    weights : Operand
-    bias : Rows or None
-    """
+    """A matrix of features out by features in, and perhaps a bias in the vector buffer."""
 
     weights: Operand
     bias: Rows | None

@@ -11,8 +11,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
 from mxsafe.validation import PositiveInteger, checked
 
-__all__ = ["Encoder", "EncoderShape"]
-
 
 @checked
 @dataclass(frozen=True)

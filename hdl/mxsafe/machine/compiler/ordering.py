@@ -13,8 +13,6 @@ from operator import attrgetter
 
 from mxsafe.machine.description import MOST_TOKENS, QUEUES
 
-__all__ = ["Access", "Ordering"]
-
 
 @dataclass(frozen=True)
 class Access:

@@ -9,8 +9,6 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows
 from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.description import DESCRIPTORS
 
-__all__ = ["Block", "Panels", "Side", "columns_of", "filled", "strip_of"]
-
 Block = int | tuple[int, int]
 
 _TILE = 8

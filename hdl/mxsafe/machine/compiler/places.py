@@ -2,8 +2,6 @@
 
 from bisect import insort
 
-__all__ = ["Allocator", "CompileError", "Memory"]
-
 
 class CompileError(ValueError):
     """Error of a program that does not fit on the machine; the message has the numbers."""

@@ -276,12 +276,7 @@ class Products:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Bytes of memory, a run of them for each of some strips.
-
-    Attributes
-    ----------
-    start, length, stride, count : int
-    """
+    """Bytes of memory, a run of them for each of some strips."""
 
     start: int
     length: int

@@ -6,8 +6,6 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.tensors import Rows, Vectors
 from mxsafe.machine.compiler.units import Unit, groups
 
-__all__ = ["HeldSums", "StoredSums", "Sums"]
-
 
 class HeldSums:
     """Sums that stay in the vector buffer.

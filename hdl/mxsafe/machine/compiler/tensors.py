@@ -88,12 +88,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Numbers(Vectors):
-    """A number for each feature in memory: number n is in lane n % C of beat n // C.
-
-    Attributes
-    ----------
-    count : int
-    """
+    """A number for each feature in memory: number n is in lane n % C of beat n // C."""
 
     count: int = 0
 

@@ -12,8 +12,6 @@ from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.validation import PositiveInteger, checked, shown
 
-__all__ = ["PerceptronShape", "PerceptronStep"]
-
 _TILE = 8
 
 

@@ -11,8 +11,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
 from mxsafe.validation import checked
 
-__all__ = ["Transformer"]
-
 
 @checked
 class Transformer:

@@ -13,8 +13,6 @@ from mxsafe.machine.compiler.emitter import Emitter, Side
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed
 
-__all__ = ["Panel", "Unit", "behind", "cut", "groups", "merged", "run"]
-
 Unit = Callable[[], object]
 """Emits a few descriptors."""
 

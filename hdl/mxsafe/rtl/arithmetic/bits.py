@@ -11,19 +11,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLik
 
 from mxsafe.rtl.notes import noted
 
-__all__ = [
-    "any_of",
-    "chosen",
-    "cleared",
-    "equals",
-    "gated_or",
-    "leading_one",
-    "named",
-    "ones_below_leading",
-    "select",
-    "truncated",
-]
-
 
 def named(module: Module, name: str, shape: Shape | int | None, value: ValueLike) -> Signal:
     """A signal of that name that carries `value`, so that the Verilog reads well.

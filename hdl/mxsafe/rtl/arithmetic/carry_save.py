@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Const, Module, Value
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.notes import noted
 
-__all__ = ["carry_save"]
-
 
 def carry_save(
     m: Module, name: str, numbers: Sequence[tuple[Value, int]], width: int

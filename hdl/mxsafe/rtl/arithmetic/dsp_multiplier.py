@@ -10,8 +10,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["DSP_BITS", "DspMultiplier", "DspMultiplierConfiguration"]
-
 DSP_BITS = 18
 """Bits of a factor: those of ECP5; of Xilinx 7 the wider factor has more."""
 
@@ -33,13 +31,10 @@ class DspMultiplierConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"multiplier_{DSP_BITS}x{DSP_BITS}"
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles from factors to the product."""
-        return 3
+    latency = 3
+    """Enabled cycles from factors to the product."""
 
 
 class DspMultiplier(Unit[DspMultiplierConfiguration]):
@@ -60,7 +55,6 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Factors and product."""
         shape = signed if self.config.signed else unsigned
         factor, product = shape(DSP_BITS), shape(2 * DSP_BITS)
         return {"en": In(1), "a": In(factor), "b": In(factor), "product": Out(product)}

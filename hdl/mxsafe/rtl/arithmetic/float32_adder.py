@@ -25,11 +25,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import only_for, stages_of
 from mxsafe.rtl.unit import Unit
 
-__all__ = [
-    "Float32Adder",
-    "Float32AdderConfiguration",
-]
-
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 
@@ -52,11 +47,6 @@ class Float32AdderConfiguration(Configuration):
         from the top: faster and larger. Not for an FPGA.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If there cannot be so many registers, or there is no such target.
     """
 
     shown_if_not_default = frozenset({"target", "quick"})
@@ -113,7 +103,6 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and sum, and the enables that there are."""
         config = self.config
         enable = {"en_last": In(1)} if config.pipeline else {}
         if config.latency > 1:

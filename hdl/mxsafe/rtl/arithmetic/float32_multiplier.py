@@ -30,8 +30,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import stages_of
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Float32Multiplier", "Float32MultiplierConfiguration"]
-
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
 _BIAS = 127
@@ -53,11 +51,6 @@ class Float32MultiplierConfiguration(Configuration):
         Whether they are reset; no matter without registers.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If there cannot be so many registers, or there is no such target.
     """
 
     pipeline: int | None = None
@@ -103,7 +96,6 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and product, and the enable if there is one."""
         enable = {"en": In(1)} if self.config.pipeline else {}
         return {**enable, "a": In(32), "b": In(32), "product": Out(32)}
 

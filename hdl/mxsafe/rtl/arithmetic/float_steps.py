@@ -9,22 +9,6 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
 from mxsafe.rtl.notes import noted
 
-__all__ = [
-    "CANONICAL_NAN",
-    "EXPONENT_BITS",
-    "INFINITY",
-    "LARGEST_EXPONENT",
-    "MANTISSA_BITS",
-    "leading_one_and_zeros",
-    "lesser",
-    "normalise",
-    "normalise_in_stages",
-    "pack_special",
-    "round_and_pack",
-    "shift_left",
-    "shift_sticky",
-]
-
 EXPONENT_BITS, MANTISSA_BITS = 8, 23
 LARGEST_EXPONENT = 254
 """Exponent field of binary32's largest numbers."""

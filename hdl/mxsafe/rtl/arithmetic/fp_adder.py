@@ -14,8 +14,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["FPAdder", "FPAdderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FPAdderConfiguration(Configuration):
@@ -39,7 +37,6 @@ class FPAdderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.sum_format.name}_adder"
 
 
@@ -59,7 +56,6 @@ class FPAdder(Unit[FPAdderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Two codes and that of their sum."""
         layout = float_layout(self.config.sum_format)
         return {"a": In(layout), "b": In(layout), "sum": Out(layout)}
 

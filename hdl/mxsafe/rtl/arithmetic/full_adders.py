@@ -11,8 +11,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["FULL_ADDERS", "FullAdders", "FullAddersConfiguration"]
-
 FULL_ADDERS = "full_adders"
 """How names of these modules begin."""
 
@@ -29,16 +27,6 @@ class FullAddersConfiguration(Configuration):
 
     bits: Alike = 25
 
-    @property
-    def base(self) -> str:
-        """Name of the module in its default configuration."""
-        return FULL_ADDERS
-
-    @property
-    def latency(self) -> int:
-        """Combinational."""
-        return 0
-
 
 class FullAdders(Unit[FullAddersConfiguration]):
     """Three numbers as two: ``a + b + c == sums + 2 * carries``. Combinational.
@@ -53,7 +41,6 @@ class FullAdders(Unit[FullAddersConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Three numbers in, two out."""
         bits = self.config.bits
         return {
             **{name: In(bits) for name in ("a", "b", "c")},

@@ -16,17 +16,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = [
-    "Packer",
-    "PackerConfiguration",
-    "Unpacker",
-    "UnpackerConfiguration",
-    "count_ones",
-    "fixed_point_bits",
-    "float_layout",
-    "require_plain",
-]
-
 
 def float_layout(fmt: FloatFormat) -> data.StructLayout:
     """Fields of a code, lowest bit first."""
@@ -77,19 +66,9 @@ class _CodeConfiguration(Configuration):
 class UnpackerConfiguration(_CodeConfiguration):
     """An `Unpacker` of codes of `sum_format`, see `require_plain`."""
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.sum_format.name}_unpacker"
-
 
 class PackerConfiguration(_CodeConfiguration):
     """A `Packer` to codes of `sum_format`, see `require_plain`."""
-
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.sum_format.name}_packer"
 
 
 class Unpacker(Unit[UnpackerConfiguration]):
@@ -106,7 +85,6 @@ class Unpacker(Unit[UnpackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and what it stands for."""
         sum_format = self.config.sum_format
         return {
             "code": In(float_layout(sum_format)),
@@ -150,7 +128,6 @@ class Packer(Unit[PackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number, and the code it is rounded to."""
         sum_format = self.config.sum_format
         return {
             "value": In(signed(fixed_point_bits(sum_format) + 1)),

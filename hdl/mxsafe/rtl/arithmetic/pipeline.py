@@ -10,8 +10,6 @@ from amaranth.hdl import Const, Module, Signal, Value
 from mxsafe.rtl.arithmetic.signed_sum import Term
 from mxsafe.validation import require_integer
 
-__all__ = ["Pipeline", "Sideband", "check_pipeline", "delayed"]
-
 
 def check_pipeline(pipeline: object, boundaries: Sequence[str], least: int = 1) -> int:
     """A number of pipeline stages that the boundaries can give.

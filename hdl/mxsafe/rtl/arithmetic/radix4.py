@@ -18,16 +18,6 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
 from mxsafe.rtl.notes import noted
 
-__all__ = [
-    "digit_gates",
-    "gate_bits",
-    "multiply",
-    "multiply_in_chains",
-    "partial_products",
-    "triple_bits",
-    "upper_triple",
-]
-
 
 def gate_bits(width: int, *, top_is_never_one: bool = False) -> int:
     """Gates for the digits of a factor; the digit of an odd top bit has one."""

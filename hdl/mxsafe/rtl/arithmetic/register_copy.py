@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import limited, require_positive_integer
 
-__all__ = ["RegisterCopy", "RegisterCopyConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterCopyConfiguration(Configuration):
@@ -27,10 +25,8 @@ class RegisterCopyConfiguration(Configuration):
 
     bits: Annotated[int, limited(require_positive_integer, 1 << 20)] = 1
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles from `value` to `copy`."""
-        return 1
+    latency = 1
+    """Enabled cycles from `value` to `copy`."""
 
 
 class RegisterCopy(Unit[RegisterCopyConfiguration]):
@@ -52,7 +48,6 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """A value, and itself later."""
         bits = self.config.bits
         return {"en": In(1), "value": In(bits), "copy": Out(bits)}
 

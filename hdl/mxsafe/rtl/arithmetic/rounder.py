@@ -22,8 +22,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Rounder", "RounderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RounderConfiguration(Configuration):
@@ -49,11 +47,6 @@ class RounderConfiguration(Configuration):
     def __post_init__(self) -> None:
         if self.width < self.precision + 2:
             raise ValueError(f"width must be at least {self.precision + 2}, not {self.width}")
-
-    @property
-    def base(self) -> str:
-        """Name of the module in its default configuration."""
-        return f"{self.sum_format.name}_rounder"
 
     @property
     def precision(self) -> int:
@@ -83,7 +76,6 @@ class Rounder(Unit[RounderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number and what it is rounded to."""
         width = self.config.width
         return {"value": In(signed(width)), "rounded": Out(signed(width))}
 

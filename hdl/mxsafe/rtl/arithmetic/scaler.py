@@ -25,16 +25,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Stages, Timed, stages_of
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import require_integer, within
-
-__all__ = [
-    "SUM_BITS",
-    "Scaler",
-    "ScalerConfiguration",
-    "block_exponent",
-    "is_nan_scale",
-    "scale_stages",
-]
+from mxsafe.validation import within
 
 _FLOAT32_BIAS = 127
 SUM_BITS = E8M0.width + 1
@@ -85,31 +76,19 @@ class ScalerConfiguration(Configuration):
         Bits of `block_exponent`: 9 of the sum of two bytes, or 10 where something is added to it.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
-    width: int = 22
+    width: Annotated[int, within(2, WIDEST_SUM)] = 22
     quantum_exponent: Annotated[int, within(-64, 64)] = -18
     pipeline: int | None = None
     twos_complement: bool = False
-    exponent_bits: int = SUM_BITS
+    exponent_bits: Annotated[int, within(SUM_BITS, SUM_BITS + 1)] = SUM_BITS
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        width = require_integer("width", self.width, 2, WIDEST_SUM)
-        stages = scale_stages(self, width)
+        stages = scale_stages(self, self.width)
         self._settle(pipeline=stages.default)
-        self._set(
-            width=width,
-            pipeline=stages.require("pipeline", self.pipeline),
-            exponent_bits=require_integer(
-                "exponent_bits", self.exponent_bits, SUM_BITS, SUM_BITS + 1
-            ),
-        )
+        self._set(pipeline=stages.require("pipeline", self.pipeline))
 
     @property
     def boundaries(self) -> tuple[str, ...]:
@@ -153,7 +132,6 @@ class Scaler(Unit[ScalerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The number, its scales and the product."""
         config = self.config
         number = {"value": In(signed(config.width + 1))}
         if not config.twos_complement:

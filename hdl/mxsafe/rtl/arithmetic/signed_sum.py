@@ -16,18 +16,6 @@ from mxsafe.rtl.arithmetic.full_adders import FullAdders
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import place
 
-__all__ = [
-    "Term",
-    "add",
-    "add_in_a_chain",
-    "add_in_two_parts",
-    "add_pairs",
-    "add_pairs_in_chains",
-    "add_pairs_with_carry",
-    "add_resolved",
-    "add_without_carries",
-]
-
 Term = tuple[Value, Value]
 
 

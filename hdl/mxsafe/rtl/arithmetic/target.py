@@ -13,8 +13,6 @@ from typing import Literal
 
 from mxsafe.validation import require_integer
 
-__all__ = ["TARGETS", "Place", "Target", "spread"]
-
 Target = Literal["asic", "fpga"]
 _Way = tuple[float, tuple[int, ...]]
 """The longest way between two registers, and where they stand."""

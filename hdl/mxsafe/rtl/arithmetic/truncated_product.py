@@ -7,8 +7,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.notes import noted
 
-__all__ = ["truncated_product"]
-
 _GROUP = 4
 """Terms that are added up before a register."""
 

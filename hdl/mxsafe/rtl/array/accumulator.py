@@ -15,13 +15,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "Accumulator",
-    "AccumulatorConfiguration",
-    "BF16Accumulator",
-    "BF16AccumulatorConfiguration",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AccumulatorConfiguration(Configuration):
@@ -38,15 +31,8 @@ class AccumulatorConfiguration(Configuration):
     def __post_init__(self) -> None:
         require_plain(self.sum_format)
 
-    @property
-    def base(self) -> str:
-        """Name of the module."""
-        return f"{self.sum_format.name}_accumulator"
-
-    @property
-    def latency(self) -> int:
-        """Enabled cycles until `acc` holds the sum with a partial sum."""
-        return 2
+    latency = 2
+    """Enabled cycles until `acc` holds the sum with a partial sum."""
 
 
 class Accumulator(Unit[AccumulatorConfiguration]):
@@ -73,7 +59,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A partial sum with its flags and scales, and the accumulator."""
         return {
             "en": In(1),
             "valid": In(1),
@@ -129,10 +114,8 @@ class Accumulator(Unit[AccumulatorConfiguration]):
 class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`: there is one."""
 
-    @property
-    def latency(self) -> int:
-        """Enabled cycles until `acc` holds the sum with a partial sum."""
-        return 1
+    latency = 1
+    """Enabled cycles until `acc` holds the sum with a partial sum."""
 
 
 class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
@@ -153,7 +136,6 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A partial sum with its flags, and the accumulator."""
         return {
             "en": In(1),
             "valid": In(1),

@@ -28,8 +28,6 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Arithmetic", "BeatArithmetic", "BlockArithmetic", "Completion", "EnteredBeat"]
-
 
 @dataclass(frozen=True)
 class EnteredBeat:

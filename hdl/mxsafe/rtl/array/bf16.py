@@ -14,8 +14,6 @@ from mxsafe.rtl.configuration import describe
 from mxsafe.rtl.mac.bf16_mac import BF16Mac, BF16MacConfiguration
 from mxsafe.rtl.mac.operand import Side
 
-__all__ = ["Bf16"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Bf16(BeatArithmetic):

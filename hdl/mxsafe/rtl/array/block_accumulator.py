@@ -6,7 +6,7 @@ Tested by `verif/rtl/array/test_accumulator.py`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -25,9 +25,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at, stages_of
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, about, require_integer
-
-__all__ = ["BlockAccumulator", "BlockAccumulatorConfiguration", "most_add_stages"]
+from mxsafe.validation import Alike, about, require_integer, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +57,14 @@ class BlockAccumulatorConfiguration(Configuration):
         Halves are added with `plus`, and none is subtracted, as for an FPGA.
     groups : int
         Groups of MACs, each of which takes a bit of `starts`.
-
-    Raises
-    ------
-    ValueError
-        If the adder cannot have so many registers.
     """
 
     shown_if_not_default = frozenset({"target", "carry_save", "groups"})
 
     macs: Alike = 16
     halves: Alike = 2
-    half_bits: int = 26
-    sum_bits: int = 31
+    half_bits: Annotated[int, within(1, WIDEST_SUM)] = 26
+    sum_bits: Annotated[int, within(3, WIDEST_SUM)] = 31
     quantum_exponent: int = -22
     scale_stages: int = 2
     add_stages: int = 3
@@ -83,8 +76,6 @@ class BlockAccumulatorConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         require_integer("add_stages", self.add_stages, 1, most_add_stages(self, self.macs))
-        require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
-        require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM)
         with about(pipeline="scale_stages"):
             _ = self.scaler
 
@@ -206,7 +197,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Dot products, flags and scales in, accumulators out."""
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

@@ -92,7 +92,6 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Flags of beats in, flags of steps out."""
         macs = self.config.macs
         return {
             "en": In(1),

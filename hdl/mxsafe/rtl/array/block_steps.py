@@ -9,8 +9,6 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.notes import noted
 
-__all__ = ["count_steps", "mark_starts"]
-
 
 def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) -> Value:
     """Count the steps that follow an end, one an enabled cycle, until each MAC has had its turn.

@@ -11,8 +11,6 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.notes import noted
 
-__all__ = ["add_blocks", "sums_in_turn"]
-
 
 def add_blocks(
     m: Module,

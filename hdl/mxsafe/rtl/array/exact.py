@@ -49,8 +49,6 @@ from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer
 
-__all__ = ["Exact"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(IntegerArithmetic):
@@ -91,11 +89,6 @@ class Exact(IntegerArithmetic):
         Products are added without a chain of carries, and with the sum of a block for the first
         time: less energy and time, more registers. Not for an FPGA, nor for two operands of
         integers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     name = "exact"

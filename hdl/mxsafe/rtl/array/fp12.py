@@ -10,8 +10,6 @@ from mxsafe.rtl.array.arithmetic import BeatArithmetic, BlockArithmetic
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.mac.safe_mac import SafeMac, SafeMacConfiguration
 
-__all__ = ["Fp12"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fp12(BlockArithmetic, BeatArithmetic):

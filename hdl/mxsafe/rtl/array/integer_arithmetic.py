@@ -17,8 +17,6 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.validation import limited, require_positive_integer
 
-__all__ = ["IntegerArithmetic"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerArithmetic(BlockArithmetic):
@@ -30,20 +28,11 @@ class IntegerArithmetic(BlockArithmetic):
         As of `BlockArithmetic`.
     block : int
         Longest block in k that sums must hold.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     scales_stay = True
 
     block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(block=require_positive_integer("block", self.block))
 
     def _require_block(self, shape: UnitShape) -> None:
         """Refuse blocks that the widest sums do not hold."""

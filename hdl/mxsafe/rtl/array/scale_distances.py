@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -12,9 +13,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_integer
-
-__all__ = ["ScaleDistances", "ScaleDistancesConfiguration"]
+from mxsafe.validation import Alike, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +26,13 @@ class ScaleDistancesConfiguration(Configuration):
         Bits of a distance, 1 to 8; larger distances are the largest of so many bits.
     count : int
         Rows or columns.
-
-    Raises
-    ------
-    ValueError
-        If `distance_bits` is not as above.
     """
 
-    distance_bits: int = 5
+    distance_bits: Annotated[int, within(1, E8M0.width)] = 5
     count: Alike = 4
 
-    def __post_init__(self) -> None:
-        require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
-
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return True
+    clocked = True
+    """Whether the module has the ports ``clk`` and ``rst``."""
 
 
 class ScaleDistances(Unit[ScaleDistancesConfiguration]):
@@ -67,7 +56,6 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Scales and anchors in, distances and anchors out."""
         config = self.config
         codes = data.ArrayLayout(E8M0.width, config.count)
         return {

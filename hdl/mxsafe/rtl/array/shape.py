@@ -8,9 +8,6 @@ from dataclasses import dataclass, fields
 from mxsafe.rtl.configuration import Options
 from mxsafe.validation import Alike, AlikePower
 
-__all__ = ["ArrayShape", "UnitShape"]
-
-
 _MOST_PRODUCTS = 1 << 16
 """Products a cycle of the largest array: 64 times the paper's."""
 
@@ -39,11 +36,6 @@ class UnitShape(_Shape):
         MACs.
     lanes : int
         Products a MAC and cycle, a power of two.
-
-    Raises
-    ------
-    ValueError
-        If a size is not as above.
     """
 
     rows: Alike = 4
@@ -67,11 +59,6 @@ class ArrayShape(_Shape):
         MACs of each.
     lanes : int
         Products a MAC and cycle, a power of two.
-
-    Raises
-    ------
-    ValueError
-        If a size is not as above.
     """
 
     pu_rows: Alike = 4

@@ -18,9 +18,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_positive_integer
-
-__all__ = ["SubMatrixUnit", "SubMatrixUnitConfiguration"]
+from mxsafe.validation import Alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +48,10 @@ class SubMatrixUnitConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._settle(row_interval=self.shape.columns)
-        self._set(
-            row_interval=require_positive_integer("row_interval", self.row_interval),
-            arithmetic=self.arithmetic.settled(self.shape),
-        )
+        self._set(arithmetic=self.arithmetic.settled(self.shape))
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("pu")
 
     @property
@@ -126,7 +120,6 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """A beat in, the same beat out, and results."""
         beat = self._beat_shapes()
         return {
             "en": In(1),

@@ -27,8 +27,6 @@ from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["SystolicArray", "SystolicArrayConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SystolicArrayConfiguration(Configuration):
@@ -64,7 +62,6 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("sta")
 
     @property
@@ -217,7 +214,6 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of both operands and of the results."""
         config = self.config
         results = data.ArrayLayout(32, config.shape.array_columns)
         errors = data.StructLayout({"out_of_step": 1, "overlong": 1})

@@ -5,8 +5,6 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 
 from amaranth.lib import data
 
-__all__ = ["Token"]
-
 
 class Token(data.Struct):
     """Flags of one operand beat.

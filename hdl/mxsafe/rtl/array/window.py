@@ -29,9 +29,7 @@ from mxsafe.rtl.mac.operand_dot import (
 )
 from mxsafe.rtl.timing import STAGES
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_positive_integer, within
-
-__all__ = ["Window"]
+from mxsafe.validation import limited, require_positive_integer, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +54,13 @@ class Window(IntegerArithmetic):
         Register stages of the MACs, see `OperandDot`; by default 1.
     scale_stages : int
         Registers within the scaler, 0 to 4.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     name = "window"
     label = "window"
 
     window: int = DEFAULT_WINDOW
-    inner: Long = DEFAULT_INNER
+    inner: Annotated[int, limited(require_positive_integer, 1 << 32)] = DEFAULT_INNER
     pipeline: int | None = None
     scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
 
@@ -79,7 +72,6 @@ class Window(IntegerArithmetic):
                     f"format_{side} must be a single one for arithmetic window, "
                     f"not the set {fmt.name}"
                 )
-        self._set(inner=require_positive_integer("inner", self.inner))
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
     def _settle_for(self, shape: UnitShape) -> None:

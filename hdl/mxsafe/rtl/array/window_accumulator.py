@@ -6,6 +6,7 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -20,9 +21,7 @@ from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, about, require_integer
-
-__all__ = ["WindowAccumulator", "WindowAccumulatorConfiguration"]
+from mxsafe.validation import Alike, about, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +52,16 @@ class WindowAccumulatorConfiguration(Configuration):
 
     macs: Alike = 16
     halves: Alike = 2
-    half_bits: int = 27
-    sum_bits: int = 31
+    half_bits: Annotated[int, within(1, WIDEST_SUM)] = 27
+    sum_bits: Annotated[int, within(3, WIDEST_SUM + 1)] = 31
     quantum_exponent: int = -22
-    window: int = 32
+    window: Annotated[int, within(LEAST_WINDOW, WIDEST_WINDOW)] = 32
     lowest_exponent: int = -17
-    distance_bits: int = 5
+    distance_bits: Annotated[int, within(1, E8M0.width)] = 5
     scale_stages: int = 2
     shown: Alike = 4
 
     def __post_init__(self) -> None:
-        require_integer("half_bits", self.half_bits, 1, WIDEST_SUM)
-        require_integer("sum_bits", self.sum_bits, 3, WIDEST_SUM + 1)
-        require_integer("window", self.window, LEAST_WINDOW, WIDEST_WINDOW)
-        require_integer("distance_bits", self.distance_bits, 1, E8M0.width)
         with about(pipeline="scale_stages", quantum_exponent="lowest_exponent"):
             _ = self.scaler
 
@@ -124,7 +119,6 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Dot products, flags, distances and anchors in, results out."""
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["WindowSequencer", "WindowSequencerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSequencerConfiguration(Configuration):
@@ -74,7 +72,6 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Flags of beats in, flags of sums and steps out."""
         return {
             "en": In(1),
             "token": In(Token),

@@ -14,8 +14,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
-__all__ = ["BlockMemory", "BlockMemoryConfiguration"]
-
 _BYTE = 8
 _WORD_BITS = 32
 _MOST_DATA_BITS = 1024
@@ -34,11 +32,6 @@ class BlockMemoryConfiguration(Configuration):
     memory_bytes : int
         Bytes of the memory: a multiple of 4,096, so that a burst is all inside or all outside, and
         at most 65,536 beats.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     data_bits: int = 64
@@ -55,10 +48,8 @@ class BlockMemoryConfiguration(Configuration):
                 f"memory_bytes must be a multiple of {BYTES_OF_PAGE} up to {most}, not {size}"
             )
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address that is taken to the first beat."""
-        return 4
+    latency = 4
+    """Cycles from an address that is taken to the first beat."""
 
     @property
     def beat_bytes(self) -> int:
@@ -87,7 +78,6 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Both who use it."""
         return {
             "s_axi": In(Axi4(self.config.data_bits)),
             "access": In(MemoryAccess(self.config.memory_bytes // (_WORD_BITS // _BYTE))),

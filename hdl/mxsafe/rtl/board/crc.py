@@ -7,8 +7,6 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["CRC_BITS", "CRC_START", "CRC_WHOLE", "crc_after"]
-
 CRC_BITS = 32
 CRC_START = (1 << CRC_BITS) - 1
 """Start value of the register; a checksum is the complement of its content."""

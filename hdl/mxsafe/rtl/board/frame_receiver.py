@@ -5,6 +5,7 @@ Tested by `verif/rtl/board/test_serial_bridge.py`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Member, Out
@@ -15,12 +16,9 @@ from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Long, require_integer
-
-__all__ = ["FrameReceiver", "FrameReceiverConfiguration"]
+from mxsafe.validation import within
 
 _BYTE = 8
-_MOST_PATIENCE = 1 << 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +29,12 @@ class FrameReceiverConfiguration(Configuration):
     ----------
     patience : int
         Cycles without a byte after which a frame is given up, 2 to 2^32.
-
-    Raises
-    ------
-    ValueError
-        If it is not as above.
     """
 
-    patience: Long = 1 << 22
+    patience: Annotated[int, within(2, 1 << 32)] = 1 << 22
 
-    def __post_init__(self) -> None:
-        require_integer("patience", self.patience, 2, _MOST_PATIENCE)
-
-    @property
-    def latency(self) -> int:
-        """Cycles from the last byte of a frame to its request."""
-        return 1
+    latency = 1
+    """Cycles from the last byte of a frame to its request."""
 
 
 class FrameReceiver(Unit[FrameReceiverConfiguration]):
@@ -75,7 +63,6 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes in, requests out."""
         return {
             "byte_valid": In(1),
             "byte_value": In(_BYTE),

@@ -16,8 +16,6 @@ from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["FrameSender", "FrameSenderConfiguration"]
-
 _BYTE = 8
 
 
@@ -25,10 +23,8 @@ _BYTE = 8
 class FrameSenderConfiguration(Configuration):
     """A `FrameSender`."""
 
-    @property
-    def latency(self) -> int:
-        """Cycles from the start to the first byte."""
-        return 1
+    latency = 1
+    """Cycles from the start to the first byte."""
 
 
 class FrameSender(Unit[FrameSenderConfiguration]):
@@ -49,7 +45,6 @@ class FrameSender(Unit[FrameSenderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A header in, words in, bytes out."""
         return {
             "start": In(1),
             "status": In(_BYTE),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.validation import require_integer, within
+from mxsafe.validation import within
 
 __all__ = ["LineConfiguration"]
 
@@ -28,14 +28,6 @@ class LineConfiguration(Configuration):
     ----------
     divisor : int
         Cycles of a bit, 4 to 65,536.
-
-    Raises
-    ------
-    ValueError
-        If it is not as above.
     """
 
     divisor: Divisor = 50
-
-    def __post_init__(self) -> None:
-        require_integer("divisor", self.divisor, _LEAST_DIVISOR, _MOST_DIVISOR)

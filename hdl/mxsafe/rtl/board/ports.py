@@ -6,8 +6,6 @@ Tested by `verif/rtl/board/test_serial_bridge.py`.
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["MemoryAccess"]
-
 
 class MemoryAccess(wiring.Signature):
     """Single words of a memory that a machine uses too, seen from who wants them.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
@@ -25,9 +26,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer
-
-__all__ = ["SerialBridge", "SerialBridgeConfiguration"]
+from mxsafe.validation import Long, within
 
 _BYTE = 8
 _WORD_BITS = _BYTE * WORD_BYTES
@@ -48,20 +47,16 @@ class SerialBridgeConfiguration(Configuration):
         Bytes of the memory: a multiple of 4, 8 to 2^32.
     patience : int
         Cycles without a byte after which a frame is given up.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
-    memory_bytes: Long = 1 << 16
+    memory_bytes: Annotated[int, within(2 * WORD_BYTES, 1 << 32)] = 1 << 16
     patience: Long = FrameReceiverConfiguration.patience
 
     def __post_init__(self) -> None:
-        size = require_integer("memory_bytes", self.memory_bytes, 2 * WORD_BYTES, 1 << 32)
-        if size % WORD_BYTES:
-            raise ValueError(f"memory_bytes must be a multiple of {WORD_BYTES}, not {size}")
+        if self.memory_bytes % WORD_BYTES:
+            raise ValueError(
+                f"memory_bytes must be a multiple of {WORD_BYTES}, not {self.memory_bytes}"
+            )
         _ = self.receiver  # which checks the patience
 
     @property
@@ -107,7 +102,6 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes, registers, memory, and what lights show."""
         config = self.config
         return {
             "byte_valid": In(1),

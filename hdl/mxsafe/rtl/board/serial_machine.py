@@ -23,8 +23,6 @@ from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long
 
-__all__ = ["LIGHTS", "SerialMachine", "SerialMachineConfiguration"]
-
 LIGHTS = {
     "running": "a program runs",
     "done": "a program has ended",
@@ -53,11 +51,6 @@ class SerialMachineConfiguration(Configuration):
         Cycles of a bit on the line.
     patience : int
         Cycles without a byte after which a request is given up.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as its unit wants it.
     """
 
     machine: MachineConfiguration = field(default_factory=MachineConfiguration)
@@ -70,7 +63,6 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_serial_machine"
 
     @property
@@ -137,7 +129,6 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Two lines and lights."""
         return {"from_host": In(1), "to_host": Out(1), "lights": Out(len(LIGHTS))}
 
     def elaborate(self, platform: object) -> Module:

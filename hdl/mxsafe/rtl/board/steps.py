@@ -9,8 +9,6 @@ from amaranth.hdl import Const, Module, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import any_of, named
 
-__all__ = ["Steps"]
-
 
 class Steps:
     """Steps of a unit and the ways between them; the first one comes behind a reset.

@@ -13,8 +13,6 @@ from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.line import LineConfiguration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["UartReceiver", "UartReceiverConfiguration"]
-
 _SAMPLES = 10
 """Start bit, eight of data, stop bit."""
 _SYNCHRONISERS = 2
@@ -52,7 +50,6 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The line in, bytes out."""
         return {
             "line": In(1),
             "valid": Out(1),

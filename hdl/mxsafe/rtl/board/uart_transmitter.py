@@ -13,8 +13,6 @@ from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.line import LineConfiguration
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["UartTransmitter", "UartTransmitterConfiguration"]
-
 _BITS = 10
 """Start bit, eight of data, stop bit."""
 
@@ -23,10 +21,8 @@ _BITS = 10
 class UartTransmitterConfiguration(LineConfiguration):
     """A `UartTransmitter`."""
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a byte that is taken to its start bit."""
-        return 1
+    latency = 1
+    """Cycles from a byte that is taken to its start bit."""
 
 
 class UartTransmitter(Unit[UartTransmitterConfiguration]):
@@ -45,7 +41,6 @@ class UartTransmitter(Unit[UartTransmitterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Bytes in, the line out."""
         return {"valid": In(1), "data": In(8), "ready": Out(1), "line": Out(1, init=1)}
 
     def elaborate(self, platform: object) -> Module:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
@@ -14,17 +14,7 @@ from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfigur
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Long, require_integer, require_positive_integer
-
-__all__ = [
-    "CRYSTAL_MHZ",
-    "PINS",
-    "PLL_ATTRIBUTES",
-    "Pin",
-    "Ulx3s",
-    "Ulx3sConfiguration",
-    "pll_divisors",
-]
+from mxsafe.validation import Long, require_integer, require_positive_integer, within
 
 CRYSTAL_MHZ = 25
 _LEAST_MHZ, _MOST_MHZ = 10, 200
@@ -138,23 +128,16 @@ class Ulx3sConfiguration(Configuration):
         4 or more.
     patience_ms : int
         Milliseconds without a byte after which a request is given up, 1 to 1,000.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     machine: MachineConfiguration = field(default_factory=lambda: BOARD_MACHINE)
     memory_bytes: Long = 1 << 14
     clock_mhz: int = 80
-    baud: Long = 1_000_000
-    patience_ms: int = 100
+    baud: Annotated[int, within(1200, _MOST_BAUD)] = 1_000_000
+    patience_ms: Annotated[int, within(1, 1000)] = 100
 
     def __post_init__(self) -> None:
         pll_divisors(self.clock_mhz)
-        require_integer("baud", self.baud, 1200, _MOST_BAUD)
-        require_integer("patience_ms", self.patience_ms, 1, 1000)
         size = require_positive_integer("memory_bytes", self.memory_bytes)
         if size % BYTES_OF_PAGE or size > _MOST_BYTES:
             raise ValueError(
@@ -203,10 +186,8 @@ class Ulx3sConfiguration(Configuration):
         """That of what is inside."""
         return self.inside.latency
 
-    @property
-    def clocked(self) -> bool:
-        """It makes its clock itself."""
-        return False
+    clocked = False
+    """It makes its clock itself."""
 
 
 class Ulx3s(Unit[Ulx3sConfiguration]):
@@ -222,7 +203,6 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The pins."""
         return {pin.name: pin.member for pin in PINS}
 
     def elaborate(self, platform: object) -> Module:

@@ -46,7 +46,6 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Factors and product."""
         return {"a": In(BF16.width), "w": In(BF16.width), "product": Out(32)}
 
     def elaborate(self, platform: object) -> Module:
@@ -106,11 +105,6 @@ class BF16MacConfiguration(Configuration):
         they stand at ``output``, ``sums`` (before the last addition) and ``products``; with more
         stages than these, at ``output``, within the last addition (``total_aligned``), at
         ``sums``, within the addition before it (``aligned``) and at ``products``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     lanes: AlikePower = 4
@@ -165,7 +159,6 @@ class BF16Mac(Unit[BF16MacConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and partial sum."""
         codes = data.ArrayLayout(BF16.width, self.config.lanes)
         return {"en": In(1), "a": In(codes), "w": In(codes), "partial_sum": Out(32)}
 

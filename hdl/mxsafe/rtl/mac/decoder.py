@@ -14,8 +14,6 @@ from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Decoder", "DecoderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfiguration(Configuration):
@@ -88,7 +86,6 @@ class Decoder(Unit[DecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and the fields it decodes to."""
         config, element = self.config, self.config.format.element
         if isinstance(element, IntFormat):
             return {"code": In(element.width), "number": Out(signed(element.width))}

@@ -35,23 +35,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "DSP_PLACES",
-    "FactorsInStages",
-    "OperandMultiplier",
-    "OperandMultiplierConfiguration",
-    "PairedMultiplier",
-    "PairedMultiplierConfiguration",
-    "Product",
-    "RoundingMultiplier",
-    "RoundingMultiplierConfiguration",
-    "block_registers",
-    "comes_signed",
-    "dsp_product",
-    "product_places",
-]
-
-
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
 _DSP = DspMultiplierConfiguration()
@@ -252,7 +235,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and product."""
         config = self.config
         return {
             **({"en": In(1)} if config.latency else {}),
@@ -577,7 +559,6 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Three significands and two products."""
         config = self.config
         return {
             "en": In(1),
@@ -634,7 +615,6 @@ class RoundingMultiplierConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.formats.name}_{self.sum_format.name}_multiplier"
 
     @property
@@ -704,7 +684,6 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and product."""
         config = self.config
         return {
             **{side: In(config.formats.of(side).width) for side in SIDES},

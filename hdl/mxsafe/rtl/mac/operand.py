@@ -13,17 +13,6 @@ from mxsafe.formats import FloatFields, FloatFormat, FormatSet, IntFormat, MXFor
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.radix4 import gate_bits, triple_bits
 
-__all__ = [
-    "FACTORS",
-    "SIDES",
-    "Factor",
-    "Operand",
-    "Side",
-    "factor_of",
-    "operand_fields",
-    "operand_layout",
-]
-
 Side = Literal["a", "w"]
 SIDES: tuple[Side, Side] = ("a", "w")
 

@@ -19,18 +19,11 @@ from mxsafe.formats import (
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.mac.operand import FACTORS, Factor, Operand, operand_fields
+from mxsafe.rtl.mac.operand import Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_one_of
-
-__all__ = [
-    "LaneDecoder",
-    "LaneDecoderConfiguration",
-    "OperandDecoder",
-    "OperandDecoderConfiguration",
-]
+from mxsafe.validation import Alike
 
 
 def _base(format: MXFormat | FormatSet, unit: str, factor: Factor | None) -> str:
@@ -49,11 +42,6 @@ class OperandDecoderConfiguration(Configuration):
         What the significand is prepared for, see `mxsafe.rtl.mac.operand`.
     nan : bool
         Flag codes for NaN and Inf, if the format has such; else they come out as any number.
-
-    Raises
-    ------
-    ValueError
-        If there is no such factor.
     """
 
     unnamed = frozenset({"format", "factor"})
@@ -63,8 +51,6 @@ class OperandDecoderConfiguration(Configuration):
     nan: bool = False
 
     def __post_init__(self) -> None:
-        if self.factor is not None:
-            require_one_of("factor", self.factor, FACTORS, " or None")
         self._set(nan=self.nan and has_special_codes(self.format))
 
     @property
@@ -74,7 +60,6 @@ class OperandDecoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return _base(self.format, "operand_decoder", self.factor)
 
     @property
@@ -119,7 +104,6 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The code, and the fields of the operand."""
         config = self.config
         format = config.format
         fields = operand_fields(format, config.factor)
@@ -310,7 +294,6 @@ class LaneDecoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return _base(self.format, "lane_decoder", self.factor)
 
 
@@ -331,7 +314,6 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and operands."""
         config = self.config
         format = config.format
         return {

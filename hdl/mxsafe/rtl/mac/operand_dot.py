@@ -36,16 +36,6 @@ from mxsafe.rtl.timing import Timed, at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
-__all__ = [
-    "OperandDot",
-    "OperandDotConfiguration",
-    "dot_places",
-    "late_bits",
-    "require_carry_save",
-    "require_dsp",
-    "summed_together",
-]
-
 _NARROW_PRODUCT = 24
 """Bits of a product, of which two additions fit 2 ns behind the multiplier: then the sum of four
 products has a register, which is half as many bits as two sums of two."""
@@ -93,11 +83,6 @@ class OperandDotConfiguration(Configuration):
         no such bits.
     carry_save : bool
         Not for an FPGA: products are added without a chain of carries, to two numbers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     shown_if_not_default = frozenset({"target", "paired", "together", "late", "carry_save"})
@@ -319,7 +304,6 @@ class OperandDot(Unit[OperandDotConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and halves of the dot product."""
         config = self.config
         operands = {side: operand_layout(config.formats, side, dsp=config.plain) for side in SIDES}
         bits = config.multiplier().product.significand_bits if config.paired else 0

@@ -30,8 +30,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
 
-__all__ = ["SafeMac", "SafeMacConfiguration", "mac_base", "mac_boundaries"]
-
 
 def mac_base(base: str, formats: OperandFormats) -> str:
     """Name of a MAC in its default configuration: of MXSF without the format."""
@@ -69,11 +67,6 @@ class SafeMacConfiguration(Configuration):
         formats without such codes.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     formats: OperandFormats
@@ -172,7 +165,6 @@ class SafeMac(Unit[SafeMacConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and partial sum."""
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

@@ -25,8 +25,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
-__all__ = ["SafeMacExact", "SafeMacExactConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SafeMacExactConfiguration(Configuration):
@@ -50,11 +48,6 @@ class SafeMacExactConfiguration(Configuration):
         an FPGA without DSP blocks False: products are then made of look-up tables and carry chains.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above; the message gives the numbers.
     """
 
     formats: OperandFormats
@@ -122,7 +115,6 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and dot product."""
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

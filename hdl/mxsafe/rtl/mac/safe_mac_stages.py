@@ -29,8 +29,6 @@ from mxsafe.rtl.arithmetic.target import Place
 from mxsafe.rtl.mac.multiplier import DSP_PLACES, FactorsInStages, RoundingMultiplierConfiguration
 from mxsafe.rtl.notes import noted
 
-__all__ = ["MacSteps", "mac_places"]
-
 _FACTORS = tuple(map(Place, DSP_PLACES, (3.5, 4.5, 3)))
 _PRODUCT = (
     Place("dropped", 2.5),

@@ -17,8 +17,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["SpecialCodes", "SpecialCodesConfiguration", "is_special"]
-
 
 def is_special(element: FloatFormat | IntFormat, code: Value) -> Value:
     """Whether a code stands for NaN or Inf; a constant 0 if no code of the format does."""
@@ -80,7 +78,6 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Codes and scales in, scales out."""
         config = self.config
         codes = data.ArrayLayout(element_format(config.format).width, config.lanes)
         scales = data.ArrayLayout(config.format.scale.width, config.count)

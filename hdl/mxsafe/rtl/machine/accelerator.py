@@ -13,9 +13,6 @@ from mxsafe.rtl.machine.control.registers import Registers, RegistersConfigurati
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["Accelerator", "AcceleratorConfiguration"]
-
-
 _ASKED = ("start", "program_base", "program_length", "base", "stop")
 _TOLD = (
     "quiet",
@@ -33,7 +30,6 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator"
 
     @property
@@ -69,7 +65,6 @@ class Accelerator(Unit[AcceleratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Registers, memory, interrupt."""
         registers = Registers(self.config.registers).ports()
         return {
             "s_axi": registers["s_axi"],

@@ -35,11 +35,6 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = [
-    "AcceleratorCore",
-    "AcceleratorCoreConfiguration",
-]
-
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
 _EVENTS = (
@@ -84,7 +79,6 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.formats.name}_accelerator_core"
 
     @property
@@ -195,7 +189,6 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports to the registers and to memory."""
         return {
             "start": In(1),
             "program_base": In(ADDRESS_BITS),

@@ -13,20 +13,6 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.unit import place
 from mxsafe.validation import require_integer, require_power_of_two
 
-__all__ = [
-    "ADDRESS_BITS",
-    "BYTES_OF_PAGE",
-    "LONGEST_BURST",
-    "Axi4",
-    "Axi4Read",
-    "Axi4Write",
-    "AxiLite",
-    "burst_constants",
-    "require_burst",
-    "require_data_bits",
-    "sliced_axi",
-]
-
 ADDRESS_BITS = 64
 """Bits of an address in memory."""
 BYTES_OF_PAGE = 4096

@@ -28,8 +28,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
 from mxsafe.validation import about, one_of, require_one_of
 
-__all__ = ["Layer", "LayerConfiguration"]
-
 _DEFAULT_STAGES = ("activation",)
 _OPERAND = "s_axis_operand"
 """The stream of numbers that a stage adds, by its name in the stage."""
@@ -56,11 +54,6 @@ class LayerConfiguration(Configuration):
         What happens to results before they are converted, in this order: ``bias`` adds a number to
         each feature, ``activation`` applies the function, ``residual`` adds a number to each
         result; as a sequence or joined by ``+``.
-
-    Raises
-    ------
-    ValueError
-        If the parts refuse their parameters or do not fit each other.
     """
 
     unnamed = frozenset({"activation", "stages"})  # see `differences`
@@ -112,7 +105,6 @@ class LayerConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.arithmetic.base("layer")
 
     @property
@@ -244,7 +236,6 @@ class Layer(Unit[LayerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Operand streams in, operand stream of the next layer out."""
         config = self.config
         begins = data.StructLayout({"first": 1, "block_last": 1, **config.tile.members})
         flags = data.StructLayout({"block_last": 1, "out_of_step": 1, "overlong": 1})

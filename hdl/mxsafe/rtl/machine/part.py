@@ -8,8 +8,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 
-__all__ = ["PartConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartConfiguration(Configuration):
@@ -17,10 +15,6 @@ class PartConfiguration(Configuration):
 
     Its parameters and its name say those `sizes` of the machine that decide it. Parts of which
     these are equal are equal, whatever machines they are of.
-
-    Parameters
-    ----------
-    machine : MachineConfiguration
     """
 
     decided_by: ClassVar[tuple[str, ...]]

@@ -9,16 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import DESCRIPTORS
 
-__all__ = [
-    "ERROR_BITS",
-    "RUN_BITS",
-    "WIDTHS",
-    "BufferRead",
-    "BufferWrite",
-    "EnginePort",
-    "MemoryRead",
-]
-
 ERROR_BITS = 4
 """Bits of an error code; 0 is no error."""
 WIDTHS = {

@@ -11,8 +11,6 @@ from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 
-__all__ = ["STAGES", "checked_stages", "stage_unit"]
-
 STAGES: tuple[str, ...] = ("bias", "activation", "residual")
 """Kinds of stages, see `mxsafe.rtl.machine.layer.LayerConfiguration`."""
 

@@ -16,8 +16,6 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.rtl.configuration import part_of_name
 
-__all__ = ["differing_sizes", "shortest"]
-
 _KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """Allowed entries of each list of a `MachineConfiguration`."""
 _FORMATS = frozenset({"format_a", "format_w"})

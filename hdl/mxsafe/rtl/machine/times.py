@@ -6,8 +6,6 @@ from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.timing import at
 
-__all__ = ["BETWEEN", "between", "times_of"]
-
 _CORE, _STORE, _GEMM, _VECTOR = "AcceleratorCore", "StoreEngine", "GemmEngine", "VectorEngine"
 _THERE_AND_BACK = ((_CORE, "runs"), (_CORE, "axi"), (_CORE, "axi"), (_CORE, "words"))
 BETWEEN = {

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from mxsafe.formats import FloatFormat, MXFormat
 
-__all__ = ["Alignment"]
-
 
 @dataclass(frozen=True)
 class Alignment:

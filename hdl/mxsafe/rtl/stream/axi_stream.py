@@ -9,8 +9,6 @@ from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["AxiStream", "whole_bytes"]
-
 
 class AxiStream(wiring.Signature):
     """An AXI4-Stream, seen from its source: a beat passes where `tvalid` and `tready` are set.

@@ -14,8 +14,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, within
 
-__all__ = ["MOST_STAGES", "BeatChain", "BeatChainConfiguration"]
-
 MOST_STAGES = 8
 """Most stages of a piece: longer chains consist of several."""
 
@@ -32,11 +30,6 @@ class BeatChainConfiguration(Configuration):
         Bits of what waits of all lanes of a beat.
     largest_bits : int
         Bits of the largest exponents of its blocks.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     stages: Annotated[int, within(1, MOST_STAGES)] = 4
@@ -78,7 +71,6 @@ class BeatChain(Unit[BeatChainConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A beat in, the beat in the last stage out, and what is to be known of all stages."""
         config = self.config
         return {
             "moves": In(config.stages),

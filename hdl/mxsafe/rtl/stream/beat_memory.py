@@ -11,8 +11,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["BeatMemory", "BeatMemoryConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BeatMemoryConfiguration(Configuration):
@@ -24,11 +22,6 @@ class BeatMemoryConfiguration(Configuration):
         Bits of a beat.
     depth : int
         Beats, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beat_bits: PositiveInteger = 512
@@ -38,10 +31,8 @@ class BeatMemoryConfiguration(Configuration):
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address to what stands there."""
-        return 1
+    latency = 1
+    """Cycles from an address to what stands there."""
 
 
 class BeatMemory(Unit[BeatMemoryConfiguration]):
@@ -65,7 +56,6 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
     is_parametric = True
 
     def ports(self) -> Mapping[str, Member]:
-        """The port to write and the port to read."""
         config = self.config
         address = range(config.depth)
         return {

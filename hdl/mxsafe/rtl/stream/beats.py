@@ -7,8 +7,6 @@ from amaranth.lib import data
 
 from mxsafe.formats import MXFormat
 
-__all__ = ["converted_beat", "operand_beat"]
-
 
 def converted_beat(fmt: MXFormat, width: int, groups: int) -> data.StructLayout:
     """A beat of a converter: codes of all values, then the scales of their blocks.

@@ -27,8 +27,6 @@ from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_integer
 
-__all__ = ["SHAPES", "BlockConverter", "BlockConverterConfiguration"]
-
 SHAPES = ("blocks", "tiles")
 """Shapes of blocks: down one lane, or through several lanes side by side."""
 
@@ -186,7 +184,6 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of floats in, stream of codes and scales out."""
         config = self.config
         floats = data.ArrayLayout(source_format(_SOURCE).width, config.width)
         flags = data.StructLayout({"block_last": 1})

@@ -19,8 +19,6 @@ from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["CodeUnpacker", "CodeUnpackerConfiguration", "operand_user"]
-
 
 def operand_user(format: FormatSet | None, *, begins: bool) -> data.StructLayout | None:
     """`tuser` of an operand stream: flags of tiles and blocks, and the mode of a set of formats."""
@@ -62,10 +60,8 @@ class CodeUnpackerConfiguration(Configuration):
                 f"not {self.format.name}"
             )
 
-    @property
-    def clocked(self) -> bool:
-        """It counts the parts of a beat."""
-        return True
+    clocked = True
+    """It counts the parts of a beat."""
 
     @property
     def beat(self) -> data.StructLayout:
@@ -106,7 +102,6 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams in and out."""
         return {"s_axis": In(self.config.stream), "m_axis": Out(self.config.stream)}
 
     def elaborate(self, platform: object) -> Module:

@@ -182,7 +182,6 @@ class Converter(Unit[ConverterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of floats in, stream of codes and scales out."""
         config = self.config
         floats = data.ArrayLayout(source_format(config.source).width, config.width)
         flags = data.StructLayout({"block_last": 1})

@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["ElementEncoder", "ElementEncoderConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ElementEncoderConfiguration(Configuration):
@@ -41,7 +39,6 @@ class ElementEncoderConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.format.name}_encoder"
 
     @property
@@ -71,7 +68,6 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The value's parts and its code."""
         alignment = self.config.alignment
         return {
             "sign": In(1),

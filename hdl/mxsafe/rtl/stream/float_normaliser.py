@@ -15,8 +15,6 @@ from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import require_one_of
 
-__all__ = ["SOURCES", "FloatNormaliser", "FloatNormaliserConfiguration", "source_format"]
-
 SOURCES = {"float32": "fp32", "bfloat16": "bf16"}
 """Formats that a converter reads, with their names in the catalogue."""
 
@@ -61,7 +59,6 @@ class FloatNormaliserConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module."""
         return f"{self.format.name}_{self.source}_normaliser"
 
     @property
@@ -103,7 +100,6 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The word and its parts."""
         word, alignment = self.config.word, self.config.alignment
         return {
             "word": In(word.width),

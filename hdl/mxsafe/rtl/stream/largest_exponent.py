@@ -14,8 +14,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["LargestExponent", "LargestExponentConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LargestExponentConfiguration(Configuration):
@@ -29,11 +27,6 @@ class LargestExponentConfiguration(Configuration):
         Bits of each.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer, or there is no such target.
     """
 
     count: Alike = 17
@@ -60,7 +53,6 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Numbers, and the largest of them."""
         bits, count = self.config.bits, self.config.count
         return {"fields": In(data.ArrayLayout(bits, count)), "largest": Out(bits)}
 

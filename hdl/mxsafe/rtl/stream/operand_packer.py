@@ -16,8 +16,6 @@ from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, AlikePower, require_positive_integer
 
-__all__ = ["OperandPacker", "OperandPackerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OperandPackerConfiguration(Configuration):
@@ -110,7 +108,6 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of converted beats in, stream of operand beats out."""
         config = self.config
         flags = data.StructLayout({"block_last": 1})
         return {

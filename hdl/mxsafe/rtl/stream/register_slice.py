@@ -13,8 +13,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["RegisterSlice", "RegisterSliceConfiguration", "sliced"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterSliceConfiguration(Configuration):
@@ -26,20 +24,13 @@ class RegisterSliceConfiguration(Configuration):
         Bits of a beat.
     halved : bool
         It takes a beat every second cycle at most, and has half the registers.
-
-    Raises
-    ------
-    ValueError
-        If `bits` is not a positive integer.
     """
 
     bits: PositiveInteger = 64
     halved: bool = False
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a beat to its leaving."""
-        return 1
+    latency = 1
+    """Cycles from a beat to its leaving."""
 
 
 class RegisterSlice(Unit[RegisterSliceConfiguration]):
@@ -59,7 +50,6 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
     is_parametric = True
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream in, stream out."""
         signature = stream.Signature(self.config.bits)
         return {"source": In(signature), "sink": Out(signature)}
 

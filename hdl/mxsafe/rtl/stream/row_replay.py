@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
 
-__all__ = ["RowReplay", "RowReplayConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowReplayConfiguration(Configuration):
@@ -43,11 +41,6 @@ class RowReplayConfiguration(Configuration):
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA it stands behind a
         register slice: what the reset clears there need not be kept away here, and what is known of
         a row goes through a register.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beat_bits: PositiveInteger = 512
@@ -124,7 +117,6 @@ class RowReplay(Unit[RowReplayConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of rows in, stream of passes out."""
         config = self.config
         summary = config.summary_bits or None
         return {

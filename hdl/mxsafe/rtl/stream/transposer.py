@@ -14,8 +14,6 @@ from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike
 
-__all__ = ["Transposer", "TransposerConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TransposerConfiguration(Configuration):
@@ -80,7 +78,6 @@ class Transposer(Unit[TransposerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of rows in, stream of columns out."""
         row = self.config.row
         return {"s_axis": In(AxiStream(row)), "m_axis": Out(AxiStream(row))}
 

@@ -10,7 +10,7 @@ from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheckConfiguration,
 )
 from verif.rtl.machine.control.control_checks import check_verdicts
-from verif.support.tests import Tally, Volume, typical
+from verif.support.tests import Tally, Volume, raises, typical
 from verif.support.units import generated, published
 
 SMALL = MachineConfiguration(
@@ -51,9 +51,8 @@ def test_verdicts_of_another_machine(
 
 
 def test_what_a_machine_refuses_is_refused() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "rows must be one of 4, 8, 16, not 12"):
         DescriptorCheck(machine=MachineConfiguration(rows=12))
-    assert str(error.value) == "rows must be one of 4, 8, 16, not 12"
 
 
 def test_machines_that_differ_have_names_that_differ() -> None:

@@ -20,7 +20,7 @@ from verif.rtl.machine.control.queue_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.tests import Tally, available, raises, refused, some, typical
 from verif.support.units import published
 
 
@@ -202,6 +202,5 @@ test_configurations_that_cannot_work = refused(
 
 
 def test_a_queue_needs_a_place() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "under_way must be a positive integer, not 0"):
         DescriptorQueue(under_way=0)
-    assert str(error.value) == "under_way must be a positive integer, not 0"

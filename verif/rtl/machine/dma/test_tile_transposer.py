@@ -12,7 +12,7 @@ from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally
+from verif.support.tests import Tally, raises
 from verif.support.units import generated
 
 
@@ -65,6 +65,5 @@ def test_a_word_a_clock(tmp_path: Path) -> None:
 
 
 def test_other_rows_cannot_work() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "rows must be 8 or 16, not 12"):
         TileTransposer(rows=12)
-    assert str(error.value) == "rows must be 8 or 16, not 12"

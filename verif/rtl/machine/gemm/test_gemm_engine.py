@@ -16,7 +16,7 @@ from verif.rtl.machine.gemm.gemm_checks import (
     random_case,
 )
 from verif.support.manifest import Module
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Tally, Volume, available, raises, some
 from verif.support.units import array_unit, generated
 
 OUTSIDE = ["a_codes", "w_codes", "a_scales", "w_scales", "result", "a_stride", "result_stride_w"]
@@ -160,12 +160,10 @@ def test_a_descriptor_that_just_fits_and_one_that_does_not(tmp_path: Path) -> No
 
 
 def test_buffers_that_do_not_fit() -> None:
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "beats must be an integer from 2 to 16384, not 32768"):
         ResultRows(beats=1 << 15)
-    assert str(error.value) == "beats must be an integer from 2 to 16384, not 32768"
-    with pytest.raises(ValueError) as error:
+    with raises(ValueError, "under_way must be a positive integer, not 0"):
         ResultRows(under_way=0)
-    assert str(error.value) == "under_way must be a positive integer, not 0"
 
 
 def test_the_array_of_a_machine() -> None:

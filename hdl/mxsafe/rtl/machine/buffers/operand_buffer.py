@@ -39,11 +39,6 @@ class OperandBufferConfiguration(Configuration):
         Scales are read by words of two entries.
     target : {"asic", "fpga"}
         What it is built for: for an FPGA what is written waits in a register for a cycle.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     word_bits: PositiveInteger = 256
@@ -60,10 +55,8 @@ class OperandBufferConfiguration(Configuration):
         if self.writers > len(WRITERS):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address to what stands there."""
-        return 1
+    latency = 1
+    """Cycles from an address to what stands there."""
 
     @property
     def entries(self) -> int:
@@ -118,7 +111,6 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Ports of those who write, ports to read."""
         config = self.config
         writes = {
             f"{writer}_{kind}": In(signature)

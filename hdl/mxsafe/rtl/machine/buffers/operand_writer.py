@@ -22,8 +22,6 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import require_positive_integer
 
-__all__ = ["KINDS", "TARGETS", "OperandWriter", "OperandWriterConfiguration"]
-
 TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
 KINDS = ("codes", "scales")
@@ -43,11 +41,6 @@ class OperandWriterConfiguration(Configuration):
         Operand beats that each of `TARGETS` holds, and half as many scale entries: multiples of 4.
     later : bool
         What is written is offered from a register, a cycle after it has come.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     shown_if_not_default = frozenset({"later"})
@@ -66,7 +59,6 @@ class OperandWriterConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.packer.format.name}_operand_writer"
 
     @property
@@ -134,7 +126,6 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Where to write, the stream of beats, the buffers' ports."""
         config = self.config
         rows = {}
         for kind, walk in config.walks.items():

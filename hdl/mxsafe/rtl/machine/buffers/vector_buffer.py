@@ -18,8 +18,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
-__all__ = ["READERS", "WRITERS", "VectorBuffer", "VectorBufferConfiguration"]
-
 READERS = ("x", "y", "store")
 WRITERS = ("gemm", "vector", "load")
 """Who uses the buffer, in the order in which they go first."""
@@ -39,11 +37,6 @@ class VectorBufferConfiguration(Configuration):
         Beats of each, a power of two, at least 2.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     columns: Alike = 16
@@ -102,7 +95,6 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Those who read, those who write."""
         config = self.config
         writes = {name: In(BufferWrite(config.beats, config.beat_bits)) for name in WRITERS}
         reads = {name: In(BufferRead(config.beats, config.beat_bits)) for name in READERS}

@@ -22,8 +22,6 @@ from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["DescriptorCheck", "DescriptorCheckConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DescriptorCheckConfiguration(PartConfiguration):
@@ -66,7 +64,6 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The descriptor, and what is wrong with it."""
         return {"descriptor": In(DESCRIPTOR_BITS), "error": Out(ERROR_BITS)}
 
     def elaborate(self, platform: object) -> Module:

@@ -19,8 +19,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, PositiveInteger
 
-__all__ = ["PAYLOAD_BITS", "DescriptorQueue", "DescriptorQueueConfiguration"]
-
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
 """Bits of a descriptor that an engine sees."""
 
@@ -37,21 +35,14 @@ class DescriptorQueueConfiguration(Configuration):
         Most descriptors that run at a time.
     number_bits : int
         Bits of a descriptor's number.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer.
     """
 
     depth: Alike = 8
     under_way: Alike = 1
     number_bits: PositiveInteger = 32
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a descriptor in an empty queue to its start."""
-        return 3
+    latency = 3
+    """Cycles from a descriptor in an empty queue to its start."""
 
     @property
     def entry(self) -> data.StructLayout:
@@ -109,7 +100,6 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors in, tokens in and out, the engine."""
         config = self.config
         queues = len(QUEUES)
         return {

@@ -23,8 +23,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["NUMBER_BITS", "Fetch", "FetchConfiguration"]
-
 NUMBER_BITS = 32
 """Bits of the length of a program, and of a descriptor's number."""
 _AHEAD = 16
@@ -119,7 +117,6 @@ class Fetch(Unit[FetchConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The program, words of memory, descriptors."""
         config = self.config
         return {
             "start": In(1),

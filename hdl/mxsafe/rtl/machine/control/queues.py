@@ -64,11 +64,6 @@ class QueuesConfiguration(Configuration):
         Bits of a descriptor's number.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     depth: Alike = 8
@@ -148,7 +143,6 @@ class Queues(Unit[QueuesConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors in, engines, what has become of the program."""
         config = self.config
         return {
             "start": In(1),

@@ -19,8 +19,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["Registers", "RegistersConfiguration"]
-
 _BY_NAME = {register.name: register for register in REGISTERS}
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""
@@ -67,10 +65,8 @@ class RegistersConfiguration(PartConfiguration):
             f"{name}{value:x}" for name, value in self.constants.items() if value != others[name]
         ]
 
-    @property
-    def latency(self) -> int:
-        """Cycles from an address that is taken to its answer, and from a start to `start`."""
-        return 1
+    latency = 1
+    """Cycles from an address that is taken to its answer, and from a start to `start`."""
 
     @property
     def reset_stages(self) -> int:
@@ -126,7 +122,6 @@ class Registers(Unit[RegistersConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The bus, and the machine behind it."""
         return {
             "s_axi": In(AxiLite(self.config.address_bits)),
             "irq": Out(1),

@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, require_positive_integer
 
-__all__ = ["AddressGenerator", "AddressGeneratorConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AddressGeneratorConfiguration(Configuration):
@@ -33,11 +31,6 @@ class AddressGeneratorConfiguration(Configuration):
     paced : bool
         `advance` comes two cycles after `begins` or another one at the earliest: which loops end is
         said from registers.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     shown_if_not_default = frozenset({"paced"})
@@ -61,10 +54,8 @@ class AddressGeneratorConfiguration(Configuration):
         if self.address_bits < least:
             raise ValueError(f"address_bits must be {least} or more, not {self.address_bits}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from `begins` to the first address."""
-        return 1
+    latency = 1
+    """Cycles from `begins` to the first address."""
 
     @property
     def loops(self) -> int:
@@ -99,7 +90,6 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports: the loops' counts and steps, and the current address."""
         config = self.config
         counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
         steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}

@@ -13,8 +13,6 @@ from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS
 from mxsafe.validation import PowerOfTwo, about
 
-__all__ = ["AxiMasterConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AxiMasterConfiguration(Configuration):
@@ -32,11 +30,6 @@ class AxiMasterConfiguration(Configuration):
         Most bursts outstanding, a power of two.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     word_bytes: PowerOfTwo = 32

@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["AxiReader", "AxiReaderConfiguration"]
-
 _CLIENTS = 2
 
 
@@ -32,11 +30,6 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     window : int
         A burst is asked for while fewer beats than this are outstanding: the cycles of latency that
         do not slow reading down. A power of two.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     window: PowerOfTwo = 128
@@ -82,7 +75,6 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of runs in, stream of words out, and the channels to memory."""
         config = self.config
         runs = {f"run_{client}": In(stream.Signature(config.run)) for client in range(_CLIENTS)}
         return {

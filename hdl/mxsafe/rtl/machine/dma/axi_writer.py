@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["AxiWriter", "AxiWriterConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AxiWriterConfiguration(AxiMasterConfiguration):
@@ -58,7 +56,6 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of runs and words in, and the channels to memory."""
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

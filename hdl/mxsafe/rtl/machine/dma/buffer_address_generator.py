@@ -17,8 +17,6 @@ from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["BUFFER_FIELDS", "BufferAddressGenerator", "BufferAddressGeneratorConfiguration"]
-
 _LOOPS = (0, 1, 2, 3)
 _WIDTHS = WIDTHS["load"]
 BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS))
@@ -88,7 +86,6 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A descriptor in, and where its words stand."""
         config = self.config
         return {
             "take": In(1),

@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
-__all__ = ["BurstSplitter", "BurstSplitterConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BurstSplitterConfiguration(Configuration):
@@ -35,11 +33,6 @@ class BurstSplitterConfiguration(Configuration):
     target : {"asic", "fpga"}
         For an FPGA a burst leaves through a register every second cycle at most, and a run comes
         when the one before has left it.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beat_bytes: PowerOfTwo = 32
@@ -85,7 +78,6 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of runs in, stream of bursts out."""
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

@@ -24,8 +24,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["LoadEngine", "LoadEngineConfiguration"]
-
 _DESCRIPTOR = descriptor_layout("load")
 _VECTOR = "vector"
 _TILE = 8
@@ -109,7 +107,6 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A queue, memory, and buffers."""
         config = self.config
         buffers = {
             name: Out(BufferWrite(entries, words * config.word_bits))

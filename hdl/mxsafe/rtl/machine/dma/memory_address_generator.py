@@ -16,8 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["MEMORY_FIELDS", "MemoryAddressGenerator", "MemoryAddressGeneratorConfiguration"]
-
 _LOOPS = (1, 2, 3)
 _WIDTHS = WIDTHS["load"]
 MEMORY_FIELDS = (
@@ -41,11 +39,6 @@ class MemoryAddressGeneratorConfiguration(Configuration):
         Whether a run says that it is the last one of its descriptor.
     paced : bool
         A run comes every second cycle at most: which loops end is said from registers.
-
-    Raises
-    ------
-    ValueError
-        If `word_bytes` is not as above.
     """
 
     shown_if_not_default = frozenset({"paced"})
@@ -117,7 +110,6 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A descriptor in, stream of runs out."""
         config = self.config
         return {
             "base": In(ADDRESS_BITS - config.byte_bits),

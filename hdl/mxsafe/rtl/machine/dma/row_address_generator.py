@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["RowAddressGenerator", "RowAddressGeneratorConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowAddressGeneratorConfiguration(Configuration):
@@ -53,10 +51,8 @@ class RowAddressGeneratorConfiguration(Configuration):
                 f"{self.address_bits} bits, not {self.depth}"
             )
 
-    @property
-    def latency(self) -> int:
-        """Cycles from `start` to the first address."""
-        return 1
+    latency = 1
+    """Cycles from `start` to the first address."""
 
 
 class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
@@ -81,7 +77,6 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Where rows are, and the address."""
         config = self.config
         return {
             "start": In(1),

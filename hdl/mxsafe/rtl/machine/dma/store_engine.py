@@ -24,8 +24,6 @@ from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfigu
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["StoreEngine", "StoreEngineConfiguration"]
-
 _DESCRIPTOR = descriptor_layout("store")
 _VECTOR = "vector"
 _UNWRITTEN_BITS = 2
@@ -104,7 +102,6 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """A queue, memory, and buffers."""
         config = self.config
         ports = {
             name: Out(

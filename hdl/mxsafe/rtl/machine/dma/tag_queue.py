@@ -12,8 +12,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
-__all__ = ["TagQueue", "TagQueueConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TagQueueConfiguration(Configuration):
@@ -25,11 +23,6 @@ class TagQueueConfiguration(Configuration):
         Bits of a tag.
     depth : int
         Tags that have room, a power of two, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     tag_bits: PositiveInteger = 1
@@ -39,10 +32,8 @@ class TagQueueConfiguration(Configuration):
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
 
-    @property
-    def latency(self) -> int:
-        """Cycles from a tag to its standing at the head of an empty queue."""
-        return 1
+    latency = 1
+    """Cycles from a tag to its standing at the head of an empty queue."""
 
 
 class TagQueue(Unit[TagQueueConfiguration]):
@@ -61,7 +52,6 @@ class TagQueue(Unit[TagQueueConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Tags in and out."""
         bits = self.config.tag_bits
         return {
             "push": In(1),

@@ -12,8 +12,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["TileTransposer", "TileTransposerConfiguration"]
-
 _ROWS = (8, 16)
 _MOST_ROWS = 16
 _LANES = 4
@@ -49,10 +47,8 @@ class TileTransposerConfiguration(Configuration):
         """Cycles from the first word of a group to the first one that leaves."""
         return 2 if self.rows == _MOST_ROWS else 0
 
-    @property
-    def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
-        return True
+    clocked = True
+    """Whether the module has the ports ``clk`` and ``rst``."""
 
     @property
     def word_bits(self) -> int:
@@ -84,7 +80,6 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of words in and out."""
         words = stream.Signature(self.config.word_bits)
         alone = {"alone": In(1)} if self.config.rows == _MOST_ROWS else {}
         return {"s": In(words), "m": Out(words), **alone}

@@ -18,8 +18,6 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
-__all__ = ["AnchorScan", "AnchorScanConfiguration"]
-
 _GEMM = descriptor_layout("gemm")
 
 

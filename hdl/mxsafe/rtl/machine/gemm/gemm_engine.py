@@ -83,7 +83,6 @@ class GemmEngineConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return self.array.arithmetic.base("gemm_engine")
 
     @property
@@ -146,7 +145,6 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The queue and the buffers."""
         config = self.config
         return {
             "engine": In(EnginePort(descriptor_layout("gemm"))),

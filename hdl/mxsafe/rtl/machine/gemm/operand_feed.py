@@ -17,8 +17,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["OperandFeed", "OperandFeedConfiguration"]
-
 _GEMM = descriptor_layout("gemm")
 _STRIDES = {
     "a_codes": "a_stride",
@@ -119,7 +117,6 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors in, addresses out, flags beside what the memories show."""
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -16,9 +17,7 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, require_integer
-
-__all__ = ["ResultRows", "ResultRowsConfiguration"]
+from mxsafe.validation import Alike, within
 
 _GEMM = descriptor_layout("gemm")
 _KEPT = (
@@ -41,32 +40,21 @@ class ResultRowsConfiguration(Configuration):
     rows : int
         Rows of the array, and its columns.
     beats : int
-        Beats of the vector buffer.
+        Beats of the vector buffer, at most as many as a descriptor can say.
     under_way : int
         Most descriptors whose rows are not all written.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA what
         says where a row goes comes from registers, and rows must come at least three cycles apart.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not a positive integer, or the buffer is larger than a descriptor can say.
     """
 
     rows: Alike = 16
-    beats: int = 4096
+    beats: Annotated[int, within(2, 1 << _GEMM["result"].width)] = 4096
     under_way: Alike = 3
     target: Target = "asic"
 
-    def __post_init__(self) -> None:
-        most = 1 << _GEMM["result"].width
-        self._set(beats=require_integer("beats", self.beats, 2, most))
-
-    @property
-    def clocked(self) -> bool:
-        """It counts, though a row passes within a cycle."""
-        return True
+    clocked = True
+    """It counts, though a row passes within a cycle."""
 
     @property
     def write(self) -> BufferWrite:
@@ -103,7 +91,6 @@ class ResultRows(Unit[ResultRowsConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors and rows in, beats out."""
         config = self.config
         return {
             "enters": In(1),
