@@ -235,6 +235,13 @@ DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"
 VISION = MachineConfiguration(
     functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
 )
+BOARD_TRANSFORMER = replace(
+    BOARD_MACHINE,
+    functions=("relu", "gelu"),
+    reductions=("softmax", "layer_norm"),
+    affine=True,
+)
+"""That of `docs/board.md` which runs blocks of transformers."""
 WINDOW = replace(SMALL, arithmetic="window")
 OTHERS = [
     WINDOW,
@@ -366,13 +373,18 @@ def test_random_programs_of_the_paper(name: str, modules: dict[str, Module], tal
 
 
 @pytest.mark.variant
-def test_random_programs_of_a_board(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+@pytest.mark.parametrize(
+    "machine", [BOARD_MACHINE, BOARD_TRANSFORMER], ids=["products", "transformers"]
+)
+def test_random_programs_of_a_board(
+    machine: MachineConfiguration, tmp_path: Path, tally: Tally, volume: Volume
+) -> None:
     """Four rows, without what needs tiles of 8x8."""
     available("verilator")
-    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
+    module = generated(Accelerator(machine=machine), tmp_path)
     for seed in range(1, volume(2, 3)):
-        done = check_random("verilator", module, BOARD_MACHINE, seed, 300)
-        assert done == all_modes(BOARD_MACHINE)
+        done = check_random("verilator", module, machine, seed, 300)
+        assert done == all_modes(machine)
         tally("verilator", "descriptors of random programs", 300)
 
 
