@@ -51,7 +51,6 @@ _TARGETS = ("asic", "fpga")
 _UNIT_ROWS = (1, 2, 4, 8, 16)
 _DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
 _MOST_OPERAND_BEATS = 1 << 16
-_MOST_PRODUCT_BEATS = (1 << 13) - 1
 _MOST_VECTOR_BEATS = 1 << 14
 _MOST_REDUCTION = 4096
 _MOST_QUEUE = 63
@@ -254,7 +253,7 @@ class MachineConfiguration:
     @property
     def product_beats(self) -> int:
         """Most operand beats of a tile that the array's sums hold."""
-        return DEFAULT_INNER // self.lanes if self.anchored else _MOST_PRODUCT_BEATS
+        return DEFAULT_INNER // self.lanes if self.anchored else _MOST_OPERAND_BEATS
 
     @property
     def a_entries(self) -> int:

@@ -246,7 +246,9 @@ class Field:
 
     def bounds(self, configuration: MachineConfiguration) -> tuple[int, int]:
         """The least and the largest value on a machine."""
-        most = (1 << self.width) - 1 if self.most is None else _limit(self.most, configuration)
+        most = (1 << self.width) - 1
+        if self.most is not None:
+            most = min(most, _limit(self.most, configuration))
         return self.least, most
 
     def step(self, configuration: MachineConfiguration) -> int:

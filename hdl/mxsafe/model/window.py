@@ -37,7 +37,8 @@ column.
 
 **Order.** Integers are added without rounding, so a result does not depend on
 the order of blocks, nor on where k is cut into parts: parts can be computed side by side and their
-outputs added. That is not so of `exact`, whose binary32 additions round once a block.
+outputs added, with the anchors of the whole row and column. That is not so of `exact`, whose
+binary32 additions round once a block.
 
 Other anchors were weighed. The largest ``bA + bW`` of the blocks of an output is never above
 ``A_i + B_j`` and may be far below, but it belongs to a pair of row and column: somebody would have

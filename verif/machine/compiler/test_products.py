@@ -1,6 +1,7 @@
 """Products of every orientation, block and result on the interpreter, against `mx.matmul`."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration
 from mxsafe.machine.layout import narrowed
 from mxsafe.model.vector_arithmetic import add
 from verif.machine.machine_schedules import run_in_any_order
@@ -24,6 +26,7 @@ MACHINE = MachineConfiguration(
     a_beats=256, w_beats=512, out_beats=64, vector_banks=2, bank_beats=128
 )
 EIGHT = replace(MACHINE, rows=8, unit_rows=2)
+WINDOWS = replace(MACHINE, arithmetic="window")
 # Which of both operands is stored as its transpose: with tiles all four are possible.
 ORIENTATIONS = {"X W": (False, False), "dY W^T": (False, True), "X^T dY": (True, False)}
 ORIENTATIONS["X^T W^T"] = (True, True)
@@ -160,6 +163,30 @@ def test_converted(block: Any, orientation: str, to: Any, arithmetic: Any) -> No
     configuration = replace(MACHINE, arithmetic=arithmetic)
     for shape in [*SHAPES, LONG]:
         _check_converted(configuration, shape, (block, to), _stored(block, orientation))
+
+
+@pytest.mark.parametrize("block", [64, TILES])
+def test_parts_of_k_of_windows(block: Any) -> None:
+    """4,096 values of k, or fewer so that a buffer holds two strips."""
+    for machine, ends in ((WINDOW_MACHINE, [4096, 8192, 10000]), (WINDOWS, [384, 768, 1152, 1500])):
+        products = Products(machine)
+        a, w = products.matrix("a", 5, ends[-1], block), products.matrix("w", 5, ends[-1], block)
+        found = products.parts(a, w.T)
+        assert found == [range(first, stop) for first, stop in pairwise([0, *ends])]
+
+
+def test_parts_of_tiles_have_room_beside_results() -> None:
+    """In a vector buffer of two tiles: results take half of it, and a part of k the other half."""
+    machine = replace(WINDOWS, vector_banks=1, bank_beats=32)
+    _check_sums(machine, (16, 1500, 40), 64, (False, True), "float32")
+
+
+def test_products_that_windows_do_not_hold() -> None:
+    message = "k of a product must be at most 4096 with arithmetic window, not 4160"
+    with raises(CompileError, message):
+        Encoder(
+            EncoderShape(tokens=16, features=64, heads=2, hidden=4160, blocks=1), WINDOW_MACHINE
+        )
 
 
 @pytest.mark.parametrize("block", [32, 64, TILES])

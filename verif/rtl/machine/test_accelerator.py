@@ -304,6 +304,8 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
         0.0,
     ),
     "training step": ("verilator", TRAINING, perceptron_program, 20, 0.2),
+    # Reads of gains and biases take longer than a beat of results.
+    "transformer on a board": ("verilator", BOARD_TRANSFORMER, _transformer(tokens=11), 2, 0.0),
     # The first tile of each product waits until its anchors are found, as the model predicts.
     "transformer with windows": ("verilator", WINDOW, _transformer(tokens=37), 20, 0.2),
 }

@@ -458,7 +458,19 @@ class Emitter:
         write: bool = True,
         last_rows: int | None = None,
     ) -> None:
-        """Products of all strips of a with all of w, into the vector buffer."""
+        """Products of all strips of a with all of w, into the vector buffer.
+
+        Raises
+        ------
+        CompileError
+            If the array's sums do not hold so many products.
+        """
+        c = self.configuration
+        if a.beats > c.product_beats:
+            raise CompileError(
+                f"k of a product must be at most {c.product_beats * c.lanes} with arithmetic "
+                f"{c.arithmetic}, not {a.beats * c.lanes}"
+            )
         rows = a.last_rows if last_rows is None else last_rows
         size = self.configuration.rows
         spans = []

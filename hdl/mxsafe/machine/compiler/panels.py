@@ -189,7 +189,8 @@ class Panels:
         at = rows.start + panel.start * size - span.start
         last = min(size, self._results - panel[-1] * size)
         if w is None:
-            self._tile(strips, panel, at, last)
+            whole = self._sum_of_parts if e.configuration.anchored else self._tile
+            whole(strips, panel, at, last)
             return
         a = self._a.load(e, panel, self.k[0]) if resident is None else resident.some(panel)
         e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
@@ -197,29 +198,32 @@ class Panels:
             e.free(a)
 
     def _tile(self, strips: range, panel: range, at: int, last: int) -> None:
-        """One tile, from one part of k after the other."""
-        e = self._e
-        adds = e.configuration.anchored  # whose tiles do not go on from one another
+        """One tile, which goes on from one part of k to the next."""
         for k in self.k:
-            w, a = self._w.load(e, strips, k), self._a.load(e, panel, k)
-            first = k.start == 0
-            own = None if first or not adds else e.rows(last, 1, "a part of k")
-            e.multiply(
-                a,
-                w,
-                at if own is None else own.start,
-                stride_a=0,
-                stride_w=0,
-                clear=first or adds,
-                write=k.stop == self._w.inner or adds,
-                last_rows=last,
+            self._part(
+                strips, panel, k, at, last, clear=k.start == 0, write=k.stop == self.k[-1].stop
             )
-            e.free(w)
-            e.free(a)
-            if own is not None:
-                total = Rows(at, last)
-                e.compute(total, Pass(arithmetic="add", y=own), d=total)
-                e.vector.free(own.start)
+
+    def _sum_of_parts(self, strips: range, panel: range, at: int, last: int) -> None:
+        """One tile, for which a product of each part of k is added to those before it."""
+        e = self._e
+        self._part(strips, panel, self.k[0], at, last)
+        for k in self.k[1:]:
+            own = e.rows(last, 1, "a part of k")
+            self._part(strips, panel, k, own.start, last)
+            total = Rows(at, last)
+            e.compute(total, Pass(arithmetic="add", y=own), d=total)
+            e.vector.free(own.start)
+
+    def _part(
+        self, strips: range, panel: range, k: range, at: int, last: int, **flags: bool
+    ) -> None:
+        """One strip of each side with a part of k."""
+        e = self._e
+        w, a = self._w.load(e, strips, k), self._a.load(e, panel, k)
+        e.multiply(a, w, at, stride_a=0, stride_w=0, last_rows=last, **flags)
+        e.free(w)
+        e.free(a)
 
     def _resident(self) -> Placed | None:
         """All of side a, if it fits and serves more than one panel of side w."""
@@ -283,9 +287,7 @@ class Panels:
     def _results_fit(self, results: int, block: Block | None) -> int:
         """How many times so many results have room, twice, also when they are converted."""
         c = self._e.configuration
-        # Beside them are parts of tiles that are added.
-        beside = 2 * c.rows if c.anchored and len(self.k) > 1 else 0
-        fits = [(c.vector_beats - beside) // (2 * results)]
+        fits = [c.vector_beats // (2 * results)]
         if block is not None:
             length = block if isinstance(block, int) else _TILE
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))

@@ -133,7 +133,6 @@ class Products:
     gradients of a layer are ``x @ w``, ``dy @ w.T`` and ``x.T @ dy``:
 
     >>> from mxsafe.machine.configuration import MachineConfiguration
-    from mxsafe.machine.description import STORE_BUFFERS
     >>> products = Products(MachineConfiguration())
     >>> tiles = (8, 8)
     >>> x, w = products.matrix("x", 40, 24, tiles), products.matrix("w", 24, 10, tiles)

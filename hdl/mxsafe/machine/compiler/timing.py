@@ -39,8 +39,6 @@ class Times:
         From the end of a tile to that of the next, at least; and of a block.
     beat : int
         In which the array takes an operand beat.
-    anchor : int
-        In which a scale of the first tile of a product is read to find anchors, if there are any.
     parts : int
         In which vector units take a beat.
     pace : int
@@ -67,7 +65,6 @@ class Times:
     tile: int = 16
     block: int = 2
     beat: int = 1
-    anchor: int = 0
     parts: int = 1
     pace: int = 1
     vector: int = 5
@@ -199,9 +196,11 @@ class _Model:
         if step.kind == "gemm":
             tiles, beats = _product(step.fields, ("strips_a", "strips_w")), step.fields["beats"]
             blocks = -(-beats // step.fields["block"])
-            # Scales of each other tile are read while the one before it is multiplied.
-            tile = max(beats * times.beat, times.tile, blocks * max(times.block, 2 * times.anchor))
-            stop = start + blocks * times.anchor + tiles * tile
+            # For anchors each scale is read twice: of the first tile before it begins, of each
+            # other one while the tile before it is multiplied.
+            anchor = int(self.configuration.anchored)
+            tile = max(beats * times.beat, times.tile, blocks * max(times.block, 2 * anchor))
+            stop = start + blocks * anchor + tiles * tile
             return stop, stop + times.gemm
         end = start + vector_clocks(step.fields, self.configuration, times)
         return end, end
@@ -263,6 +262,9 @@ def vector_clocks(
         passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2}[name]
         clocks += beats * (times.pace + rows * (times.pace - 1))
         clocks += rows * times.parts * (passes * beats + getattr(times, name))
+        if fields.get("affine") and times.pace > 1:
+            # Gain and bias of a beat of results are read one after the other, and handed on.
+            clocks += rows * beats * max(3 * times.pace - times.parts, 0)
     else:
         clocks += beats * rows * max(times.parts, times.pace)
     if fields.get("convert"):

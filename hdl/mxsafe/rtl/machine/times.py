@@ -57,7 +57,6 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         tile=max(array.tile_cycles, array.block_cycles),
         block=array.block_cycles,
         beat=machine.array_parts,
-        anchor=int(machine.anchored),
         parts=machine.vector_parts,
         # Of an access to the vector buffer: it is asked for, has its turn, is over.
         pace=1 + 2 * at(core.vector_buffer, "turns"),
