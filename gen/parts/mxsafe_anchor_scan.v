@@ -23,16 +23,6 @@ module mxsafe_anchor_scan(
   w_anchors
 );
   wire \$is_scanning$and ;
-  wire \$a_rises_3$or ;
-  // Some bits of these results are dropped where they are used.
-  /* verilator lint_off UNUSEDSIGNAL */
-  wire [16:0] \$w_strip$mux ;
-  wire [16:0] \$w_now$mux ;
-  wire [16:0] \$a_strip$mux ;
-  wire [16:0] \$a_now$mux ;
-  wire [16:0] a_now;
-  wire [16:0] w_now;
-  /* verilator lint_on UNUSEDSIGNAL */
   wire \$a_rises_4$less ;
   wire \$a_rises_4$or ;
   wire \$a_rises_5$less ;
@@ -42,8 +32,8 @@ module mxsafe_anchor_scan(
   wire \$a_rises_7$less ;
   wire \$a_rises_7$or ;
   wire \$a_rises_8$less ;
-  wire [16:0] \$a_following$add ;
   wire \$a_rises_8$or ;
+  wire \$a_rises_0$less ;
   wire \$a_rises_9$less ;
   wire \$a_rises_9$or ;
   wire \$a_rises_10$less ;
@@ -53,20 +43,19 @@ module mxsafe_anchor_scan(
   wire \$a_rises_12$less ;
   wire \$a_rises_12$or ;
   wire \$a_rises_13$less ;
-  wire \$a_rises_0$less ;
   wire \$a_rises_13$or ;
+  wire \$a_rises_0$or ;
   wire \$a_rises_14$less ;
   wire \$a_rises_14$or ;
   wire \$a_rises_15$less ;
   wire \$a_rises_15$or ;
-  wire [16:0] \$w_following$add ;
   wire \$w_rises_0$less ;
   wire \$w_rises_0$or ;
   wire \$w_rises_1$less ;
   wire \$w_rises_1$or ;
-  wire \$a_rises_0$or ;
   wire \$w_rises_2$less ;
   wire \$w_rises_2$or ;
+  wire \$a_rises_1$less ;
   wire \$w_rises_3$less ;
   wire \$w_rises_3$or ;
   wire \$w_rises_4$less ;
@@ -75,9 +64,9 @@ module mxsafe_anchor_scan(
   wire \$w_rises_5$or ;
   wire \$w_rises_6$less ;
   wire \$w_rises_6$or ;
-  wire \$a_rises_1$less ;
   wire \$w_rises_7$less ;
   wire \$w_rises_7$or ;
+  wire \$a_rises_1$or ;
   wire \$w_rises_8$less ;
   wire \$w_rises_8$or ;
   wire \$w_rises_9$less ;
@@ -86,9 +75,9 @@ module mxsafe_anchor_scan(
   wire \$w_rises_10$or ;
   wire \$w_rises_11$less ;
   wire \$w_rises_11$or ;
-  wire \$a_rises_1$or ;
   wire \$w_rises_12$less ;
   wire \$w_rises_12$or ;
+  wire \$a_rises_2$less ;
   wire \$w_rises_13$less ;
   wire \$w_rises_13$or ;
   wire \$w_rises_14$less ;
@@ -97,9 +86,9 @@ module mxsafe_anchor_scan(
   wire \$w_rises_15$or ;
   wire [12:0] \$beats_left$mux ;
   wire [7:0] \$strips_a_left$mux ;
-  wire \$a_rises_2$less ;
   wire \$strips_w_left$and ;
   wire [7:0] \$strips_w_left$mux ;
+  wire \$a_rises_2$or ;
   wire \$tile_follows$and ;
   wire \$tile_follows$not ;
   wire \$scans$not ;
@@ -108,45 +97,48 @@ module mxsafe_anchor_scan(
   wire \$is_known$not ;
   wire \$is_known$and ;
   wire \$is_known$or ;
-  wire \$a_rises_2$or ;
   wire \$begins_anew$or ;
   wire \$begins_anew$not ;
+  wire \$a_rises_3$less ;
   wire \$begins_anew$and ;
   wire \$begins_anew$or_2 ;
   wire [12:0] \$beats_left$mux_2 ;
   wire [7:0] \$strips_a_left$mux_2 ;
-  wire \$a_rises_3$less ;
   wire [7:0] \$strips_w_left$mux_2 ;
-  wire \$w_now$differ ;
-  wire \$w_now$differ_2 ;
-  wire \$w_strip$differ ;
-  wire \$a_now$differ ;
-  wire \$a_now$differ_2 ;
-  wire \$a_strip$differ ;
+  wire \$a_rises_3$or ;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [16:0] \$a_scales_strip$mux ;
+  wire [16:0] \$a_scales_address$mux ;
+  wire [16:0] \$w_scales_strip$mux ;
+  wire [16:0] \$w_scales_address$mux ;
+  wire [16:0] a_scales_address;
+  wire [16:0] w_scales_address;
+  /* verilator lint_on UNUSEDSIGNAL */
+  wire \$w_scales_address$differ ;
+  wire \$w_scales_address$differ_2 ;
+  wire \$w_scales_strip$differ ;
+  wire \$a_scales_address$differ ;
+  wire \$a_scales_address$differ_2 ;
+  wire \$a_scales_strip$differ ;
   wire \$strips_w_left$differ ;
   wire \$strips_a_left$differ ;
   wire \$beats_left$differ ;
-  wire [16:0] \$a_now$mux_2 ;
-  wire [16:0] \$a_now$mux_3 ;
-  wire [16:0] \$a_strip$mux_2 ;
+  wire [16:0] \$a_scales_address$mux_2 ;
+  wire [16:0] \$a_scales_address$mux_3 ;
+  wire [16:0] \$a_scales_strip$mux_2 ;
   wire [7:0] \$strips_w_left$mux_3 ;
   wire [7:0] \$strips_a_left$mux_3 ;
   wire [12:0] \$beats_left$mux_3 ;
-  wire [16:0] \$w_following$mux ;
-  wire [16:0] \$w_following$mux_2 ;
-  wire [16:0] \$a_following$mux ;
-  wire [16:0] \$a_following$mux_2 ;
-  wire [16:0] \$w_now$mux_2 ;
-  wire [16:0] \$w_now$mux_3 ;
-  wire [16:0] \$w_strip$mux_2 ;
+  wire [16:0] \$w_scales_address$mux_2 ;
+  wire [16:0] \$w_scales_address$mux_3 ;
+  wire [16:0] \$w_scales_strip$mux_2 ;
   output [9:0] a_address;
   wire [9:0] a_address;
   output [127:0] a_anchors;
   reg [127:0] a_anchors;
   output a_en;
   wire a_en;
-  reg [15:0] a_first;
-  wire [16:0] a_following;
   wire [7:0] a_found_0;
   wire [7:0] a_found_1;
   wire [7:0] a_found_10;
@@ -163,7 +155,6 @@ module mxsafe_anchor_scan(
   wire [7:0] a_found_7;
   wire [7:0] a_found_8;
   wire [7:0] a_found_9;
-  wire [16:0] a_further;
   wire a_is_inside;
   reg [7:0] a_largest_0;
   reg [7:0] a_largest_1;
@@ -181,7 +172,6 @@ module mxsafe_anchor_scan(
   reg [7:0] a_largest_7;
   reg [7:0] a_largest_8;
   reg [7:0] a_largest_9;
-  wire [16:0] a_next_strip;
   wire a_rises_0;
   wire a_rises_1;
   wire a_rises_10;
@@ -200,8 +190,12 @@ module mxsafe_anchor_scan(
   wire a_rises_9;
   input [127:0] a_scales;
   wire [127:0] a_scales;
-  reg [11:0] a_stride;
-  reg [16:0] a_strip;
+  reg [15:0] a_scales_first;
+  wire [16:0] a_scales_following;
+  wire [16:0] a_scales_further;
+  wire [16:0] a_scales_next_strip;
+  reg [11:0] a_scales_stride;
+  reg [16:0] a_scales_strip;
   reg [12:0] beats;
   reg [12:0] beats_left;
   wire [12:0] beats_less;
@@ -245,7 +239,6 @@ module mxsafe_anchor_scan(
   reg [127:0] w_anchors;
   output w_en;
   wire w_en;
-  wire [16:0] w_following;
   wire [7:0] w_found_0;
   wire [7:0] w_found_1;
   wire [7:0] w_found_10;
@@ -262,7 +255,6 @@ module mxsafe_anchor_scan(
   wire [7:0] w_found_7;
   wire [7:0] w_found_8;
   wire [7:0] w_found_9;
-  wire [16:0] w_further;
   wire w_is_inside;
   reg [7:0] w_largest_0;
   reg [7:0] w_largest_1;
@@ -280,7 +272,6 @@ module mxsafe_anchor_scan(
   reg [7:0] w_largest_7;
   reg [7:0] w_largest_8;
   reg [7:0] w_largest_9;
-  wire [16:0] w_next_strip;
   wire w_rises_0;
   wire w_rises_1;
   wire w_rises_10;
@@ -299,8 +290,11 @@ module mxsafe_anchor_scan(
   wire w_rises_9;
   input [127:0] w_scales;
   wire [127:0] w_scales;
-  reg [11:0] w_stride;
-  reg [16:0] w_strip;
+  wire [16:0] w_scales_following;
+  wire [16:0] w_scales_further;
+  wire [16:0] w_scales_next_strip;
+  reg [11:0] w_scales_stride;
+  reg [16:0] w_scales_strip;
   assign \$is_scanning$and  = begins & tile_follows;
   assign is_scanning = scans | \$is_scanning$and ;
   assign reads = is_free & is_scanning;
@@ -311,10 +305,10 @@ module mxsafe_anchor_scan(
   assign strips_a_less = strips_a_left - 8'h01;
   assign is_last_of_strips_w = strips_w_left <= 8'h01;
   assign strips_w_less = strips_w_left - 8'h01;
-  assign a_further = a_strip + { 5'h00, a_stride };
-  assign a_next_strip = is_last_of_strips_a ? { 1'h0, a_first } : a_further;
-  assign \$a_following$add  = { a_now[16:10], a_address } + 17'h00001;
-  assign a_is_inside = { a_now[16:10], a_address } < 17'h00400;
+  assign a_scales_further = a_scales_strip + { 5'h00, a_scales_stride };
+  assign a_scales_following = { a_scales_address[16:10], a_address } + 17'h00001;
+  assign a_scales_next_strip = is_last_of_strips_a ? { 1'h0, a_scales_first } : a_scales_further;
+  assign a_is_inside = { a_scales_address[16:10], a_address } < 17'h00400;
   assign a_en = reads & a_is_inside;
   assign \$a_rises_0$less  = a_largest_0 < a_scales[7:0];
   assign \$a_rises_0$or  = begins_anew | \$a_rises_0$less ;
@@ -380,10 +374,10 @@ module mxsafe_anchor_scan(
   assign \$a_rises_15$or  = begins_anew | \$a_rises_15$less ;
   assign a_rises_15 = scale_arrives & \$a_rises_15$or ;
   assign a_found_15 = a_rises_15 ? a_scales[127:120] : a_largest_15;
-  assign w_further = w_strip + { 5'h00, w_stride };
-  assign w_next_strip = is_last_of_strips_a ? w_further : w_strip;
-  assign \$w_following$add  = { w_now[16:11], w_address } + 17'h00001;
-  assign w_is_inside = { w_now[16:11], w_address } < 17'h00800;
+  assign w_scales_further = w_scales_strip + { 5'h00, w_scales_stride };
+  assign w_scales_following = { w_scales_address[16:11], w_address } + 17'h00001;
+  assign w_scales_next_strip = is_last_of_strips_a ? w_scales_further : w_scales_strip;
+  assign w_is_inside = { w_scales_address[16:11], w_address } < 17'h00800;
   assign w_en = reads & w_is_inside;
   assign \$w_rises_0$less  = w_largest_0 < w_scales[7:0];
   assign \$w_rises_0$or  = begins_anew | \$w_rises_0$less ;
@@ -535,43 +529,43 @@ module mxsafe_anchor_scan(
     if (rst) w_anchors <= 128'h00000000000000000000000000000000;
     else if (begins) w_anchors <= { w_found_15, w_found_14, w_found_13, w_found_12, w_found_11, w_found_10, w_found_9, w_found_8, w_found_7, w_found_6, w_found_5, w_found_4, w_found_3, w_found_2, w_found_1, w_found_0 };
   always @(posedge clk)
-    if (enters) w_stride <= descriptor[119:108];
-  reg [15:0] \$w_now$net ;
+    if (enters) w_scales_stride <= descriptor[119:108];
+  reg [15:0] \$w_scales_address$net ;
   always @(posedge clk)
-    if (\$w_now$differ ) \$w_now$net  <= \$w_now$mux [15:0];
-  // A bit more than in a descriptor: an entry past the end is outside.
-  assign { w_now[15:11], w_address } = \$w_now$net ;
-  reg \$w_now$net_2 ;
+    if (\$w_scales_address$differ ) \$w_scales_address$net  <= \$w_scales_address$mux [15:0];
+  // A bit more than in a descriptor: so the first address that is too large shows.
+  assign { w_scales_address[15:11], w_address } = \$w_scales_address$net ;
+  reg \$w_scales_address$net_2 ;
   always @(posedge clk)
-    if (enters) \$w_now$net_2  <= 1'h0;
-    else if (\$w_now$differ_2 ) \$w_now$net_2  <= \$w_now$mux_3 [16];
-  assign w_now[16] = \$w_now$net_2 ;
+    if (enters) \$w_scales_address$net_2  <= 1'h0;
+    else if (\$w_scales_address$differ_2 ) \$w_scales_address$net_2  <= \$w_scales_address$mux_3 [16];
+  assign w_scales_address[16] = \$w_scales_address$net_2 ;
   always @(posedge clk)
-    if (\$w_strip$differ ) w_strip[15:0] <= \$w_strip$mux [15:0];
+    if (\$w_scales_strip$differ ) w_scales_strip[15:0] <= \$w_scales_strip$mux [15:0];
   always @(posedge clk)
-    if (enters) w_strip[16] <= 1'h0;
-    else if (ends_strip) w_strip[16] <= w_next_strip[16];
+    if (enters) w_scales_strip[16] <= 1'h0;
+    else if (ends_strip) w_scales_strip[16] <= w_scales_next_strip[16];
   always @(posedge clk)
     if (rst) a_anchors <= 128'h00000000000000000000000000000000;
     else if (begins) a_anchors <= { a_found_15, a_found_14, a_found_13, a_found_12, a_found_11, a_found_10, a_found_9, a_found_8, a_found_7, a_found_6, a_found_5, a_found_4, a_found_3, a_found_2, a_found_1, a_found_0 };
   always @(posedge clk)
-    if (enters) a_stride <= descriptor[59:48];
-  reg [15:0] \$a_now$net ;
+    if (enters) a_scales_stride <= descriptor[59:48];
+  reg [15:0] \$a_scales_address$net ;
   always @(posedge clk)
-    if (\$a_now$differ ) \$a_now$net  <= \$a_now$mux [15:0];
-  assign { a_now[15:10], a_address } = \$a_now$net ;
-  reg \$a_now$net_2 ;
+    if (\$a_scales_address$differ ) \$a_scales_address$net  <= \$a_scales_address$mux [15:0];
+  assign { a_scales_address[15:10], a_address } = \$a_scales_address$net ;
+  reg \$a_scales_address$net_2 ;
   always @(posedge clk)
-    if (enters) \$a_now$net_2  <= 1'h0;
-    else if (\$a_now$differ_2 ) \$a_now$net_2  <= \$a_now$mux_3 [16];
-  assign a_now[16] = \$a_now$net_2 ;
+    if (enters) \$a_scales_address$net_2  <= 1'h0;
+    else if (\$a_scales_address$differ_2 ) \$a_scales_address$net_2  <= \$a_scales_address$mux_3 [16];
+  assign a_scales_address[16] = \$a_scales_address$net_2 ;
   always @(posedge clk)
-    if (\$a_strip$differ ) a_strip[15:0] <= \$a_strip$mux [15:0];
+    if (\$a_scales_strip$differ ) a_scales_strip[15:0] <= \$a_scales_strip$mux [15:0];
   always @(posedge clk)
-    if (enters) a_strip[16] <= 1'h0;
-    else if (ends_strip) a_strip[16] <= a_next_strip[16];
+    if (enters) a_scales_strip[16] <= 1'h0;
+    else if (ends_strip) a_scales_strip[16] <= a_scales_next_strip[16];
   always @(posedge clk)
-    if (enters) a_first <= descriptor[47:32];
+    if (enters) a_scales_first <= descriptor[47:32];
   always @(posedge clk)
     if (rst) scale_arrives <= 1'h0;
     else scale_arrives <= reads;
@@ -599,38 +593,32 @@ module mxsafe_anchor_scan(
     if (enters) beats <= descriptor[148:136];
   always @(posedge clk)
     if (enters) block <= descriptor[155:149];
-  assign \$w_now$differ  = { enters, ends_strip, reads } != 3'h0;
-  assign \$w_now$differ_2  = { ends_strip, reads } != 2'h0;
-  assign \$w_strip$differ  = { enters, ends_strip } != 2'h0;
-  assign \$a_now$differ  = { enters, ends_strip, reads } != 3'h0;
-  assign \$a_now$differ_2  = { ends_strip, reads } != 2'h0;
-  assign \$a_strip$differ  = { enters, ends_strip } != 2'h0;
+  assign \$w_scales_address$differ  = { enters, ends_strip, reads } != 3'h0;
+  assign \$w_scales_address$differ_2  = { ends_strip, reads } != 2'h0;
+  assign \$w_scales_strip$differ  = { enters, ends_strip } != 2'h0;
+  assign \$a_scales_address$differ  = { enters, ends_strip, reads } != 3'h0;
+  assign \$a_scales_address$differ_2  = { ends_strip, reads } != 2'h0;
+  assign \$a_scales_strip$differ  = { enters, ends_strip } != 2'h0;
   assign \$strips_w_left$differ  = { \$strips_w_left$and , enters } != 2'h0;
   assign \$strips_a_left$differ  = { enters, ends_strip } != 2'h0;
   assign \$beats_left$differ  = { enters, reads } != 2'h0;
-  assign \$a_now$mux_2  = reads ? a_following : 17'hxxxxx;
-  assign \$a_now$mux_3  = ends_strip ? a_next_strip : \$a_now$mux_2 ;
-  assign \$a_now$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_now$mux_3 ;
-  assign \$a_strip$mux_2  = ends_strip ? a_next_strip : { a_strip[16], 16'hxxxx };
-  assign \$a_strip$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_strip$mux_2 ;
+  assign \$a_scales_address$mux_2  = reads ? a_scales_following : 17'hxxxxx;
+  assign \$a_scales_address$mux_3  = ends_strip ? a_scales_next_strip : \$a_scales_address$mux_2 ;
+  assign \$a_scales_address$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_scales_address$mux_3 ;
+  assign \$a_scales_strip$mux_2  = ends_strip ? a_scales_next_strip : { a_scales_strip[16], 16'hxxxx };
+  assign \$a_scales_strip$mux  = enters ? { 1'h0, descriptor[47:32] } : \$a_scales_strip$mux_2 ;
   assign \$strips_w_left$mux_3  = \$strips_w_left$and  ? \$strips_w_left$mux  : 8'hxx;
   assign \$strips_w_left$mux_2  = enters ? descriptor[135:128] : \$strips_w_left$mux_3 ;
   assign \$strips_a_left$mux_3  = ends_strip ? \$strips_a_left$mux  : 8'hxx;
   assign \$strips_a_left$mux_2  = enters ? descriptor[127:120] : \$strips_a_left$mux_3 ;
   assign \$beats_left$mux_3  = reads ? \$beats_left$mux  : 13'hxxxx;
   assign \$beats_left$mux_2  = enters ? descriptor[148:136] : \$beats_left$mux_3 ;
-  assign \$w_following$mux  = reads ? \$w_following$add  : 17'h00000;
-  assign \$w_following$mux_2  = ends_strip ? 17'h00000 : \$w_following$mux ;
-  assign w_following = enters ? 17'h00000 : \$w_following$mux_2 ;
-  assign \$a_following$mux  = reads ? \$a_following$add  : 17'h00000;
-  assign \$a_following$mux_2  = ends_strip ? 17'h00000 : \$a_following$mux ;
-  assign a_following = enters ? 17'h00000 : \$a_following$mux_2 ;
-  assign \$w_now$mux_2  = reads ? w_following : 17'hxxxxx;
-  assign \$w_now$mux_3  = ends_strip ? w_next_strip : \$w_now$mux_2 ;
-  assign \$w_now$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_now$mux_3 ;
-  assign \$w_strip$mux_2  = ends_strip ? w_next_strip : { w_strip[16], 16'hxxxx };
-  assign \$w_strip$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_strip$mux_2 ;
-  assign a_now[9:0] = a_address;
-  assign w_now[10:0] = w_address;
+  assign \$w_scales_address$mux_2  = reads ? w_scales_following : 17'hxxxxx;
+  assign \$w_scales_address$mux_3  = ends_strip ? w_scales_next_strip : \$w_scales_address$mux_2 ;
+  assign \$w_scales_address$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_scales_address$mux_3 ;
+  assign \$w_scales_strip$mux_2  = ends_strip ? w_scales_next_strip : { w_scales_strip[16], 16'hxxxx };
+  assign \$w_scales_strip$mux  = enters ? { 1'h0, descriptor[107:92] } : \$w_scales_strip$mux_2 ;
+  assign a_scales_address[9:0] = a_address;
+  assign w_scales_address[10:0] = w_address;
 endmodule
 `default_nettype wire

@@ -275,8 +275,7 @@ module mxsafe_operand_feed(
   reg [15:0] \$w_scales_address_68$net ;
   always @(posedge clk)
     if (\$w_scales_address_68$differ ) \$w_scales_address_68$net  <= \$w_scales_address_68$mux [15:0];
-  // A bit more than in a descriptor: the first address that is too large is an error. Scales are
-  // read once a block.
+  // A bit more than in a descriptor: so the first address that is too large shows.
   assign { \w_scales_address$68 [15:11], w_scales_address } = \$w_scales_address_68$net ;
   reg \$w_scales_address_68$net_2 ;
   always @(posedge clk)

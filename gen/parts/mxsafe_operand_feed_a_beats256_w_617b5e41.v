@@ -296,8 +296,7 @@ module mxsafe_operand_feed_a_beats256_w_617b5e41(
   reg [15:0] \$w_scales_address_72$net ;
   always @(posedge clk)
     if (\$w_scales_address_72$differ ) \$w_scales_address_72$net  <= \$w_scales_address_72$mux [15:0];
-  // A bit more than in a descriptor: the first address that is too large is an error. Scales are
-  // read once a block.
+  // A bit more than in a descriptor: so the first address that is too large shows.
   assign { \w_scales_address$72 [15:8], w_scales_address } = \$w_scales_address_72$net ;
   reg \$w_scales_address_72$net_2 ;
   always @(posedge clk)

@@ -309,8 +309,7 @@ module mxsafe_operand_feed_anchors16(
     else if (moves) beat_valid <= a_codes_en;
   always @(posedge clk)
     if (enters) w_scales_stride <= descriptor[119:108];
-  // A bit more than in a descriptor: the first address that is too large is an error. Scales are
-  // read once a block.
+  // A bit more than in a descriptor: so the first address that is too large shows.
   always @(posedge clk)
     if (\$w_scales_address_73$differ ) \w_scales_address$73 [15:0] <= \$w_scales_address_73$mux [15:0];
   always @(posedge clk)

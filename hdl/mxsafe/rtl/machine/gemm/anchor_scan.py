@@ -14,6 +14,7 @@ from mxsafe.formats import E8M0
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
+from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -138,30 +139,17 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         self, m: Module, side: Side, reads: Value, ends_strip: Value, ends_inner: Value
     ) -> None:
         """Read the entries of a strip, then those of the strip of the next tile."""
-        begin = self.descriptor[f"{side}_scales"]
-        bits = len(begin) + 1
-        strip, now = (Signal(bits, name=f"{side}_{w}", reset_less=True) for w in ("strip", "now"))
-        noted(now, "A bit more than in a descriptor: an entry past the end is outside.")
-        step = Signal(_GEMM[f"{side}_scale_stride"].width, name=f"{side}_stride", reset_less=True)
-        further = truncated(m, f"{side}_further", bits, strip + step)
-        if side == "a":
-            first = Signal(len(begin), name=f"{side}_first", reset_less=True)
-            with m.If(self.enters):
-                m.d.sync += first.eq(begin)
-            following = Mux(ends_inner, first, further)
-        else:
-            following = Mux(ends_inner, further, strip)
-        following = named(m, f"{side}_next_strip", bits, following)
-        with m.If(self.enters):
-            m.d.sync += [
-                strip.eq(begin),
-                now.eq(begin),
-                step.eq(self.descriptor[f"{side}_scale_stride"]),
-            ]
-        with m.Elif(ends_strip):
-            m.d.sync += [strip.eq(following), now.eq(following)]
-        with m.Elif(reads):
-            m.d.sync += now.eq(truncated(m, f"{side}_following", bits, now + 1))
+        name = f"{side}_scales"
+        now = strip_address(
+            m,
+            name,
+            side,
+            (self.descriptor[name], self.descriptor[f"{side}_scale_stride"]),
+            enters=self.enters,
+            moves_on=reads,
+            ends_strip=ends_strip,
+            ends_inner=ends_inner,
+        )
         address = getattr(self, f"{side}_address")
         inside = named(m, f"{side}_is_inside", 1, now < self.config.entries(side))
         m.d.comb += [

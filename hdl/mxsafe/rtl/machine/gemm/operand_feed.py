@@ -12,6 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfiguration
+from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
@@ -260,38 +261,22 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         """Addresses of a memory; return whether the next one would be outside of it."""
         name = f"{side}_{kind}"
         address = getattr(self, f"{name}_address")
-        begin, stride = self.descriptor[name], self.descriptor[_STRIDES[name]]
-        width = len(begin) + 1
-        strip, now = (
-            Signal(width, name=f"{name}_{what}", reset_less=True) for what in ("strip", "address")
-        )
-        step = Signal(len(stride), name=f"{name}_stride", reset_less=True)
-        further = truncated(m, f"{name}_further", width, strip + step)
-        following = truncated(m, f"{name}_following", width, now + 1)
-        if side == "a":
-            first = Signal(len(begin), name=f"{name}_first", reset_less=True)
-            with m.If(self.enters):
-                m.d.sync += first.eq(begin)
-            after = Mux(loops.ends_inner, first, further)
-        else:
-            after = Mux(loops.ends_inner, further, strip)
-        next_strip = named(m, f"{name}_next_strip", width, after)
-        noted(
-            now,
-            "A bit more than in a descriptor: the first address that is too large is an error. "
-            "Scales are read once a block.",
-        )
         is_used: Value = Const(1, 1)
         moves_on: Value = is_used
         if kind == "scales":
+            # Scales are read once a block.
             is_used = loops.starts_block if scan is None else loops.ends_block
             moves_on = loops.ends_block
-        with m.If(self.enters):
-            m.d.sync += [strip.eq(begin), now.eq(begin), step.eq(stride)]
-        with m.Elif(loops.goes_on & loops.ends_tile):
-            m.d.sync += [strip.eq(next_strip), now.eq(next_strip)]
-        with m.Elif(loops.goes_on & moves_on):
-            m.d.sync += now.eq(following)
+        now = strip_address(
+            m,
+            name,
+            side,
+            (self.descriptor[name], self.descriptor[_STRIDES[name]]),
+            enters=self.enters,
+            moves_on=loops.goes_on & moves_on,
+            ends_strip=loops.goes_on & loops.ends_tile,
+            ends_inner=loops.ends_inner,
+        )
         domain = m.d.sync if self.config.later else m.d.comb
         # What is outside is never shown, and memories are far from where that is found out.
         reads = (loops.reads if self.config.reads_anything else loops.goes_on) & is_used
