@@ -64,6 +64,7 @@ module axi_memory #(
   reg [31:0] random, more_random;
   reg [31:0] now;
   reg was_reset;
+  reg started;
 
   // What has been asked for and not yet answered.
   reg [63:0] read_address [0:QUEUE-1];
@@ -133,6 +134,7 @@ module axi_memory #(
     broken = 0;
     outside = 0;
     was_reset = 0;
+    started = 0;
   end
 
   integer byte_number;
@@ -149,6 +151,7 @@ module axi_memory #(
     was_reset <= rst;
     if (rst && was_reset && {arvalid, awvalid, wvalid} !== 0) broken[10] <= 1;
     if (rst) begin
+      started <= 1;
       random = seed | 1;
       more_random = ~seed | 2;
       now <= 0;
@@ -156,7 +159,7 @@ module axi_memory #(
       {arready, rvalid, awready, bvalid, data_open, write_error} <= 0;
       {read_waits, write_waits, data_waits} <= 0;
       {reads_under_way, beats_under_way, writes_under_way} <= 0;
-    end else begin
+    end else if (started) begin // a simulator may see an edge before all, with pins at random
       // The rules: what is offered stays; bursts go up, are of whole beats and within 4 KiB.
       read_waits <= arvalid && !arready;
       write_waits <= awvalid && !awready;
