@@ -18,6 +18,7 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   step_2,
   advance,
   address,
+  ends_run,
   last,
   last_turn
 );
@@ -58,6 +59,8 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   wire [9:0] count_1;
   input [7:0] count_2;
   wire [7:0] count_2;
+  output ends_run;
+  wire ends_run;
   wire [9:0] fewer_0;
   wire [9:0] fewer_1;
   wire [7:0] fewer_2;
@@ -66,7 +69,6 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   wire last;
   output last_turn;
   wire last_turn;
-  wire loop_0_ends;
   wire loop_1_ends;
   wire loop_1_turns;
   wire loop_2_ends;
@@ -95,12 +97,12 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   reg [9:0] turns_left_0;
   reg [9:0] turns_left_1;
   reg [7:0] turns_left_2;
-  assign loop_0_ends = turns_left_0 == 10'h001;
+  assign ends_run = turns_left_0 == 10'h001;
   assign fewer_0 = turns_left_0 - 10'h001;
   assign loop_1_ends = turns_left_1 == 10'h001;
   assign fewer_1 = turns_left_1 - 10'h001;
-  assign loop_1_turns = advance & loop_0_ends;
-  assign loops_to_1_end = loop_0_ends & loop_1_ends;
+  assign loop_1_turns = advance & ends_run;
+  assign loops_to_1_end = ends_run & loop_1_ends;
   assign loop_2_ends = turns_left_2 == 8'h01;
   assign fewer_2 = turns_left_2 - 8'h01;
   assign loop_2_turns = advance & loops_to_1_end;
@@ -108,15 +110,15 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   assign last_turn = & { loop_2_ends, loop_1_ends };
   assign origin_1 = loops_to_1_end ? turn_of_2 : turn_of_1;
   assign step_from_1 = loops_to_1_end ? step_2 : step_1;
-  assign origin_0 = loop_0_ends ? origin_1 : address;
-  assign step_from_0 = loop_0_ends ? step_from_1 : step_0;
+  assign origin_0 = ends_run ? origin_1 : address;
+  assign step_from_0 = ends_run ? step_from_1 : step_0;
   // The next address is a step on from where the turn of the outermost loop that goes on began; past
   // the end of all of them anything may come.
   assign total = { 1'h0, origin_0[31:0] } + { 13'h0000, step_from_0 };
   // The top bit says that an address is past the end: once set it stays.
   assign is_above = origin_0[32] | total[32];
   assign \$turns_left_0$or  = begins | advance;
-  assign \$turns_left_0$or_2  = begins | loop_0_ends;
+  assign \$turns_left_0$or_2  = begins | ends_run;
   assign \$turns_left_0$mux  = \$turns_left_0$or_2  ? count_0 : fewer_0;
   assign \$turns_left_1$or  = begins | loop_1_turns;
   assign \$turns_left_1$or_2  = begins | loop_1_ends;
@@ -124,7 +126,7 @@ module mxsafe_address_generator_10x10x8_d197cee4(
   assign \$turns_left_2$or  = begins | loop_2_turns;
   assign \$turns_left_2$or_2  = begins | loop_2_ends;
   assign \$turns_left_2$mux  = \$turns_left_2$or_2  ? count_2 : fewer_2;
-  assign \$turn_of_1$and  = advance & loop_0_ends;
+  assign \$turn_of_1$and  = advance & ends_run;
   assign \$turn_of_2$and  = advance & loops_to_1_end;
   always @(posedge clk)
     if (\$turn_of_2$differ ) turn_of_2[27:0] <= \$turn_of_2$mux [27:0];

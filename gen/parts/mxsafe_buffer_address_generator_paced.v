@@ -14,6 +14,7 @@ module mxsafe_buffer_address_generator_paced(
   fields,
   active,
   place,
+  ends_run,
   last,
   last_turn,
   settled,
@@ -37,9 +38,11 @@ module mxsafe_buffer_address_generator_paced(
   wire [9:0] current_count_1;
   wire [9:0] current_count_2;
   wire [7:0] current_count_3;
-  input [88:0] fields;
-  wire [88:0] fields;
-  reg [88:0] kept;
+  output ends_run;
+  wire ends_run;
+  input [99:0] fields;
+  wire [99:0] fields;
+  reg [99:0] kept;
   output last;
   wire last;
   output last_turn;
@@ -84,14 +87,15 @@ module mxsafe_buffer_address_generator_paced(
     .count_1(current_count_1),
     .count_2(current_count_2),
     .count_3(current_count_3),
+    .ends_run(ends_run),
     .last(last),
     .last_turn(last_turn),
     .rst(rst),
     .start(start),
-    .step_0(kept[43:40]),
-    .step_1(kept[58:44]),
-    .step_2(kept[73:59]),
-    .step_3(kept[88:74])
+    .step_0(kept[54:40]),
+    .step_1(kept[69:55]),
+    .step_2(kept[84:70]),
+    .step_3(kept[99:85])
   );
 endmodule
 `default_nettype wire

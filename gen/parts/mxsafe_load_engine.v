@@ -49,13 +49,26 @@ module mxsafe_load_engine(
   vector_data
 );
   wire \$is_free$not ;
-  wire \$out_is_valid$and ;
-  wire \$words_ready$mux ;
+  wire \$limit_0$any ;
+  wire \$works$not ;
+  wire \$word_is_there$not ;
+  wire \$word_is_there$and ;
+  wire \$read_error$and ;
+  wire \$part_is_taken$mux ;
+  wire \$ends_word$not ;
+  wire \$ends_word$and ;
+  wire \$ends_word$not_2 ;
+  wire \$is_free$and ;
+  wire \$ends_word$or ;
+  wire \$ends_word$all ;
+  wire \$ends_word$and_2 ;
   wire \$words_ready$and ;
-  wire \$exchanges$not ;
+  wire \$out_is_valid$and ;
+  wire \$is_as_it_is$not ;
+  wire \$is_as_it_is$not_2 ;
+  wire \$buffer_walk_take$not ;
   wire \$vector_halves$not ;
   wire \$buffer_walk_advance$and ;
-  wire \$is_free$and ;
   wire \$buffer_walk_advance$and_2 ;
   wire \$buffer_walk_advance$or ;
   wire \$buffer_walk_advance$and_3 ;
@@ -63,19 +76,28 @@ module mxsafe_load_engine(
   wire \$buffer_walk_advance$and_4 ;
   wire \$buffer_walk_advance$or_3 ;
   wire \$buffer_walk_advance$and_5 ;
+  wire \$buffer_walk_take$and ;
   wire \$buffer_walk_advance$or_4 ;
   wire \$is_past_end$not ;
+  wire \$packs_tiles$equal ;
+  wire \$part_of_word$and ;
+  wire \$part_of_word$not ;
+  wire \$part_of_word$and_2 ;
+  wire [2:0] \$part_of_word$mux ;
+  wire [2:0] \$part_of_word$add ;
+  wire [2:0] \$part_of_word$mux_2 ;
   wire \$has_failed$or ;
-  wire \$buffer_walk_take$not ;
+  wire \$first_part$equal ;
   wire \$has_failed$or_2 ;
   wire [2:0] \$engine_error$mux ;
-  wire \$buffer_walk_take$and ;
-  wire \$is_a_codes$any ;
-  wire \$works$not ;
-  wire \$word_is_there$not ;
-  wire \$word_is_there$and ;
-  wire \$read_error$and ;
+  wire \$run_rounded$equal ;
+  wire [2:0] \$run_rounded$mux ;
+  wire [3:0] \$run_rounded$add ;
+  wire \$memory_walk_fields_count_0$equal ;
+  wire \$part_of_word$differ ;
   wire \$is_taken$any ;
+  wire [2:0] \$part_of_word$mux_3 ;
+  wire [2:0] \$part_of_word$mux_4 ;
   output [10:0] a_codes_address;
   wire [10:0] a_codes_address;
   output [511:0] a_codes_data;
@@ -104,16 +126,19 @@ module mxsafe_load_engine(
   reg [2:0] buffer;
   wire buffer_walk_active;
   wire buffer_walk_advance;
+  wire buffer_walk_ends_run;
   wire buffer_walk_last;
   wire buffer_walk_last_turn;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [17:0] buffer_walk_place;
+  wire [12:0] run_rounded;
   /* verilator lint_on UNUSEDSIGNAL */
   wire buffer_walk_take;
   input clk;
   wire clk;
   wire drops;
+  wire ends_word;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */
   input [239:0] engine_descriptor;
@@ -129,10 +154,12 @@ module mxsafe_load_engine(
   wire engine_stop;
   input engine_valid;
   wire engine_valid;
-  wire exchanges;
+  wire [2:0] first_part;
+  reg [2:0] first_part_held;
   reg has_failed;
   wire is_a_codes;
   wire is_a_scales;
+  wire is_as_it_is;
   wire is_free;
   wire is_of_codes;
   wire is_past_end;
@@ -151,8 +178,12 @@ module mxsafe_load_engine(
   wire [18:0] limit_to_2;
   wire [18:0] limit_to_3;
   wire memory_walk_asked;
+  wire [11:0] \memory_walk_fields.count_0 ;
   wire memory_walk_past;
   wire out_is_valid;
+  reg packs_tiles;
+  wire part_is_taken;
+  reg [2:0] part_of_word;
   wire [18:0] place_in_words;
   wire read_error;
   input rst;
@@ -164,6 +195,15 @@ module mxsafe_load_engine(
   output run_valid;
   wire run_valid;
   wire runs_past;
+  wire [31:0] scales;
+  wire [31:0] scales_high;
+  wire [31:0] scales_high_high;
+  wire [31:0] scales_high_low;
+  wire [31:0] scales_low;
+  wire [31:0] scales_low_high;
+  wire [31:0] scales_low_low;
+  wire [7:0] second_scale;
+  wire [7:0] third_scale;
   wire [255:0] transposer_m_payload;
   wire transposer_m_valid;
   wire transposer_s_ready;
@@ -214,65 +254,35 @@ module mxsafe_load_engine(
   wire words_valid;
   wire works;
   wire writes;
-  assign \$buffer_walk_advance$and_2  = a_scales_ready & is_a_scales;
-  assign \$buffer_walk_advance$or  = \$buffer_walk_advance$and  | \$buffer_walk_advance$and_2 ;
-  assign \$buffer_walk_advance$and_3  = w_codes_ready & is_w_codes;
-  assign \$buffer_walk_advance$or_2  = \$buffer_walk_advance$or  | \$buffer_walk_advance$and_3 ;
-  assign \$buffer_walk_advance$and_4  = w_scales_ready & is_w_scales;
-  assign \$buffer_walk_advance$or_3  = \$buffer_walk_advance$or_2  | \$buffer_walk_advance$and_4 ;
-  assign \$buffer_walk_advance$and_5  = vector_ready & is_vector;
-  assign \$buffer_walk_advance$or_4  = \$buffer_walk_advance$or_3  | \$buffer_walk_advance$and_5 ;
-  assign buffer_walk_advance = writes & \$buffer_walk_advance$or_4 ;
-  assign \$is_past_end$not  = ~ is_within;
-  assign is_past_end = out_is_valid & \$is_past_end$not ;
-  assign engine_done = buffer_walk_advance & buffer_walk_last;
-  assign \$has_failed$or  = is_past_end | read_error;
-  assign \$has_failed$or_2  = \$has_failed$or  | runs_past;
-  assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
-  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
-  // the buffer have begun.
-  assign runs_past = memory_walk_past & is_taken;
-  assign \$is_free$not  = ~ buffer_walk_active;
-  assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;
-  // Words of the next descriptor are asked for while those of this one still come; its addresses in
-  // the buffer begin when the last of these is written.
-  assign is_free = \$is_free$not  | \$is_free$and ;
-  assign \$buffer_walk_take$not  = ~ is_taken;
-  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
-  assign buffer_walk_take = \$buffer_walk_take$and  & is_free;
-  assign engine_ready = is_taken & memory_walk_asked;
-  assign \$is_a_codes$any  = | buffer;
-  assign is_a_codes = ~ \$is_a_codes$any ;
-  assign is_a_scales = buffer == 3'h1;
-  assign is_w_codes = buffer == 3'h2;
-  assign is_w_scales = buffer == 3'h3;
-  assign is_vector = buffer == 3'h4;
-  // After an error, and while all is to end, words are taken and dropped.
-  assign drops = has_failed | engine_stop;
-  assign \$works$not  = ~ drops;
-  assign works = buffer_walk_active & \$works$not ;
-  assign is_of_codes = is_a_codes | is_w_codes;
-  assign turns_tiles = transposes & is_of_codes;
-  assign \$word_is_there$not  = ~ words_payload[256];
-  assign \$word_is_there$and  = words_valid & \$word_is_there$not ;
-  assign word_is_there = \$word_is_there$and  & works;
-  assign \$read_error$and  = words_valid & words_payload[256];
-  assign read_error = \$read_error$and  & works;
+  assign \$ends_word$all  = & part_of_word;
+  assign \$ends_word$and_2  = packs_tiles & \$ends_word$all ;
+  // What is left of a word of memory at the end of a run is nothing.
+  assign ends_word = \$ends_word$or  | \$ends_word$and_2 ;
+  assign \$words_ready$and  = part_is_taken & ends_word;
+  assign words_ready = drops | \$words_ready$and ;
+  assign scales_low_low = part_of_word[0] ? words_payload[63:32] : words_payload[31:0];
+  assign scales_low_high = part_of_word[0] ? words_payload[127:96] : words_payload[95:64];
+  assign scales_low = part_of_word[1] ? scales_low_high : scales_low_low;
+  assign scales_high_low = part_of_word[0] ? words_payload[191:160] : words_payload[159:128];
+  assign scales_high_high = part_of_word[0] ? words_payload[255:224] : words_payload[223:192];
+  assign scales_high = part_of_word[1] ? scales_high_high : scales_high_low;
+  assign scales = part_of_word[2] ? scales_high : scales_low;
+  // Tiles left and right of each other become tiles one above the other.
+  assign second_scale = transposes ? scales[23:16] : scales[15:8];
+  assign third_scale = transposes ? scales[15:8] : scales[23:16];
   assign \$out_is_valid$and  = transposer_m_valid & works;
   assign out_is_valid = turns_tiles ? \$out_is_valid$and  : word_is_there;
   assign transposer_s_valid = word_is_there & turns_tiles;
-  assign \$words_ready$mux  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
-  assign \$words_ready$and  = works & \$words_ready$mux ;
-  assign words_ready = drops | \$words_ready$and ;
-  assign \$exchanges$not  = ~ is_of_codes;
-  assign exchanges = transposes & \$exchanges$not ;
-  assign word_0 = turns_tiles ? transposer_m_payload : 256'h0000000000000000000000000000000000000000000000000000000000000000;
-  assign word_1 = exchanges ? { words_payload[255:192], words_payload[127:64], words_payload[191:128], words_payload[63:0] } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
-  assign word_2 = transposes ? 256'h0000000000000000000000000000000000000000000000000000000000000000 : words_payload[255:0];
+  assign \$is_as_it_is$not  = ~ turns_tiles;
+  assign \$is_as_it_is$not_2  = ~ packs_tiles;
+  assign is_as_it_is = \$is_as_it_is$not  & \$is_as_it_is$not_2 ;
+  assign word_0 = packs_tiles ? { scales[31:24], scales[31:24], scales[31:24], scales[31:24], scales[31:24], scales[31:24], scales[31:24], scales[31:24], third_scale, third_scale, third_scale, third_scale, third_scale, third_scale, third_scale, third_scale, second_scale, second_scale, second_scale, second_scale, second_scale, second_scale, second_scale, second_scale, scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0] } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
+  assign word_1 = turns_tiles ? transposer_m_payload : 256'h0000000000000000000000000000000000000000000000000000000000000000;
+  assign word_2 = is_as_it_is ? words_payload[255:0] : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign word_to_1 = word_0 | word_1;
   assign a_scales_data = word_to_1 | word_2;
   assign place_in_words = widens ? { buffer_walk_place[17:13], w_codes_address[11], a_codes_address, a_codes_halves[1], 1'h0 } : { 1'h0, buffer_walk_place[17:13], w_codes_address[11], a_codes_address, a_codes_halves[1] };
-  assign limit_0 = \$is_a_codes$any  ? 19'h00000 : 19'h01000;
+  assign limit_0 = \$limit_0$any  ? 19'h00000 : 19'h01000;
   assign limit_1 = is_a_scales ? 19'h00200 : 19'h00000;
   assign limit_2 = is_w_codes ? 19'h02000 : 19'h00000;
   assign limit_3 = is_w_scales ? 19'h00400 : 19'h00000;
@@ -294,15 +304,87 @@ module mxsafe_load_engine(
   assign \$vector_halves$not  = ~ a_codes_halves[1];
   assign vector_halves = { a_codes_halves[1], \$vector_halves$not  } | { widens, widens };
   assign \$buffer_walk_advance$and  = a_codes_ready & is_a_codes;
+  assign \$buffer_walk_advance$and_2  = a_scales_ready & is_a_scales;
+  assign \$buffer_walk_advance$or  = \$buffer_walk_advance$and  | \$buffer_walk_advance$and_2 ;
+  assign \$buffer_walk_advance$and_3  = w_codes_ready & is_w_codes;
+  assign \$buffer_walk_advance$or_2  = \$buffer_walk_advance$or  | \$buffer_walk_advance$and_3 ;
+  assign \$buffer_walk_advance$and_4  = w_scales_ready & is_w_scales;
+  assign \$buffer_walk_advance$or_3  = \$buffer_walk_advance$or_2  | \$buffer_walk_advance$and_4 ;
+  assign \$buffer_walk_advance$and_5  = vector_ready & is_vector;
+  assign \$buffer_walk_advance$or_4  = \$buffer_walk_advance$or_3  | \$buffer_walk_advance$and_5 ;
+  assign buffer_walk_advance = writes & \$buffer_walk_advance$or_4 ;
+  assign \$is_past_end$not  = ~ is_within;
+  assign is_past_end = out_is_valid & \$is_past_end$not ;
+  assign engine_done = buffer_walk_advance & buffer_walk_last;
+  assign \$packs_tiles$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$part_of_word$and  = word_is_there & part_is_taken;
+  assign \$part_of_word$not  = ~ turns_tiles;
+  assign \$part_of_word$and_2  = buffer_walk_ends_run & \$part_of_word$not ;
+  assign \$part_of_word$mux  = \$part_of_word$and_2  ? first_part_held : 3'h0;
+  assign \$part_of_word$add  = part_of_word + 3'h1;
+  assign \$part_of_word$mux_2  = ends_word ? \$part_of_word$mux  : \$part_of_word$add ;
+  assign \$has_failed$or  = is_past_end | read_error;
+  assign \$has_failed$or_2  = \$has_failed$or  | runs_past;
+  assign \$engine_error$mux  = is_past_end ? 3'h3 : 3'h4;
+  // An error belongs to the oldest descriptor that is not done: this one is, once its addresses in
+  // the buffer have begun.
+  assign runs_past = memory_walk_past & is_taken;
+  assign \$is_free$not  = ~ buffer_walk_active;
+  assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;
+  // Words of the next descriptor are asked for while those of this one still come; its addresses in
+  // the buffer begin when the last of these is written.
+  assign is_free = \$is_free$not  | \$is_free$and ;
+  assign \$buffer_walk_take$not  = ~ is_taken;
+  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
+  assign buffer_walk_take = \$buffer_walk_take$and  & is_free;
+  assign engine_ready = is_taken & memory_walk_asked;
+  assign \$first_part$equal  = engine_descriptor[6:5] == 2'h2;
+  assign first_part = \$first_part$equal  ? engine_descriptor[218:216] : 3'h0;
+  assign \$run_rounded$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$run_rounded$mux  = \$run_rounded$equal  ? 3'h7 : 3'h0;
+  assign \$run_rounded$add  = { 1'h0, first_part } + { 1'h0, \$run_rounded$mux  };
+  assign run_rounded = { 1'h0, engine_descriptor[50:39] } + { 9'h000, \$run_rounded$add  };
+  assign \$memory_walk_fields_count_0$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \memory_walk_fields.count_0  = \$memory_walk_fields_count_0$equal  ? { 2'h0, run_rounded[12:3] } : engine_descriptor[50:39];
+  assign \$limit_0$any  = | buffer;
+  assign is_a_codes = ~ \$limit_0$any ;
+  assign is_a_scales = buffer == 3'h1;
+  assign is_w_codes = buffer == 3'h2;
+  assign is_w_scales = buffer == 3'h3;
+  assign is_vector = buffer == 3'h4;
+  // After an error, and while all is to end, words are taken and dropped.
+  assign drops = has_failed | engine_stop;
+  assign \$works$not  = ~ drops;
+  assign works = buffer_walk_active & \$works$not ;
+  assign is_of_codes = is_a_codes | is_w_codes;
+  assign turns_tiles = transposes & is_of_codes;
+  assign \$word_is_there$not  = ~ words_payload[256];
+  assign \$word_is_there$and  = words_valid & \$word_is_there$not ;
+  assign word_is_there = \$word_is_there$and  & works;
+  assign \$read_error$and  = words_valid & words_payload[256];
+  assign read_error = \$read_error$and  & works;
+  assign \$part_is_taken$mux  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
+  assign part_is_taken = works & \$part_is_taken$mux ;
+  assign \$ends_word$not  = ~ turns_tiles;
+  assign \$ends_word$and  = buffer_walk_ends_run & \$ends_word$not ;
+  assign \$ends_word$not_2  = ~ packs_tiles;
+  assign \$ends_word$or  = \$ends_word$and  | \$ends_word$not_2 ;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$has_failed$or_2 ) has_failed <= 1'h1;
+  always @(posedge clk)
+    if (rst) part_of_word <= 3'h0;
+    else if (\$part_of_word$differ ) part_of_word <= \$part_of_word$mux_3 ;
   always @(posedge clk)
     if (buffer_walk_take) widens <= engine_descriptor[4];
   always @(posedge clk)
     if (buffer_walk_take) transposes <= engine_descriptor[3];
   always @(posedge clk)
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
+  always @(posedge clk)
+    if (buffer_walk_take) packs_tiles <= \$packs_tiles$equal ;
+  always @(posedge clk)
+    if (buffer_walk_take) first_part_held <= first_part;
   always @(posedge clk)
     if (\$is_taken$any ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
@@ -311,24 +393,28 @@ module mxsafe_load_engine(
     if (rst) \$engine_error$net  <= 3'h0;
     else if (\$has_failed$or_2 ) \$engine_error$net  <= \$engine_error$mux ;
   assign engine_error[2:0] = \$engine_error$net ;
+  assign \$part_of_word$differ  = { \$part_of_word$and , buffer_walk_take } != 2'h0;
   assign \$is_taken$any  = | { engine_ready, rst };
+  assign \$part_of_word$mux_3  = buffer_walk_take ? first_part : \$part_of_word$mux_4 ;
+  assign \$part_of_word$mux_4  = \$part_of_word$and  ? \$part_of_word$mux_2  : 3'hx;
   mxsafe_buffer_address_generator buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
-    .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
+    .ends_run(buffer_walk_ends_run),
+    .fields({ engine_descriptor[215:156], engine_descriptor[78:39] }),
     .last(buffer_walk_last),
     .last_turn(buffer_walk_last_turn),
     .place({ buffer_walk_place[17:13], w_codes_address[11], a_codes_address, a_codes_halves[1] }),
     .rst(rst),
-    .start(engine_descriptor[153:137]),
+    .start(engine_descriptor[155:139]),
     .take(buffer_walk_take)
   );
   mxsafe_memory_address_generator_no_tells_last memory_walk (
     .asked(memory_walk_asked),
     .base(base),
     .clk(clk),
-    .fields(engine_descriptor[136:5]),
+    .fields({ engine_descriptor[138:51], \memory_walk_fields.count_0 , engine_descriptor[38:7] }),
     .leaves(engine_ready),
     .past(memory_walk_past),
     .rst(rst),
@@ -348,11 +434,11 @@ module mxsafe_load_engine(
     .s_ready(transposer_s_ready),
     .s_valid(transposer_s_valid)
   );
-  assign a_scales_halves = 2'h3;
-  assign a_scales_address = { a_codes_address[7:0], a_codes_halves[1] };
   assign a_codes_data = { a_scales_data, a_scales_data };
-  assign engine_error[3] = 1'h0;
   assign buffer_walk_place[12:0] = { w_codes_address[11], a_codes_address, a_codes_halves[1] };
+  assign a_scales_address = { a_codes_address[7:0], a_codes_halves[1] };
+  assign a_scales_halves = 2'h3;
+  assign engine_error[3] = 1'h0;
   assign vector_address = place_in_words[12:1];
   assign w_codes_address[10:0] = a_codes_address;
   assign w_codes_data = { a_scales_data, a_scales_data };

@@ -49,19 +49,32 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   vector_data
 );
   wire \$runs_past$not ;
+  wire \$memory_walk_fields_count_0$equal ;
+  wire \$is_a_codes$any ;
+  wire \$works$not ;
+  wire \$word_is_there$not ;
+  wire \$word_is_there$and ;
   wire \$read_error$and ;
   wire \$read_error$and_2 ;
   wire \$read_error$not ;
-  wire \$out_is_valid$and ;
-  wire \$words_ready$mux ;
-  wire \$words_ready$and ;
-  wire \$exchanges$not ;
-  wire \$buffer_walk_advance$not ;
+  wire \$part_is_taken$mux ;
+  wire \$ends_word$not ;
   wire \$runs_past$and ;
+  wire \$ends_word$and ;
+  wire \$ends_word$not_2 ;
+  wire \$ends_word$or ;
+  wire \$ends_word$all ;
+  wire \$ends_word$and_2 ;
+  wire \$words_ready$and ;
+  wire \$out_is_valid$and ;
+  wire \$is_as_it_is$not ;
+  wire \$is_as_it_is$not_2 ;
+  wire \$buffer_walk_advance$not ;
   wire \$vector_halves$not ;
   wire \$is_written$and ;
   wire \$is_written$and_2 ;
   wire \$is_written$or ;
+  wire \$buffer_walk_take$not ;
   wire \$is_written$and_3 ;
   wire \$is_written$or_2 ;
   wire \$is_written$and_4 ;
@@ -69,22 +82,31 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   wire \$is_written$and_5 ;
   wire \$is_written$or_4 ;
   wire \$is_past_end$not ;
+  wire \$packs_tiles$equal ;
+  wire \$part_of_word$and ;
+  wire \$part_of_word$not ;
+  wire \$buffer_walk_take$and ;
+  wire \$part_of_word$and_2 ;
+  wire [2:0] \$part_of_word$mux ;
+  wire [2:0] \$part_of_word$add ;
+  wire [2:0] \$part_of_word$mux_2 ;
   wire \$word_is_held$not ;
   wire \$word_is_held$mux ;
   wire \$word_is_held$not_2 ;
   wire \$word_is_held$and ;
   wire [127:0] \$a_scales_data$mux ;
   wire \$has_failed$or ;
-  wire \$buffer_walk_take$not ;
+  wire \$first_part$equal ;
   wire \$has_failed$or_2 ;
   wire [2:0] \$engine_error$mux ;
   wire unused_0;
-  wire \$buffer_walk_take$and ;
-  wire \$limit_0$any ;
-  wire \$works$not ;
-  wire \$word_is_there$not ;
-  wire \$word_is_there$and ;
+  wire \$run_rounded$equal ;
+  wire [2:0] \$run_rounded$mux ;
+  wire [3:0] \$run_rounded$add ;
+  wire \$part_of_word$differ ;
   wire \$is_taken$any ;
+  wire [2:0] \$part_of_word$mux_3 ;
+  wire [2:0] \$part_of_word$mux_4 ;
   output [7:0] a_codes_address;
   wire [7:0] a_codes_address;
   output [255:0] a_codes_data;
@@ -110,6 +132,7 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   reg [2:0] buffer;
   wire buffer_walk_active;
   wire buffer_walk_advance;
+  wire buffer_walk_ends_run;
   wire buffer_walk_last;
   wire [17:0] buffer_walk_place;
   wire buffer_walk_settled;
@@ -117,6 +140,7 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   input clk;
   wire clk;
   wire drops;
+  wire ends_word;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */
   input [239:0] engine_descriptor;
@@ -132,7 +156,8 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   wire engine_stop;
   input engine_valid;
   wire engine_valid;
-  wire exchanges;
+  wire [2:0] first_part;
+  reg [2:0] first_part_held;
   reg has_failed;
   reg [9:0] held_1;
   reg held_2;
@@ -146,9 +171,11 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [9:0] held_in_words;
+  wire [12:0] run_rounded;
   /* verilator lint_on UNUSEDSIGNAL */
   wire is_a_codes;
   wire is_a_scales;
+  wire is_as_it_is;
   wire is_free;
   wire is_of_codes;
   wire is_past_end;
@@ -168,8 +195,12 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   wire [18:0] limit_to_2;
   wire [18:0] limit_to_3;
   wire memory_walk_asked;
+  wire [11:0] \memory_walk_fields.count_0 ;
   wire memory_walk_past;
   wire out_is_valid;
+  reg packs_tiles;
+  wire part_is_taken;
+  reg [2:0] part_of_word;
   wire [18:0] place_in_words;
   wire read_error;
   input rst;
@@ -181,6 +212,13 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   output run_valid;
   wire run_valid;
   wire runs_past;
+  wire [15:0] scales;
+  wire [15:0] scales_high;
+  wire [15:0] scales_high_high;
+  wire [15:0] scales_high_low;
+  wire [15:0] scales_low;
+  wire [15:0] scales_low_high;
+  wire [15:0] scales_low_low;
   wire [127:0] transposer_m_payload;
   wire transposer_m_valid;
   wire transposer_s_ready;
@@ -233,9 +271,57 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   wire words_valid;
   wire works;
   wire writes;
+  assign \$is_a_codes$any  = | buffer;
+  assign is_a_codes = ~ \$is_a_codes$any ;
+  assign is_a_scales = buffer == 3'h1;
+  assign is_w_codes = buffer == 3'h2;
+  assign is_w_scales = buffer == 3'h3;
+  assign is_vector = buffer == 3'h4;
+  // After an error, and while all is to end, words are taken and dropped.
+  assign drops = has_failed | engine_stop;
+  assign \$works$not  = ~ drops;
+  assign works = buffer_walk_settled & \$works$not ;
+  assign is_of_codes = is_a_codes | is_w_codes;
+  assign turns_tiles = transposes & is_of_codes;
+  assign \$word_is_there$not  = ~ words_payload[128];
+  assign \$word_is_there$and  = words_valid & \$word_is_there$not ;
+  assign word_is_there = \$word_is_there$and  & works;
+  assign \$read_error$and  = words_valid & words_payload[128];
+  assign \$read_error$and_2  = \$read_error$and  & works;
+  assign \$read_error$not  = ~ word_is_held;
+  assign read_error = \$read_error$and_2  & \$read_error$not ;
+  assign \$part_is_taken$mux  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
+  assign part_is_taken = works & \$part_is_taken$mux ;
+  assign \$ends_word$not  = ~ turns_tiles;
+  assign \$ends_word$and  = buffer_walk_ends_run & \$ends_word$not ;
+  assign \$ends_word$not_2  = ~ packs_tiles;
+  assign \$ends_word$or  = \$ends_word$and  | \$ends_word$not_2 ;
+  assign \$ends_word$all  = & part_of_word;
+  assign \$ends_word$and_2  = packs_tiles & \$ends_word$all ;
+  // What is left of a word of memory at the end of a run is nothing.
+  assign ends_word = \$ends_word$or  | \$ends_word$and_2 ;
+  assign \$words_ready$and  = part_is_taken & ends_word;
+  assign words_ready = drops | \$words_ready$and ;
+  assign scales_low_low = part_of_word[0] ? words_payload[31:16] : words_payload[15:0];
+  assign scales_low_high = part_of_word[0] ? words_payload[63:48] : words_payload[47:32];
+  assign scales_low = part_of_word[1] ? scales_low_high : scales_low_low;
+  assign scales_high_low = part_of_word[0] ? words_payload[95:80] : words_payload[79:64];
+  assign scales_high_high = part_of_word[0] ? words_payload[127:112] : words_payload[111:96];
+  assign scales_high = part_of_word[1] ? scales_high_high : scales_high_low;
+  assign scales = part_of_word[2] ? scales_high : scales_low;
+  assign \$out_is_valid$and  = transposer_m_valid & works;
+  assign out_is_valid = turns_tiles ? \$out_is_valid$and  : word_is_there;
+  assign transposer_s_valid = word_is_there & turns_tiles;
+  assign \$is_as_it_is$not  = ~ turns_tiles;
+  assign \$is_as_it_is$not_2  = ~ packs_tiles;
+  assign is_as_it_is = \$is_as_it_is$not  & \$is_as_it_is$not_2 ;
+  assign word_0 = packs_tiles ? { scales[15:8], scales[15:8], scales[15:8], scales[15:8], scales[15:8], scales[15:8], scales[15:8], scales, scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0], scales[7:0] } : 128'h00000000000000000000000000000000;
+  assign word_1 = turns_tiles ? transposer_m_payload : 128'h00000000000000000000000000000000;
+  assign word_2 = is_as_it_is ? words_payload[127:0] : 128'h00000000000000000000000000000000;
+  assign word_to_1 = word_0 | word_1;
   assign word = word_to_1 | word_2;
   assign place_in_words = widens ? { buffer_walk_place, 1'h0 } : { 1'h0, buffer_walk_place };
-  assign limit_0 = \$limit_0$any  ? 19'h00000 : 19'h00200;
+  assign limit_0 = \$is_a_codes$any  ? 19'h00000 : 19'h00200;
   assign limit_1 = is_a_scales ? 19'h00040 : 19'h00000;
   assign limit_2 = is_w_codes ? 19'h00400 : 19'h00000;
   assign limit_3 = is_w_scales ? 19'h00080 : 19'h00000;
@@ -272,6 +358,13 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   assign \$is_past_end$not  = ~ held_4;
   assign is_past_end = word_is_held & \$is_past_end$not ;
   assign engine_done = is_written & held_2;
+  assign \$packs_tiles$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$part_of_word$and  = word_is_there & part_is_taken;
+  assign \$part_of_word$not  = ~ turns_tiles;
+  assign \$part_of_word$and_2  = buffer_walk_ends_run & \$part_of_word$not ;
+  assign \$part_of_word$mux  = \$part_of_word$and_2  ? first_part_held : 3'h0;
+  assign \$part_of_word$add  = part_of_word + 3'h1;
+  assign \$part_of_word$mux_2  = ends_word ? \$part_of_word$mux  : \$part_of_word$add ;
   assign \$word_is_held$not  = ~ is_written;
   assign \$word_is_held$mux  = word_is_held ? \$word_is_held$not  : buffer_walk_advance;
   assign \$word_is_held$not_2  = ~ engine_stop;
@@ -292,37 +385,14 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
   assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
   assign buffer_walk_take = \$buffer_walk_take$and  & is_free;
   assign engine_ready = is_taken & memory_walk_asked;
-  assign \$limit_0$any  = | buffer;
-  assign is_a_codes = ~ \$limit_0$any ;
-  assign is_a_scales = buffer == 3'h1;
-  assign is_w_codes = buffer == 3'h2;
-  assign is_w_scales = buffer == 3'h3;
-  assign is_vector = buffer == 3'h4;
-  // After an error, and while all is to end, words are taken and dropped.
-  assign drops = has_failed | engine_stop;
-  assign \$works$not  = ~ drops;
-  assign works = buffer_walk_settled & \$works$not ;
-  assign is_of_codes = is_a_codes | is_w_codes;
-  assign turns_tiles = transposes & is_of_codes;
-  assign \$word_is_there$not  = ~ words_payload[128];
-  assign \$word_is_there$and  = words_valid & \$word_is_there$not ;
-  assign word_is_there = \$word_is_there$and  & works;
-  assign \$read_error$and  = words_valid & words_payload[128];
-  assign \$read_error$and_2  = \$read_error$and  & works;
-  assign \$read_error$not  = ~ word_is_held;
-  assign read_error = \$read_error$and_2  & \$read_error$not ;
-  assign \$out_is_valid$and  = transposer_m_valid & works;
-  assign out_is_valid = turns_tiles ? \$out_is_valid$and  : word_is_there;
-  assign transposer_s_valid = word_is_there & turns_tiles;
-  assign \$words_ready$mux  = turns_tiles ? transposer_s_ready : buffer_walk_advance;
-  assign \$words_ready$and  = works & \$words_ready$mux ;
-  assign words_ready = drops | \$words_ready$and ;
-  assign \$exchanges$not  = ~ is_of_codes;
-  assign exchanges = transposes & \$exchanges$not ;
-  assign word_0 = turns_tiles ? transposer_m_payload : 128'h00000000000000000000000000000000;
-  assign word_1 = exchanges ? words_payload[127:0] : 128'h00000000000000000000000000000000;
-  assign word_2 = transposes ? 128'h00000000000000000000000000000000 : words_payload[127:0];
-  assign word_to_1 = word_0 | word_1;
+  assign \$first_part$equal  = engine_descriptor[6:5] == 2'h2;
+  assign first_part = \$first_part$equal  ? engine_descriptor[218:216] : 3'h0;
+  assign \$run_rounded$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$run_rounded$mux  = \$run_rounded$equal  ? 3'h7 : 3'h0;
+  assign \$run_rounded$add  = { 1'h0, first_part } + { 1'h0, \$run_rounded$mux  };
+  assign run_rounded = { 1'h0, engine_descriptor[50:39] } + { 9'h000, \$run_rounded$add  };
+  assign \$memory_walk_fields_count_0$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \memory_walk_fields.count_0  = \$memory_walk_fields_count_0$equal  ? { 2'h0, run_rounded[12:3] } : engine_descriptor[50:39];
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$has_failed$or_2 ) has_failed <= 1'h1;
@@ -350,11 +420,18 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
     if (rst) word_is_held <= 1'h0;
     else word_is_held <= \$word_is_held$and ;
   always @(posedge clk)
+    if (rst) part_of_word <= 3'h0;
+    else if (\$part_of_word$differ ) part_of_word <= \$part_of_word$mux_4 ;
+  always @(posedge clk)
     if (buffer_walk_take) widens <= engine_descriptor[4];
   always @(posedge clk)
     if (buffer_walk_take) transposes <= engine_descriptor[3];
   always @(posedge clk)
     if (buffer_walk_take) buffer <= engine_descriptor[2:0];
+  always @(posedge clk)
+    if (buffer_walk_take) packs_tiles <= \$packs_tiles$equal ;
+  always @(posedge clk)
+    if (buffer_walk_take) first_part_held <= first_part;
   always @(posedge clk)
     if (\$is_taken$any ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
@@ -363,25 +440,29 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
     if (rst) \$engine_error$net  <= 3'h0;
     else if (\$has_failed$or_2 ) \$engine_error$net  <= \$engine_error$mux ;
   assign engine_error[2:0] = \$engine_error$net ;
+  assign \$part_of_word$differ  = { \$part_of_word$and , buffer_walk_take } != 2'h0;
   assign \$is_taken$any  = | { engine_ready, rst };
+  assign \$part_of_word$mux_3  = \$part_of_word$and  ? \$part_of_word$mux_2  : 3'hx;
+  assign \$part_of_word$mux_4  = buffer_walk_take ? first_part : \$part_of_word$mux_3 ;
   mxsafe_buffer_address_generator_paced buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
-    .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
+    .ends_run(buffer_walk_ends_run),
+    .fields({ engine_descriptor[215:156], engine_descriptor[78:39] }),
     .last(buffer_walk_last),
     .last_turn(unused_0 ),
     .place(buffer_walk_place),
     .rst(rst),
     .settled(buffer_walk_settled),
-    .start(engine_descriptor[153:137]),
+    .start(engine_descriptor[155:139]),
     .take(buffer_walk_take)
   );
   mxsafe_memory_address_generator_word_7daf39a6 memory_walk (
     .asked(memory_walk_asked),
     .base(base),
     .clk(clk),
-    .fields(engine_descriptor[136:5]),
+    .fields({ engine_descriptor[138:51], \memory_walk_fields.count_0 , engine_descriptor[38:7] }),
     .leaves(engine_ready),
     .past(memory_walk_past),
     .rst(rst),
@@ -400,11 +481,11 @@ module mxsafe_load_engine_rows8_a_beats256_w_63957e8e(
     .s_ready(transposer_s_ready),
     .s_valid(transposer_s_valid)
   );
+  assign a_codes_address = held_1[8:1];
+  assign a_codes_data = { a_scales_data, a_scales_data };
   assign a_codes_halves[1] = held_1[0];
   assign a_scales_address = held_1[5:0];
   assign a_scales_halves = 2'h3;
-  assign a_codes_address = held_1[8:1];
-  assign a_codes_data = { a_scales_data, a_scales_data };
   assign engine_error[3] = 1'h0;
   assign vector_address = held_in_words[9:1];
   assign w_codes_address = held_1[9:1];

@@ -26,6 +26,7 @@ module mxsafe_memory_address_generator_word_7daf39a6(
   wire \$walk_is_settled$and ;
   wire \$all_are_asked$and ;
   wire unused_0;
+  wire unused_1;
   wire \$walk_begins$and ;
   wire \$walk_begins$not_2 ;
   wire \$run_moves$not ;
@@ -146,8 +147,9 @@ module mxsafe_memory_address_generator_word_7daf39a6(
     .count_0(fields[53:44]),
     .count_1(fields[63:54]),
     .count_2(fields[71:64]),
+    .ends_run(unused_0 ),
     .last(walk_last),
-    .last_turn(unused_0 ),
+    .last_turn(unused_1 ),
     .rst(rst),
     .start(fields[31:4]),
     .step_0(fields[91:72]),

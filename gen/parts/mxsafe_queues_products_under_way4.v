@@ -683,8 +683,8 @@ module mxsafe_queues_products_under_way4(
   assign queue_gemm_available[1] = 1'h0;
   assign queue_gemm_has_room[1] = 1'h1;
   assign queue_gemm_has_room_for_all[1] = 1'h1;
-  assign queue_load_available[0] = 1'h0;
   assign chosen_error[0] = load_failed;
+  assign queue_load_available[0] = 1'h0;
   assign queue_load_has_room[0] = 1'h1;
   assign queue_load_has_room_for_all[0] = 1'h1;
   assign queue_store_available[3] = 1'h0;

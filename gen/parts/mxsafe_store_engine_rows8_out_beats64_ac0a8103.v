@@ -37,17 +37,27 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   vector_data
 );
   wire \$is_free$not ;
+  wire \$memory_walk_fields_count_0$equal ;
+  wire \$is_out_codes$any ;
+  wire \$word_is_taken$not ;
+  wire \$word_moves$not ;
   wire \$wants$and ;
   wire \$wants$and_2 ;
   wire \$wants$not ;
   wire \$buffer_walk_advance$not ;
   wire \$buffer_walk_advance$or ;
+  wire \$is_free$and ;
+  wire \$ends_word$not ;
+  wire \$ends_word$or ;
+  wire \$ends_word$all ;
+  wire \$ends_word$and ;
+  wire \$part_is_gathered$not ;
   wire \$vector_hold$and ;
   wire \$vector_hold$not ;
   wire \$is_whole$not ;
   wire \$increment_0$any ;
+  wire \$has_room$all ;
   wire \$increment_0$or ;
-  wire \$is_free$and ;
   wire \$is_nan_0$any ;
   wire \$increment_1$any ;
   wire \$increment_1$or ;
@@ -57,8 +67,8 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire \$is_nan_2$any ;
   wire \$increment_3$any ;
   wire \$increment_3$or ;
+  wire \$buffer_walk_take$not ;
   wire \$is_nan_3$any ;
-  wire \$has_room$all ;
   wire \$increment_4$any ;
   wire \$increment_4$or ;
   wire \$is_nan_4$any ;
@@ -68,39 +78,66 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire \$increment_6$any ;
   wire \$increment_6$or ;
   wire \$is_nan_6$any ;
+  wire \$buffer_walk_take$and ;
   wire \$increment_7$any ;
-  wire \$buffer_walk_take$not ;
   wire \$increment_7$or ;
   wire \$is_nan_7$any ;
+  wire \$tiles_at_0$any ;
   wire [127:0] \$word_1$mux ;
   wire [127:0] \$word_2$mux ;
+  wire \$word_3$not ;
+  wire \$word_3$and ;
   wire \$is_past_end$not ;
   wire \$engine_done$not ;
+  wire \$buffer_walk_take$and_2 ;
   wire [1:0] \$engine_error$mux ;
+  wire \$packs_tiles$equal ;
   wire [1:0] \$descriptors_unwritten$add ;
   wire [1:0] \$descriptors_unwritten$sub ;
-  wire \$buffer_walk_take$and ;
+  wire [2:0] \$part_of_word$mux ;
+  wire [2:0] \$part_of_word$add ;
+  wire [2:0] \$part_of_word$mux_2 ;
+  wire \$parts_gathered$and ;
+  wire \$parts_gathered$and_2 ;
+  wire \$run_rounded$equal ;
+  wire \$parts_gathered$and_3 ;
+  wire \$parts_gathered$and_4 ;
+  wire \$parts_gathered$and_5 ;
+  wire \$parts_gathered$and_6 ;
+  wire \$parts_gathered$and_7 ;
+  wire \$parts_gathered$and_8 ;
+  wire \$parts_gathered$and_9 ;
+  wire \$parts_gathered$and_10 ;
+  wire \$parts_gathered$and_11 ;
+  wire \$parts_gathered$and_12 ;
+  wire [2:0] \$run_rounded$mux ;
+  wire \$parts_gathered$and_13 ;
+  wire \$parts_gathered$and_14 ;
+  wire \$parts_gathered$and_15 ;
+  wire \$parts_gathered$and_16 ;
   wire \$has_failed$and ;
   wire \$has_failed$or ;
   wire unused_0;
-  wire \$buffer_walk_take$and_2 ;
-  wire \$is_out_codes$any ;
-  wire \$word_moves$not ;
+  wire [3:0] \$run_rounded$add ;
+  wire \$part_of_word$any ;
   wire \$is_taken$any ;
   input [59:0] base;
   wire [59:0] base;
   reg [2:0] buffer;
   wire buffer_walk_active;
   wire buffer_walk_advance;
+  wire buffer_walk_ends_run;
   wire buffer_walk_last;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [17:0] buffer_walk_place;
+  wire [12:0] run_rounded;
   /* verilator lint_on UNUSEDSIGNAL */
   wire buffer_walk_take;
   input clk;
   wire clk;
   reg [1:0] descriptors_unwritten;
+  wire ends_word;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */
   input [239:0] engine_descriptor;
@@ -143,6 +180,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire is_oldest;
   wire is_out_codes;
   wire is_out_scales;
+  reg is_part_of_tiles;
   wire is_past_end;
   wire is_special_0;
   wire is_special_1;
@@ -164,6 +202,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire [18:0] limit_2;
   wire [18:0] limit_to_1;
   wire memory_walk_asked;
+  wire [11:0] \memory_walk_fields.count_0 ;
   wire memory_walk_past;
   wire memory_walk_valid;
   wire [15:0] narrow_0;
@@ -187,6 +226,11 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire [127:0] out_scales_data;
   output out_scales_en;
   wire out_scales_en;
+  reg packs_tiles;
+  wire part_is_gathered;
+  reg [2:0] part_of_word;
+  reg [2:0] part_read;
+  reg [127:0] parts_gathered;
   wire [18:0] place_in_words;
   wire [15:0] rounded_0;
   wire [15:0] rounded_1;
@@ -204,6 +248,46 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire run_ready;
   output run_valid;
   wire run_valid;
+  wire [15:0] tiles_0;
+  wire [15:0] tiles_0_0;
+  wire [15:0] tiles_0_1;
+  wire [15:0] tiles_1;
+  wire [15:0] tiles_1_0;
+  wire [15:0] tiles_1_1;
+  wire [15:0] tiles_2;
+  wire [15:0] tiles_2_0;
+  wire [15:0] tiles_2_1;
+  wire [15:0] tiles_3;
+  wire [15:0] tiles_3_0;
+  wire [15:0] tiles_3_1;
+  wire [15:0] tiles_4;
+  wire [15:0] tiles_4_0;
+  wire [15:0] tiles_4_1;
+  wire [15:0] tiles_5;
+  wire [15:0] tiles_5_0;
+  wire [15:0] tiles_5_1;
+  wire [15:0] tiles_6;
+  wire [15:0] tiles_6_0;
+  wire [15:0] tiles_6_1;
+  wire [15:0] tiles_7;
+  wire [15:0] tiles_7_0;
+  wire [15:0] tiles_7_1;
+  wire tiles_at_0;
+  wire tiles_at_1;
+  wire tiles_at_2;
+  wire tiles_at_3;
+  wire tiles_at_4;
+  wire tiles_at_5;
+  wire tiles_at_6;
+  wire tiles_at_7;
+  wire tiles_from_0;
+  wire tiles_from_1;
+  wire tiles_from_2;
+  wire tiles_from_3;
+  wire tiles_from_4;
+  wire tiles_from_5;
+  wire tiles_from_6;
+  wire tiles_from_7;
   output [8:0] vector_address;
   wire [8:0] vector_address;
   input [255:0] vector_data;
@@ -219,21 +303,78 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire [127:0] word_1;
   wire [127:0] word_2;
   wire [127:0] word_3;
+  wire [127:0] word_4;
+  reg word_is_read;
+  wire word_is_taken;
+  reg word_is_whole;
   wire word_moves;
   wire [127:0] word_to_1;
   wire [127:0] word_to_2;
+  wire [127:0] word_to_3;
   output [127:0] words_payload;
   wire [127:0] words_payload;
   input words_ready;
   wire words_ready;
   output words_valid;
-  reg words_valid;
+  wire words_valid;
   input write_error;
   wire write_error;
   wire write_failed;
   input written;
   wire written;
-  assign \$vector_hold$not  = ~ words_ready;
+  assign \$is_free$not  = ~ buffer_walk_active;
+  assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;
+  assign is_free = \$is_free$not  | \$is_free$and ;
+  assign \$has_room$all  = & descriptors_unwritten;
+  assign has_room = ~ \$has_room$all ;
+  assign \$buffer_walk_take$not  = ~ is_taken;
+  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
+  assign \$buffer_walk_take$and_2  = \$buffer_walk_take$and  & is_free;
+  assign buffer_walk_take = \$buffer_walk_take$and_2  & has_room;
+  assign engine_ready = is_taken & memory_walk_asked;
+  assign \$run_rounded$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$run_rounded$mux  = \$run_rounded$equal  ? 3'h7 : 3'h0;
+  assign \$run_rounded$add  = 4'h0 + { 1'h0, \$run_rounded$mux  };
+  assign run_rounded = { 1'h0, engine_descriptor[50:39] } + { 9'h000, \$run_rounded$add  };
+  assign \$memory_walk_fields_count_0$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \memory_walk_fields.count_0  = \$memory_walk_fields_count_0$equal  ? { 2'h0, run_rounded[12:3] } : engine_descriptor[50:39];
+  assign memory_walk_valid = engine_valid & is_taken;
+  assign \$is_out_codes$any  = | buffer;
+  assign is_out_codes = ~ \$is_out_codes$any ;
+  assign is_out_scales = buffer == 3'h1;
+  assign is_vector = buffer == 3'h2;
+  assign place_in_words = narrows ? { buffer_walk_place[17:7], out_codes_address, out_scales_address[0], 1'h0 } : { 1'h0, buffer_walk_place[17:7], out_codes_address, out_scales_address[0] };
+  assign limit_0 = \$is_out_codes$any  ? 19'h00000 : 19'h00080;
+  assign limit_1 = is_out_scales ? 19'h00010 : 19'h00000;
+  assign limit_2 = is_vector ? 19'h00400 : 19'h00000;
+  assign limit_to_1 = limit_0 | limit_1;
+  assign limit = limit_to_1 | limit_2;
+  assign is_within = place_in_words < limit;
+  assign \$word_is_taken$not  = ~ word_is_whole;
+  assign word_is_taken = words_ready | \$word_is_taken$not ;
+  assign \$word_moves$not  = ~ word_is_read;
+  assign word_moves = \$word_moves$not  | word_is_taken;
+  assign \$wants$and  = buffer_walk_active & is_within;
+  assign \$wants$and_2  = \$wants$and  & word_moves;
+  assign \$wants$not  = ~ engine_stop;
+  assign wants = \$wants$and_2  & \$wants$not ;
+  assign \$buffer_walk_advance$not  = ~ is_vector;
+  assign \$buffer_walk_advance$or  = vector_ready | \$buffer_walk_advance$not ;
+  assign buffer_walk_advance = wants & \$buffer_walk_advance$or ;
+  assign \$ends_word$not  = ~ packs_tiles;
+  assign \$ends_word$or  = buffer_walk_ends_run | \$ends_word$not ;
+  assign \$ends_word$all  = & part_of_word;
+  assign \$ends_word$and  = packs_tiles & \$ends_word$all ;
+  // What is left of a word of memory at the end of a run is nothing.
+  assign ends_word = \$ends_word$or  | \$ends_word$and ;
+  assign \$part_is_gathered$not  = ~ word_is_whole;
+  assign part_is_gathered = word_is_read & \$part_is_gathered$not ;
+  assign words_valid = word_is_read & word_is_whole;
+  assign out_codes_en = wants & is_out_codes;
+  assign out_scales_en = wants & is_out_scales;
+  assign vector_valid = wants & is_vector;
+  assign \$vector_hold$and  = word_is_read & from_vector;
+  assign \$vector_hold$not  = ~ word_is_taken;
   assign vector_hold = \$vector_hold$and  & \$vector_hold$not ;
   assign is_wide = from_vector & is_narrowed;
   assign \$is_whole$not  = ~ is_narrowed;
@@ -304,15 +445,60 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign \$is_nan_7$any  = | vector_data[246:224];
   assign is_nan_7 = is_special_7 & \$is_nan_7$any ;
   assign narrow_7 = is_nan_7 ? 16'h7fc0 : rounded_7;
+  assign \$tiles_at_0$any  = | part_read;
+  assign tiles_at_0 = ~ \$tiles_at_0$any ;
+  assign tiles_from_0 = part_read > 3'h0;
+  assign tiles_0_0 = \$tiles_at_0$any  ? 16'h0000 : { out_scales_data[71:64], out_scales_data[7:0] };
+  assign tiles_0_1 = tiles_from_0 ? parts_gathered[15:0] : 16'h0000;
+  assign tiles_0 = tiles_0_0 | tiles_0_1;
+  assign tiles_at_1 = part_read == 3'h1;
+  assign tiles_from_1 = part_read > 3'h1;
+  assign tiles_1_0 = tiles_at_1 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_1_1 = tiles_from_1 ? parts_gathered[31:16] : 16'h0000;
+  assign tiles_1 = tiles_1_0 | tiles_1_1;
+  assign tiles_at_2 = part_read == 3'h2;
+  assign tiles_from_2 = part_read > 3'h2;
+  assign tiles_2_0 = tiles_at_2 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_2_1 = tiles_from_2 ? parts_gathered[47:32] : 16'h0000;
+  assign tiles_2 = tiles_2_0 | tiles_2_1;
+  assign tiles_at_3 = part_read == 3'h3;
+  assign tiles_from_3 = part_read > 3'h3;
+  assign tiles_3_0 = tiles_at_3 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_3_1 = tiles_from_3 ? parts_gathered[63:48] : 16'h0000;
+  assign tiles_3 = tiles_3_0 | tiles_3_1;
+  assign tiles_at_4 = part_read == 3'h4;
+  assign tiles_from_4 = part_read > 3'h4;
+  assign tiles_4_0 = tiles_at_4 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_4_1 = tiles_from_4 ? parts_gathered[79:64] : 16'h0000;
+  assign tiles_4 = tiles_4_0 | tiles_4_1;
+  assign tiles_at_5 = part_read == 3'h5;
+  assign tiles_from_5 = part_read > 3'h5;
+  assign tiles_5_0 = tiles_at_5 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_5_1 = tiles_from_5 ? parts_gathered[95:80] : 16'h0000;
+  assign tiles_5 = tiles_5_0 | tiles_5_1;
+  assign tiles_at_6 = part_read == 3'h6;
+  assign tiles_from_6 = part_read > 3'h6;
+  assign tiles_6_0 = tiles_at_6 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_6_1 = tiles_from_6 ? parts_gathered[111:96] : 16'h0000;
+  assign tiles_6 = tiles_6_0 | tiles_6_1;
+  assign tiles_at_7 = part_read == 3'h7;
+  assign tiles_from_7 = part_read > 3'h7;
+  assign tiles_7_0 = tiles_at_7 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
+  assign tiles_7_1 = tiles_from_7 ? parts_gathered[127:112] : 16'h0000;
+  assign tiles_7 = tiles_7_0 | tiles_7_1;
   assign word_0 = is_wide ? { narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : 128'h00000000000000000000000000000000;
   assign \$word_1$mux  = is_upper_half ? vector_data[255:128] : vector_data[127:0];
   assign word_1 = is_whole ? \$word_1$mux  : 128'h00000000000000000000000000000000;
   assign \$word_2$mux  = is_upper_half ? out_codes_data[255:128] : out_codes_data[127:0];
   assign word_2 = from_out_codes ? \$word_2$mux  : 128'h00000000000000000000000000000000;
-  assign word_3 = from_out_scales ? out_scales_data : 128'h00000000000000000000000000000000;
+  assign \$word_3$not  = ~ is_part_of_tiles;
+  assign \$word_3$and  = from_out_scales & \$word_3$not ;
+  assign word_3 = \$word_3$and  ? out_scales_data : 128'h00000000000000000000000000000000;
+  assign word_4 = is_part_of_tiles ? { tiles_7, tiles_6, tiles_5, tiles_4, tiles_3, tiles_2, tiles_1, tiles_0 } : 128'h00000000000000000000000000000000;
   assign word_to_1 = word_0 | word_1;
   assign word_to_2 = word_to_1 | word_2;
-  assign words_payload = word_to_2 | word_3;
+  assign word_to_3 = word_to_2 | word_3;
+  assign words_payload = word_to_3 | word_4;
   assign \$is_past_end$not  = ~ is_within;
   assign is_past_end = buffer_walk_active & \$is_past_end$not ;
   // An address belongs to the newest descriptor: those before it come to their end first.
@@ -323,48 +509,56 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign engine_done = written & \$engine_done$not ;
   assign \$engine_error$mux  = is_alone ? 2'h3 : 2'h0;
   assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$engine_error$mux  };
+  assign \$packs_tiles$equal  = engine_descriptor[6:5] == 2'h2;
   assign \$descriptors_unwritten$add  = descriptors_unwritten + { 1'h0, buffer_walk_take };
   assign \$descriptors_unwritten$sub  = \$descriptors_unwritten$add  - { 1'h0, written };
+  assign \$part_of_word$mux  = buffer_walk_ends_run ? 3'h0 : 3'h0;
+  assign \$part_of_word$add  = part_of_word + 3'h1;
+  assign \$part_of_word$mux_2  = ends_word ? \$part_of_word$mux  : \$part_of_word$add ;
+  assign \$parts_gathered$and  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_2  = \$parts_gathered$and  & tiles_at_0;
+  assign \$parts_gathered$and_3  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_4  = \$parts_gathered$and_3  & tiles_at_1;
+  assign \$parts_gathered$and_5  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_6  = \$parts_gathered$and_5  & tiles_at_2;
+  assign \$parts_gathered$and_7  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_8  = \$parts_gathered$and_7  & tiles_at_3;
+  assign \$parts_gathered$and_9  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_10  = \$parts_gathered$and_9  & tiles_at_4;
+  assign \$parts_gathered$and_11  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_5;
+  assign \$parts_gathered$and_13  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_6;
+  assign \$parts_gathered$and_15  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_16  = \$parts_gathered$and_15  & tiles_at_7;
   assign \$has_failed$and  = memory_walk_past & is_oldest;
   assign \$has_failed$or  = write_error | \$has_failed$and ;
-  assign \$is_free$not  = ~ buffer_walk_active;
-  assign \$is_free$and  = buffer_walk_advance & buffer_walk_last;
-  assign is_free = \$is_free$not  | \$is_free$and ;
-  assign \$has_room$all  = & descriptors_unwritten;
-  assign has_room = ~ \$has_room$all ;
-  assign \$buffer_walk_take$not  = ~ is_taken;
-  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
-  assign \$buffer_walk_take$and_2  = \$buffer_walk_take$and  & is_free;
-  assign buffer_walk_take = \$buffer_walk_take$and_2  & has_room;
-  assign engine_ready = is_taken & memory_walk_asked;
-  assign memory_walk_valid = engine_valid & is_taken;
-  assign \$is_out_codes$any  = | buffer;
-  assign is_out_codes = ~ \$is_out_codes$any ;
-  assign is_out_scales = buffer == 3'h1;
-  assign is_vector = buffer == 3'h2;
-  assign place_in_words = narrows ? { buffer_walk_place[17:7], out_codes_address, out_scales_address[0], 1'h0 } : { 1'h0, buffer_walk_place[17:7], out_codes_address, out_scales_address[0] };
-  assign limit_0 = \$is_out_codes$any  ? 19'h00000 : 19'h00080;
-  assign limit_1 = is_out_scales ? 19'h00010 : 19'h00000;
-  assign limit_2 = is_vector ? 19'h00400 : 19'h00000;
-  assign limit_to_1 = limit_0 | limit_1;
-  assign limit = limit_to_1 | limit_2;
-  assign is_within = place_in_words < limit;
-  assign \$word_moves$not  = ~ words_valid;
-  assign word_moves = \$word_moves$not  | words_ready;
-  assign \$wants$and  = buffer_walk_active & is_within;
-  assign \$wants$and_2  = \$wants$and  & word_moves;
-  assign \$wants$not  = ~ engine_stop;
-  assign wants = \$wants$and_2  & \$wants$not ;
-  assign \$buffer_walk_advance$not  = ~ is_vector;
-  assign \$buffer_walk_advance$or  = vector_ready | \$buffer_walk_advance$not ;
-  assign buffer_walk_advance = wants & \$buffer_walk_advance$or ;
-  assign out_codes_en = wants & is_out_codes;
-  assign out_scales_en = wants & is_out_scales;
-  assign vector_valid = wants & is_vector;
-  assign \$vector_hold$and  = words_valid & from_vector;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$has_failed$or ) has_failed <= 1'h1;
+  // Parts of a word of memory, each in its place; the last one goes past it.
+  always @(posedge clk)
+    if (\$parts_gathered$and_2 ) parts_gathered[15:0] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_4 ) parts_gathered[31:16] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_6 ) parts_gathered[47:32] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_8 ) parts_gathered[63:48] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_10 ) parts_gathered[79:64] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_12 ) parts_gathered[95:80] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_14 ) parts_gathered[111:96] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_16 ) parts_gathered[127:112] <= { out_scales_data[71:64], out_scales_data[7:0] };
+  always @(posedge clk)
+    if (buffer_walk_advance) word_is_whole <= ends_word;
+  always @(posedge clk)
+    if (buffer_walk_advance) is_part_of_tiles <= packs_tiles;
+  always @(posedge clk)
+    if (buffer_walk_advance) part_read <= part_of_word;
   always @(posedge clk)
     if (buffer_walk_advance) is_narrowed <= narrows;
   always @(posedge clk)
@@ -376,8 +570,11 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   always @(posedge clk)
     if (buffer_walk_advance) from_out_codes <= is_out_codes;
   always @(posedge clk)
-    if (rst) words_valid <= 1'h0;
-    else if (word_moves) words_valid <= buffer_walk_advance;
+    if (\$part_of_word$any ) part_of_word <= 3'h0;
+    else if (buffer_walk_advance) part_of_word <= \$part_of_word$mux_2 ;
+  always @(posedge clk)
+    if (rst) word_is_read <= 1'h0;
+    else if (word_moves) word_is_read <= buffer_walk_advance;
   always @(posedge clk)
     if (buffer_walk_take) narrows <= engine_descriptor[4];
   always @(posedge clk)
@@ -387,26 +584,30 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
     if (rst) descriptors_unwritten <= 2'h0;
     else descriptors_unwritten <= \$descriptors_unwritten$sub ;
   always @(posedge clk)
+    if (buffer_walk_take) packs_tiles <= \$packs_tiles$equal ;
+  always @(posedge clk)
     if (\$is_taken$any ) is_taken <= 1'h0;
     else if (buffer_walk_take) is_taken <= 1'h1;
+  assign \$part_of_word$any  = | { rst, buffer_walk_take };
   assign \$is_taken$any  = | { engine_ready, rst };
   mxsafe_buffer_address_generator buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
-    .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
+    .ends_run(buffer_walk_ends_run),
+    .fields({ engine_descriptor[215:156], engine_descriptor[78:39] }),
     .last(buffer_walk_last),
     .last_turn(unused_0 ),
     .place({ buffer_walk_place[17:7], out_codes_address, out_scales_address[0] }),
     .rst(rst),
-    .start(engine_descriptor[153:137]),
+    .start(engine_descriptor[155:139]),
     .take(buffer_walk_take)
   );
   mxsafe_memory_address_generator_word_bytes16 memory_walk (
     .asked(memory_walk_asked),
     .base(base),
     .clk(clk),
-    .fields(engine_descriptor[136:5]),
+    .fields({ engine_descriptor[138:51], \memory_walk_fields.count_0 , engine_descriptor[38:7] }),
     .leaves(engine_ready),
     .past(memory_walk_past),
     .rst(rst),

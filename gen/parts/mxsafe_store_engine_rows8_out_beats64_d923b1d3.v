@@ -36,71 +36,107 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   vector_hold,
   vector_data
 );
+  wire \$is_out_codes$any ;
+  wire \$word_is_taken$not ;
+  wire \$word_moves$not ;
+  wire \$word_may_be_read$not ;
   wire \$wants$and ;
   wire \$buffer_walk_advance$not ;
   wire \$buffer_walk_advance$or ;
+  wire \$ends_word$not ;
+  wire \$has_room$all ;
+  wire \$ends_word$or ;
+  wire \$ends_word$all ;
+  wire \$ends_word$and ;
+  wire \$part_is_gathered$not ;
   wire \$vector_hold$and ;
   wire \$vector_hold$not ;
   wire \$vector_hold$and_2 ;
   wire \$vector_hold$and_3 ;
+  wire \$tiles_at_0$any ;
   wire [127:0] \$low_half_1$mux ;
+  wire \$buffer_walk_take$not ;
+  wire \$low_half_2$not ;
+  wire \$low_half_2$and ;
   wire \$slice_source_payload$and ;
-  wire \$has_room$all ;
   wire \$slice_source_payload$not ;
   wire \$increment_0$any ;
   wire \$increment_0$or ;
   wire \$is_nan_0$any ;
   wire \$increment_1$any ;
+  wire \$buffer_walk_take$and ;
   wire \$increment_1$or ;
   wire \$is_nan_1$any ;
   wire \$increment_2$any ;
   wire \$increment_2$or ;
-  wire \$buffer_walk_take$not ;
   wire \$is_nan_2$any ;
   wire \$increment_3$any ;
   wire \$increment_3$or ;
   wire \$is_nan_3$any ;
   wire \$increment_4$any ;
   wire \$increment_4$or ;
+  wire \$buffer_walk_take$and_2 ;
   wire \$is_nan_4$any ;
   wire \$increment_5$any ;
   wire \$increment_5$or ;
   wire \$is_nan_5$any ;
-  wire \$buffer_walk_take$and ;
   wire \$increment_6$any ;
   wire \$increment_6$or ;
   wire \$is_nan_6$any ;
   wire \$increment_7$any ;
   wire \$increment_7$or ;
   wire \$is_nan_7$any ;
+  wire \$run_rounded$equal ;
   wire [127:0] \$words_payload$mux ;
   wire \$is_past_end$not ;
   wire \$engine_done$not ;
   wire [1:0] \$engine_error$mux ;
-  wire \$buffer_walk_take$and_2 ;
+  wire \$packs_tiles$equal ;
   wire [1:0] \$descriptors_unwritten$add ;
   wire [1:0] \$descriptors_unwritten$sub ;
   wire \$may_read$not ;
   wire \$may_read$and ;
-  wire \$slice_source_valid$not ;
-  wire \$slice_source_valid$and ;
-  wire \$slice_source_valid$or ;
+  wire [2:0] \$run_rounded$mux ;
+  wire \$word_is_read$not ;
+  wire \$word_is_read$and ;
+  wire \$word_is_read$or ;
+  wire [2:0] \$part_of_word$mux ;
+  wire [2:0] \$part_of_word$add ;
+  wire [2:0] \$part_of_word$mux_2 ;
+  wire \$parts_gathered$and ;
+  wire \$parts_gathered$and_2 ;
+  wire \$parts_gathered$and_3 ;
+  wire \$parts_gathered$and_4 ;
+  wire [3:0] \$run_rounded$add ;
+  wire \$parts_gathered$and_5 ;
+  wire \$parts_gathered$and_6 ;
+  wire \$parts_gathered$and_7 ;
+  wire \$parts_gathered$and_8 ;
+  wire \$parts_gathered$and_9 ;
+  wire \$parts_gathered$and_10 ;
+  wire \$parts_gathered$and_11 ;
+  wire \$parts_gathered$and_12 ;
+  wire \$parts_gathered$and_13 ;
+  wire \$parts_gathered$and_14 ;
+  wire \$memory_walk_fields_count_0$equal ;
+  wire \$parts_gathered$and_15 ;
+  wire \$parts_gathered$and_16 ;
   wire \$has_failed$and ;
   wire \$has_failed$or ;
-  wire \$is_out_codes$any ;
   wire unused_0;
   wire unused_1;
-  wire \$word_moves$not ;
-  wire \$word_may_be_read$not ;
+  wire \$part_of_word$any ;
   wire \$is_taken$any ;
   input [59:0] base;
   wire [59:0] base;
   reg [2:0] buffer;
   wire buffer_walk_active;
   wire buffer_walk_advance;
+  wire buffer_walk_ends_run;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [17:0] buffer_walk_place;
+  wire [12:0] run_rounded;
   wire [257:0] slice_source_payload;
   /* verilator lint_on UNUSEDSIGNAL */
   wire buffer_walk_settled;
@@ -108,6 +144,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   input clk;
   wire clk;
   reg [1:0] descriptors_unwritten;
+  wire ends_word;
   // These inputs belong to the interface; not all of their bits are needed here.
   /* verilator lint_off UNUSEDSIGNAL */
   input [239:0] engine_descriptor;
@@ -151,6 +188,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire is_oldest;
   wire is_out_codes;
   wire is_out_scales;
+  reg is_part_of_tiles;
   wire is_past_end;
   wire is_special_0;
   wire is_special_1;
@@ -173,9 +211,12 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire [127:0] low_half_0;
   wire [127:0] low_half_1;
   wire [127:0] low_half_2;
+  wire [127:0] low_half_3;
   wire [127:0] low_half_to_1;
+  wire [127:0] low_half_to_2;
   reg may_read;
   wire memory_walk_asked;
+  wire [11:0] \memory_walk_fields.count_0 ;
   wire memory_walk_past;
   wire memory_walk_valid;
   wire [15:0] narrow_0;
@@ -201,6 +242,11 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   output out_scales_en;
   wire out_scales_en;
   reg [127:0] out_scales_shown;
+  reg packs_tiles;
+  wire part_is_gathered;
+  reg [2:0] part_of_word;
+  reg [2:0] part_read;
+  reg [127:0] parts_gathered;
   wire [18:0] place_in_words;
   wire [15:0] rounded_0;
   wire [15:0] rounded_1;
@@ -220,7 +266,47 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire run_valid;
   wire [257:0] slice_sink_payload;
   wire slice_source_ready;
-  reg slice_source_valid;
+  wire slice_source_valid;
+  wire [15:0] tiles_0;
+  wire [15:0] tiles_0_0;
+  wire [15:0] tiles_0_1;
+  wire [15:0] tiles_1;
+  wire [15:0] tiles_1_0;
+  wire [15:0] tiles_1_1;
+  wire [15:0] tiles_2;
+  wire [15:0] tiles_2_0;
+  wire [15:0] tiles_2_1;
+  wire [15:0] tiles_3;
+  wire [15:0] tiles_3_0;
+  wire [15:0] tiles_3_1;
+  wire [15:0] tiles_4;
+  wire [15:0] tiles_4_0;
+  wire [15:0] tiles_4_1;
+  wire [15:0] tiles_5;
+  wire [15:0] tiles_5_0;
+  wire [15:0] tiles_5_1;
+  wire [15:0] tiles_6;
+  wire [15:0] tiles_6_0;
+  wire [15:0] tiles_6_1;
+  wire [15:0] tiles_7;
+  wire [15:0] tiles_7_0;
+  wire [15:0] tiles_7_1;
+  wire tiles_at_0;
+  wire tiles_at_1;
+  wire tiles_at_2;
+  wire tiles_at_3;
+  wire tiles_at_4;
+  wire tiles_at_5;
+  wire tiles_at_6;
+  wire tiles_at_7;
+  wire tiles_from_0;
+  wire tiles_from_1;
+  wire tiles_from_2;
+  wire tiles_from_3;
+  wire tiles_from_4;
+  wire tiles_from_5;
+  wire tiles_from_6;
+  wire tiles_from_7;
   output [8:0] vector_address;
   wire [8:0] vector_address;
   input [255:0] vector_data;
@@ -233,6 +319,9 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire vector_valid;
   wire wants;
   reg word_comes;
+  reg word_is_read;
+  wire word_is_taken;
+  reg word_is_whole;
   wire word_may_be_read;
   wire word_moves;
   output [127:0] words_payload;
@@ -246,6 +335,36 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire write_failed;
   input written;
   wire written;
+  assign is_free = ~ buffer_walk_active;
+  assign \$has_room$all  = & descriptors_unwritten;
+  assign has_room = ~ \$has_room$all ;
+  assign \$buffer_walk_take$not  = ~ is_taken;
+  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
+  assign \$buffer_walk_take$and_2  = \$buffer_walk_take$and  & is_free;
+  assign buffer_walk_take = \$buffer_walk_take$and_2  & has_room;
+  assign engine_ready = is_taken & memory_walk_asked;
+  assign \$run_rounded$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \$run_rounded$mux  = \$run_rounded$equal  ? 3'h7 : 3'h0;
+  assign \$run_rounded$add  = 4'h0 + { 1'h0, \$run_rounded$mux  };
+  assign run_rounded = { 1'h0, engine_descriptor[50:39] } + { 9'h000, \$run_rounded$add  };
+  assign \$memory_walk_fields_count_0$equal  = engine_descriptor[6:5] == 2'h2;
+  assign \memory_walk_fields.count_0  = \$memory_walk_fields_count_0$equal  ? { 2'h0, run_rounded[12:3] } : engine_descriptor[50:39];
+  assign memory_walk_valid = engine_valid & is_taken;
+  assign \$is_out_codes$any  = | buffer;
+  assign is_out_codes = ~ \$is_out_codes$any ;
+  assign is_out_scales = buffer == 3'h1;
+  assign is_vector = buffer == 3'h2;
+  assign place_in_words = narrows ? { buffer_walk_place[17:7], out_codes_address, out_scales_address[0], 1'h0 } : { 1'h0, buffer_walk_place[17:7], out_codes_address, out_scales_address[0] };
+  assign limit_0 = \$is_out_codes$any  ? 19'h00000 : 19'h00080;
+  assign limit_1 = is_out_scales ? 19'h00010 : 19'h00000;
+  assign limit_2 = is_vector ? 19'h00400 : 19'h00000;
+  assign limit_to_1 = limit_0 | limit_1;
+  assign limit = limit_to_1 | limit_2;
+  assign is_within = place_in_words < limit;
+  assign \$word_is_taken$not  = ~ word_is_whole;
+  assign word_is_taken = slice_source_ready | \$word_is_taken$not ;
+  assign \$word_moves$not  = ~ word_is_read;
+  assign word_moves = \$word_moves$not  | word_is_taken;
   assign \$word_may_be_read$not  = ~ word_comes;
   assign word_may_be_read = word_moves & \$word_may_be_read$not ;
   assign \$wants$and  = buffer_walk_settled & may_read;
@@ -253,20 +372,74 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign \$buffer_walk_advance$not  = ~ is_vector;
   assign \$buffer_walk_advance$or  = vector_ready | \$buffer_walk_advance$not ;
   assign buffer_walk_advance = wants & \$buffer_walk_advance$or ;
+  assign \$ends_word$not  = ~ packs_tiles;
+  assign \$ends_word$or  = buffer_walk_ends_run | \$ends_word$not ;
+  assign \$ends_word$all  = & part_of_word;
+  assign \$ends_word$and  = packs_tiles & \$ends_word$all ;
+  // What is left of a word of memory at the end of a run is nothing.
+  assign ends_word = \$ends_word$or  | \$ends_word$and ;
+  assign \$part_is_gathered$not  = ~ word_is_whole;
+  assign part_is_gathered = word_is_read & \$part_is_gathered$not ;
+  assign slice_source_valid = word_is_read & word_is_whole;
   assign out_codes_en = wants & is_out_codes;
   assign out_scales_en = wants & is_out_scales;
   assign vector_valid = wants & is_vector;
-  assign \$vector_hold$and  = slice_source_valid & from_vector;
-  assign \$vector_hold$not  = ~ slice_source_ready;
+  assign \$vector_hold$and  = word_is_read & from_vector;
+  assign \$vector_hold$not  = ~ word_is_taken;
   assign \$vector_hold$and_2  = \$vector_hold$and  & \$vector_hold$not ;
   assign \$vector_hold$and_3  = word_comes & from_vector;
   assign vector_hold = \$vector_hold$and_2  | \$vector_hold$and_3 ;
+  assign \$tiles_at_0$any  = | part_read;
+  assign tiles_at_0 = ~ \$tiles_at_0$any ;
+  assign tiles_from_0 = part_read > 3'h0;
+  assign tiles_0_0 = \$tiles_at_0$any  ? 16'h0000 : { out_scales_shown[71:64], out_scales_shown[7:0] };
+  assign tiles_0_1 = tiles_from_0 ? parts_gathered[15:0] : 16'h0000;
+  assign tiles_0 = tiles_0_0 | tiles_0_1;
+  assign tiles_at_1 = part_read == 3'h1;
+  assign tiles_from_1 = part_read > 3'h1;
+  assign tiles_1_0 = tiles_at_1 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_1_1 = tiles_from_1 ? parts_gathered[31:16] : 16'h0000;
+  assign tiles_1 = tiles_1_0 | tiles_1_1;
+  assign tiles_at_2 = part_read == 3'h2;
+  assign tiles_from_2 = part_read > 3'h2;
+  assign tiles_2_0 = tiles_at_2 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_2_1 = tiles_from_2 ? parts_gathered[47:32] : 16'h0000;
+  assign tiles_2 = tiles_2_0 | tiles_2_1;
+  assign tiles_at_3 = part_read == 3'h3;
+  assign tiles_from_3 = part_read > 3'h3;
+  assign tiles_3_0 = tiles_at_3 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_3_1 = tiles_from_3 ? parts_gathered[63:48] : 16'h0000;
+  assign tiles_3 = tiles_3_0 | tiles_3_1;
+  assign tiles_at_4 = part_read == 3'h4;
+  assign tiles_from_4 = part_read > 3'h4;
+  assign tiles_4_0 = tiles_at_4 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_4_1 = tiles_from_4 ? parts_gathered[79:64] : 16'h0000;
+  assign tiles_4 = tiles_4_0 | tiles_4_1;
+  assign tiles_at_5 = part_read == 3'h5;
+  assign tiles_from_5 = part_read > 3'h5;
+  assign tiles_5_0 = tiles_at_5 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_5_1 = tiles_from_5 ? parts_gathered[95:80] : 16'h0000;
+  assign tiles_5 = tiles_5_0 | tiles_5_1;
+  assign tiles_at_6 = part_read == 3'h6;
+  assign tiles_from_6 = part_read > 3'h6;
+  assign tiles_6_0 = tiles_at_6 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_6_1 = tiles_from_6 ? parts_gathered[111:96] : 16'h0000;
+  assign tiles_6 = tiles_6_0 | tiles_6_1;
+  assign tiles_at_7 = part_read == 3'h7;
+  assign tiles_from_7 = part_read > 3'h7;
+  assign tiles_7_0 = tiles_at_7 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
+  assign tiles_7_1 = tiles_from_7 ? parts_gathered[127:112] : 16'h0000;
+  assign tiles_7 = tiles_7_0 | tiles_7_1;
   assign low_half_0 = from_vector ? vector_data[127:0] : 128'h00000000000000000000000000000000;
   assign \$low_half_1$mux  = is_upper_half ? out_codes_shown[255:128] : out_codes_shown[127:0];
   assign low_half_1 = from_out_codes ? \$low_half_1$mux  : 128'h00000000000000000000000000000000;
-  assign low_half_2 = from_out_scales ? out_scales_shown : 128'h00000000000000000000000000000000;
+  assign \$low_half_2$not  = ~ is_part_of_tiles;
+  assign \$low_half_2$and  = from_out_scales & \$low_half_2$not ;
+  assign low_half_2 = \$low_half_2$and  ? out_scales_shown : 128'h00000000000000000000000000000000;
+  assign low_half_3 = is_part_of_tiles ? { tiles_7, tiles_6, tiles_5, tiles_4, tiles_3, tiles_2, tiles_1, tiles_0 } : 128'h00000000000000000000000000000000;
   assign low_half_to_1 = low_half_0 | low_half_1;
-  assign low_half = low_half_to_1 | low_half_2;
+  assign low_half_to_2 = low_half_to_1 | low_half_2;
+  assign low_half = low_half_to_2 | low_half_3;
   assign slice_source_payload[256] = is_narrowed & from_vector;
   assign \$slice_source_payload$and  = is_upper_half & from_vector;
   assign \$slice_source_payload$not  = ~ is_narrowed;
@@ -349,44 +522,68 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign engine_done = written & \$engine_done$not ;
   assign \$engine_error$mux  = is_alone ? 2'h3 : 2'h0;
   assign engine_error[2:0] = write_failed ? 3'h5 : { 1'h0, \$engine_error$mux  };
+  assign \$packs_tiles$equal  = engine_descriptor[6:5] == 2'h2;
   assign \$descriptors_unwritten$add  = descriptors_unwritten + { 1'h0, buffer_walk_take };
   assign \$descriptors_unwritten$sub  = \$descriptors_unwritten$add  - { 1'h0, written };
   assign \$may_read$not  = ~ engine_stop;
   assign \$may_read$and  = is_within & \$may_read$not ;
-  assign \$slice_source_valid$not  = ~ slice_source_ready;
-  assign \$slice_source_valid$and  = slice_source_valid & \$slice_source_valid$not ;
-  assign \$slice_source_valid$or  = word_comes | \$slice_source_valid$and ;
+  assign \$word_is_read$not  = ~ word_is_taken;
+  assign \$word_is_read$and  = word_is_read & \$word_is_read$not ;
+  assign \$word_is_read$or  = word_comes | \$word_is_read$and ;
+  assign \$part_of_word$mux  = buffer_walk_ends_run ? 3'h0 : 3'h0;
+  assign \$part_of_word$add  = part_of_word + 3'h1;
+  assign \$part_of_word$mux_2  = ends_word ? \$part_of_word$mux  : \$part_of_word$add ;
+  assign \$parts_gathered$and  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_2  = \$parts_gathered$and  & tiles_at_0;
+  assign \$parts_gathered$and_3  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_4  = \$parts_gathered$and_3  & tiles_at_1;
+  assign \$parts_gathered$and_5  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_6  = \$parts_gathered$and_5  & tiles_at_2;
+  assign \$parts_gathered$and_7  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_8  = \$parts_gathered$and_7  & tiles_at_3;
+  assign \$parts_gathered$and_9  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_10  = \$parts_gathered$and_9  & tiles_at_4;
+  assign \$parts_gathered$and_11  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_5;
+  assign \$parts_gathered$and_13  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_6;
+  assign \$parts_gathered$and_15  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_16  = \$parts_gathered$and_15  & tiles_at_7;
   assign \$has_failed$and  = memory_walk_past & is_oldest;
   assign \$has_failed$or  = write_error | \$has_failed$and ;
   always @(posedge clk)
     out_codes_shown <= out_codes_data;
   always @(posedge clk)
     out_scales_shown <= out_scales_data;
-  assign is_free = ~ buffer_walk_active;
-  assign \$has_room$all  = & descriptors_unwritten;
-  assign has_room = ~ \$has_room$all ;
-  assign \$buffer_walk_take$not  = ~ is_taken;
-  assign \$buffer_walk_take$and  = engine_valid & \$buffer_walk_take$not ;
-  assign \$buffer_walk_take$and_2  = \$buffer_walk_take$and  & is_free;
-  assign buffer_walk_take = \$buffer_walk_take$and_2  & has_room;
-  assign engine_ready = is_taken & memory_walk_asked;
-  assign memory_walk_valid = engine_valid & is_taken;
-  assign \$is_out_codes$any  = | buffer;
-  assign is_out_codes = ~ \$is_out_codes$any ;
-  assign is_out_scales = buffer == 3'h1;
-  assign is_vector = buffer == 3'h2;
-  assign place_in_words = narrows ? { buffer_walk_place[17:7], out_codes_address, out_scales_address[0], 1'h0 } : { 1'h0, buffer_walk_place[17:7], out_codes_address, out_scales_address[0] };
-  assign limit_0 = \$is_out_codes$any  ? 19'h00000 : 19'h00080;
-  assign limit_1 = is_out_scales ? 19'h00010 : 19'h00000;
-  assign limit_2 = is_vector ? 19'h00400 : 19'h00000;
-  assign limit_to_1 = limit_0 | limit_1;
-  assign limit = limit_to_1 | limit_2;
-  assign is_within = place_in_words < limit;
-  assign \$word_moves$not  = ~ slice_source_valid;
-  assign word_moves = \$word_moves$not  | slice_source_ready;
+  always @(posedge clk)
+    if (\$is_taken$any ) is_taken <= 1'h0;
+    else if (buffer_walk_take) is_taken <= 1'h1;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$has_failed$or ) has_failed <= 1'h1;
+  // Parts of a word of memory, each in its place; the last one goes past it.
+  always @(posedge clk)
+    if (\$parts_gathered$and_2 ) parts_gathered[15:0] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_4 ) parts_gathered[31:16] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_6 ) parts_gathered[47:32] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_8 ) parts_gathered[63:48] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_10 ) parts_gathered[79:64] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_12 ) parts_gathered[95:80] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_14 ) parts_gathered[111:96] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (\$parts_gathered$and_16 ) parts_gathered[127:112] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
+  always @(posedge clk)
+    if (buffer_walk_advance) word_is_whole <= ends_word;
+  always @(posedge clk)
+    if (buffer_walk_advance) is_part_of_tiles <= packs_tiles;
+  always @(posedge clk)
+    if (buffer_walk_advance) part_read <= part_of_word;
   always @(posedge clk)
     if (buffer_walk_advance) is_narrowed <= narrows;
   always @(posedge clk)
@@ -398,8 +595,11 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   always @(posedge clk)
     if (buffer_walk_advance) from_out_codes <= is_out_codes;
   always @(posedge clk)
-    if (rst) slice_source_valid <= 1'h0;
-    else slice_source_valid <= \$slice_source_valid$or ;
+    if (\$part_of_word$any ) part_of_word <= 3'h0;
+    else if (buffer_walk_advance) part_of_word <= \$part_of_word$mux_2 ;
+  always @(posedge clk)
+    if (rst) word_is_read <= 1'h0;
+    else word_is_read <= \$word_is_read$or ;
   always @(posedge clk)
     if (rst) word_comes <= 1'h0;
     else word_comes <= buffer_walk_advance;
@@ -418,27 +618,28 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
     if (rst) descriptors_unwritten <= 2'h0;
     else descriptors_unwritten <= \$descriptors_unwritten$sub ;
   always @(posedge clk)
-    if (\$is_taken$any ) is_taken <= 1'h0;
-    else if (buffer_walk_take) is_taken <= 1'h1;
+    if (buffer_walk_take) packs_tiles <= \$packs_tiles$equal ;
   assign \$is_taken$any  = | { engine_ready, rst };
+  assign \$part_of_word$any  = | { rst, buffer_walk_take };
   mxsafe_buffer_address_generator_paced buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),
     .clk(clk),
-    .fields({ engine_descriptor[202:154], engine_descriptor[76:37] }),
+    .ends_run(buffer_walk_ends_run),
+    .fields({ engine_descriptor[215:156], engine_descriptor[78:39] }),
     .last(unused_0 ),
     .last_turn(unused_1 ),
     .place({ buffer_walk_place[17:7], out_codes_address, out_scales_address[0] }),
     .rst(rst),
     .settled(buffer_walk_settled),
-    .start(engine_descriptor[153:137]),
+    .start(engine_descriptor[155:139]),
     .take(buffer_walk_take)
   );
   mxsafe_memory_address_generator_word_e4e6ed33 memory_walk (
     .asked(memory_walk_asked),
     .base(base),
     .clk(clk),
-    .fields(engine_descriptor[136:5]),
+    .fields({ engine_descriptor[138:51], \memory_walk_fields.count_0 , engine_descriptor[38:7] }),
     .leaves(engine_ready),
     .past(memory_walk_past),
     .rst(rst),

@@ -139,14 +139,14 @@ _BOXES: Sequence[tuple[int, int, int, int, str, str]] = (
     (20, 20, 130, 480, "memory", "memory|programs,|codes, scales,|numbers"),
     (210, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
     (500, 20, 460, 60, "control", "queues|LOAD, GEMM, VECTOR, STORE; tokens"),
-    (210, 130, 150, 170, "queue", "LOAD|transposes tiles,|widens bfloat16"),
+    (210, 130, 150, 170, "queue", "LOAD|unpacks codes,|transposes tiles,|widens bfloat16"),
     (410, 130, 170, 60, "buffer", "operand buffer A|codes, scales"),
     (410, 210, 170, 60, "buffer", "operand buffer W|codes, scales"),
     (640, 130, 130, 140, "compute", "GEMM|systolic array"),
     (820, 130, 140, 180, "buffer", "vector buffer|banks of|float32"),
     (640, 350, 320, 60, "compute", "VECTOR|functions, softmax, norms, codes"),
     (410, 440, 170, 60, "buffer", "result buffer|codes, scales"),
-    (210, 350, 150, 150, "queue", "STORE|narrows to|bfloat16"),
+    (210, 350, 150, 150, "queue", "STORE|packs, narrows|to bfloat16"),
 )
 """Left, top, width, height, kind and lines of each box."""
 _ARROWS = (

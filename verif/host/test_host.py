@@ -284,7 +284,7 @@ class Strange:
     ("changed", "message"),
     [
         ({"identity": 0}, "register identity must be 0x4653584d, not 0x0"),
-        ({"version": 9}, "register version must be 0x1, not 0x9"),
+        ({"version": 9}, "register version must be 0x2, not 0x9"),
     ],
 )
 def test_what_is_no_machine_is_refused(changed: dict[str, int], message: str) -> None:

@@ -43,10 +43,18 @@ def loaded_operand(
     """Put an operand into memory; loads of all its strips to the beginning of a buffer."""
     assembler = Assembler(image.configuration)
     size = image.configuration.word_bytes
-    codes, scales = layout.packed(q)
+    words = {"codes": 2 * layout.beats, "scales": -(-layout.entries // 2)}
     return [
-        assembler.load(buffer=f"{side}_{part}", address=image.put(data), count_0=len(data) // size)
-        for part, data in (("codes", codes), ("scales", scales))
+        assembler.load(
+            buffer=f"{side}_{part}",
+            packing=layout.packings[part],
+            address=image.put(data),
+            count_0=words[part],
+            count_1=layout.strips,
+            stride_1=len(data) // layout.strips // size,
+            step_1=words[part],
+        )
+        for part, data in zip(words, layout.packed(q), strict=True)
     ]
 
 
@@ -59,7 +67,11 @@ def product_program(
     rows = configuration.rows
     left, right = (
         OperandLayout(
-            configuration=configuration, rows=q.shape[0], columns=q.shape[1], block=q.block
+            configuration=configuration,
+            rows=q.shape[0],
+            columns=q.shape[1],
+            block=q.block,
+            format=q.format,
         )
         for q in (a, w.T)
     )

@@ -147,6 +147,20 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
         {"buffer": "w_codes", "transpose": 1, "count_0": 3},
         "load: count_0 must be 4 when codes are transposed",
     ),
+    (
+        "load",
+        {"buffer": "w_scales", "transpose": 1},
+        "load: scales are transposed with packing tiles",
+    ),
+    ("load", {"packing": "tiles"}, "load: packing tiles is for scales"),
+    ("load", {"buffer": "vector", "packing": 1}, "load: packing nibbles is for codes"),
+    ("load", {"packing": 3}, "load: packing must be one of none, nibbles, tiles, not 3"),
+    ("store", {"packing": "tiles"}, "store: packing tiles is for scales"),
+    (
+        "store",
+        {"buffer": "out_scales", "packing": "nibbles"},
+        "store: packing nibbles is for codes",
+    ),
     ("store", {"buffer": "out_codes", "narrow": 1}, "store: narrow is for the vector buffer"),
     ("store", {"unused": 1}, "store: unused must be from 0 to 0, not 1"),
     ("gemm", {"clear": 0, "strips_a": 2}, "gemm: strips_a must be 1 without clear"),
@@ -207,8 +221,10 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "fields", "message"), MALFORMED)
 def test_malformed(kind: str, fields: dict[str, Any], message: str) -> None:
+    """On a machine that packs in all ways."""
+    assembler = Assembler(MachineConfiguration(format_w="mxfp4_e2m1"))
     with pytest.raises(ValueError) as caught:
-        ASSEMBLER.instruction(kind, **fields)
+        assembler.instruction(kind, **fields)
     assert str(caught.value).startswith(message)
 
 
@@ -238,7 +254,15 @@ def test_a_machine_refuses_what_it_lacks() -> None:
     for buffer in ("a_scales", "w_scales"):
         with pytest.raises(ValueError, match="scales are not transposed on a machine of 8 rows"):
             small.load(buffer=buffer, transpose=1)
-        ASSEMBLER.load(buffer=buffer, transpose=1)
+        ASSEMBLER.load(buffer=buffer, transpose=1, packing="tiles")
+    with pytest.raises(ValueError, match="packing must be one of none, tiles, not 1"):
+        ASSEMBLER.load(packing="nibbles")
+    with pytest.raises(ValueError, match="packing must be one of none, tiles, not 1"):
+        Assembler(MachineConfiguration(format_a="mxfp4_e2m1")).store(packing="nibbles")
+    with pytest.raises(ValueError, match="packing must be one of none, not 2"):
+        Assembler(machine_of(4)).store(buffer="out_scales", packing="tiles")
+    with pytest.raises(ValueError, match="part must be from 0 to 3, not 4"):
+        Assembler(machine_of(4)).load(buffer="a_scales", packing="tiles", part=4)
     smallest = Assembler(machine_of(4))
     for buffer in ("a_codes", "w_codes", "a_scales", "w_scales"):
         with pytest.raises(ValueError, match="nothing is transposed on a machine of 4 rows"):

@@ -1,5 +1,6 @@
 """Layouts: where each byte lies, there and back, and transposed tiles against the codec's."""
 
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -10,50 +11,112 @@ import mxsafe as mx
 from mxsafe.machine import layout
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
+from verif.machine.machine_sizes import ROWS, machine_of
 from verif.support.quantized import assert_same
 
 SIZES = (MachineConfiguration(), MachineConfiguration(rows=8))
 SHAPES = ((16, 8), (37, 70), (1, 1), (5, 130))
+BLOCKS: tuple[Any, ...] = (64, 32, (8, 8))
+FORMATS = ("mxsf", "mxfp6_e2m3", "mxfp4_e2m1")
 
 
 def numbers(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.random.default_rng(7).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("block", [64, 32, (8, 8)])
-def test_operands_go_there_and_back(
-    configuration: MachineConfiguration, shape: tuple[int, int], block: int | tuple[int, int]
-) -> None:
-    q = mx.quantize(numbers(*shape), block=block)
-    made = OperandLayout(configuration=configuration, rows=shape[0], columns=shape[1], block=block)
-    codes, scales = made.packed(q)
-    assert len(codes) == made.strips * made.strip_bytes
-    assert len(scales) == made.strips * made.scale_strip_bytes
-    back = made.unpacked(codes, scales, "mxsf")
-    assert_same(back, q)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("block", BLOCKS, ids=map(str, BLOCKS))
+@pytest.mark.parametrize("format", FORMATS)
+def test_operands_of_all_shapes_go_there_and_back(rows: int, block: Any, format: str) -> None:
+    """Up to more than two strips, and more k than a word of memory has scales of tiles for."""
+    configuration, most = machine_of(rows), (2 * rows + 1, 150)
+    for height, width in product(range(1, most[0] + 1), (*range(1, 20), *range(20, most[1], 13))):
+        q = mx.quantize(numbers(*most)[:height, :width], format, block=block)
+        made = OperandLayout(
+            configuration=configuration, rows=height, columns=width, block=block, format=format
+        )
+        codes, scales = made.packed(q)
+        assert len(codes) == made.strips * made.strip_bytes
+        assert len(scales) == made.strips * made.scale_strip_bytes
+        assert made.strip_bytes % configuration.word_bytes == 0
+        assert made.scale_strip_bytes % configuration.word_bytes == 0
+        assert_same(made.unpacked(codes, scales), q)
 
 
-@pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
-@pytest.mark.parametrize("block", [64, (8, 8)])
-def test_each_byte_lies_where_the_page_says(
-    configuration: MachineConfiguration, block: int | tuple[int, int]
-) -> None:
-    rows, lanes = configuration.rows, configuration.lanes
-    shape = (2 * rows + 3, 150)
-    q = mx.quantize(numbers(*shape), block=block)
-    made = OperandLayout(configuration=configuration, rows=shape[0], columns=shape[1], block=block)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("block", BLOCKS, ids=map(str, BLOCKS))
+@pytest.mark.parametrize("format", FORMATS)
+def test_each_byte_lies_where_the_page_says(rows: int, block: Any, format: str) -> None:
+    configuration = machine_of(rows)
+    lanes, shape = configuration.lanes, (2 * rows + 3, 150)
+    q = mx.quantize(numbers(*shape), format, block=block)
+    made = OperandLayout(
+        configuration=configuration, rows=shape[0], columns=shape[1], block=block, format=format
+    )
     codes, scales = made.packed(q)
     by_element = q.element_scales()
-    for row, k in np.random.default_rng(1).integers(0, shape, size=(500, 2)).tolist():
+    nibbles = format == "mxfp4_e2m1"
+    if nibbles:
+        codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(-1)
+    seen = np.zeros(len(codes), np.bool_), np.zeros(len(scales), np.bool_)
+    strip_codes = made.strip_bytes * (2 if nibbles else 1)
+    height = max(rows // 8, 1) if block == (8, 8) else rows  # bytes of an entry
+    for row, k in product(range(shape[0]), range(shape[1])):
         strip, place = divmod(row, rows)
         beat, lane = divmod(k, lanes)
-        at = strip * made.strip_bytes + beat * configuration.beat_bytes + lanes * place + lane
+        at = strip * strip_codes + beat * configuration.beat_bytes + lanes * place + lane
         assert codes[at] == q.codes[row, k]
+        seen[0][at] = True
         entry = k // made.length
-        at = strip * made.scale_strip_bytes + entry * configuration.entry_bytes + place
+        of_entry = place * height // rows
+        at = strip * made.scale_strip_bytes + entry * height + of_entry
         assert scales[at] == by_element[row, k]
+        seen[1][at] = True
+    assert not codes[~seen[0]].any()
+    assert not scales[~seen[1]].any()
+
+
+@pytest.mark.parametrize(
+    ("format", "block", "bits"),
+    [
+        ("mxsf", 64, 8.125),
+        ("mxsf", (8, 8), 8.125),
+        ("mxfp4_e2m1", 64, 4.125),
+        ("mxfp4_e2m1", (8, 8), 4.125),
+    ],
+)
+def test_bits_of_an_element(format: str, block: Any, bits: float) -> None:
+    for configuration in SIZES:
+        made = OperandLayout(
+            configuration=configuration, rows=48, columns=256, block=block, format=format
+        )
+        size = made.strips * (made.strip_bytes + made.scale_strip_bytes)
+        assert 8 * size / (made.rows * made.columns) == bits
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("packing", ["none", "nibbles", "tiles"])
+def test_words_are_unpacked_byte_by_byte(rows: int, packing: str) -> None:
+    c = machine_of(rows)
+    words = np.random.default_rng(rows).integers(0, 256, (2, 3, c.word_bytes)).astype(np.uint8)
+    found = layout.unpacked_words(words, packing, c).reshape(2, -1)
+    for outer, flat in enumerate(words.reshape(2, -1).tolist()):
+        if packing == "nibbles":
+            right = [half for byte in flat for half in (byte % 16, byte // 16)]
+        else:
+            right = [
+                byte for byte in flat for _ in range(min(8, rows) if packing == "tiles" else 1)
+            ]
+        assert found[outer].tolist() == right
+    unpacked = found.reshape(2, -1, c.word_bytes)
+    assert np.array_equal(layout.packed_words(unpacked, packing, c), words)
+    for count in range(1, unpacked.shape[1]):
+        short = layout.packed_words(unpacked[:, :count], packing, c)
+        parts = unpacked.shape[1] // 3
+        assert short.shape == (2, -(-count // parts), c.word_bytes)
+        again = layout.unpacked_words(short, packing, c)
+        assert np.array_equal(again[:, :count], unpacked[:, :count])
+        assert not again[:, count:].any()
 
 
 @pytest.mark.parametrize("configuration", SIZES, ids=["16", "8"])
@@ -132,8 +195,16 @@ def test_errors() -> None:
         made.packed(mx.quantize(numbers(8, 4)))
     with pytest.raises(ValueError, match="q must have blocks of 64 along its rows, not of 64 a"):
         made.packed(mx.quantize(numbers(4, 8), axis=0))
+    with pytest.raises(ValueError, match="q must have format mxsf, not mxfp4_e2m1"):
+        made.packed(mx.quantize(numbers(4, 8), "mxfp4_e2m1", block=64))
+    with pytest.raises(ValueError, match="format must have scales of float8_e8m0fnu"):
+        OperandLayout(configuration=default, rows=4, columns=8, format="nvfp4")
+    with pytest.raises(ValueError, match="packing must be one of none, nibbles, tiles, not 'x'"):
+        layout.packed_words(np.zeros((1, 32), np.uint8), "x", default)
+    with pytest.raises(ValueError, match=r"words must be of 32 bytes, not of shape \(32,\)"):
+        layout.unpacked_words(np.zeros(32, np.uint8), "none", default)
     with pytest.raises(ValueError, match="codes must be 128 bytes, not uint8 of shape"):
-        made.unpacked(np.zeros(5, np.uint8), np.zeros(32, np.uint8), "mxsf")
+        made.unpacked(np.zeros(5, np.uint8), np.zeros(32, np.uint8))
     sheet = Float32Layout(configuration=default, rows=4, columns=8)
     with pytest.raises(TypeError, match="x must have dtype float32, float16, bfloat16, not fl"):
         sheet.packed(np.zeros((4, 8)))

@@ -182,7 +182,13 @@ def _loads(
                 buffer=f"{side}_codes", address=places[0], count_0=rows // 16 * beats * 2
             ),
             assembler.load(
-                buffer=f"{side}_scales", address=places[1], count_0=rows // 16 * entries // 2
+                buffer=f"{side}_scales",
+                packing="tiles",
+                address=places[1],
+                count_0=entries // 2,
+                count_1=rows // 16,
+                stride_1=-(-entries // 16),
+                step_1=entries // 2,
             ),
         ]
     codes = [
@@ -194,8 +200,9 @@ def _loads(
         for parity in (0, 1)
     ]  # fmt: skip
     scales = assembler.load(
-        buffer=f"{side}_scales", transpose=1, address=places[1], count_1=entries // 2, stride_1=1,
-        step_1=rows // 16, count_2=rows // 16, stride_2=entries // 2, step_2=1,
+        buffer=f"{side}_scales", transpose=1, packing="tiles", address=places[1],
+        count_0=entries // 2, step_0=rows // 16, count_1=rows // 16, stride_1=-(-entries // 16),
+        step_1=1,
     )  # fmt: skip
     return [*codes, scales]
 

@@ -27,7 +27,7 @@ MACHINES = [
         rows,
         a_beats=256,
         w_beats=192,
-        out_beats=32,
+        out_beats=64,
         vector_banks=2,
         bank_beats=128,
         reduction_beats=64,
@@ -35,7 +35,7 @@ MACHINES = [
     )
     for rows in ROWS
 ]
-WINDOW = replace(MACHINES[0], arithmetic="window")
+WINDOW = replace(MACHINES[0], arithmetic="window", format_w="mxfp4_e2m1")
 ORDERS = list(permutations(QUEUES))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
@@ -15,16 +16,22 @@ from verif.machine.machine_image import Image
 from verif.machine.machine_sizes import ROWS, machine_of
 
 SIZES = {
-    rows: machine_of(rows, a_beats=64, w_beats=128, out_beats=64, bank_beats=32) for rows in ROWS
+    rows: machine_of(
+        rows, a_beats=64, w_beats=128, out_beats=64, bank_beats=32, format_w="mxfp4_e2m1"
+    )
+    for rows in ROWS
 }
 
 
-def walked(i: Instruction, place: str, size: int) -> list[tuple[int, int]]:
-    """Words of memory and places in the buffer, by four loops as the documentation has them."""
+def walked(i: Instruction, place: str, c: MachineConfiguration) -> list[tuple[int, int, int]]:
+    """Words of memory, parts of them, places in the buffer, by four loops as the page has them."""
+    parts = (1, 2, min(8, c.rows))[i["packing"]]
+    first = i["part"] if i["packing"] == 2 and place == "to" else 0
     return [
         (
-            i["address"] // size
-            + i3 * i["stride_3"] + i2 * i["stride_2"] + i1 * i["stride_1"] + i0,
+            i["address"] // c.word_bytes
+            + i3 * i["stride_3"] + i2 * i["stride_2"] + i1 * i["stride_1"] + (first + i0) // parts,
+            (first + i0) % parts,
             i[place] + i3 * i["step_3"] + i2 * i["step_2"] + i1 * i["step_1"] + i0 * i["step_0"],
         )
         for i3 in range(i["count_3"])
@@ -44,31 +51,67 @@ def random_walk(rng: np.random.Generator, size: int) -> dict[str, int]:
     return walk
 
 
+def part_of(word: NDArray[np.uint8], part: int, packing: int, rows: int) -> NDArray[np.uint8]:
+    """The word of a buffer that a part of a word of memory is."""
+    if packing == 1:
+        own = word[part * rows : (part + 1) * rows]
+        return np.array([half for byte in own for half in (byte % 16, byte // 16)], np.uint8)
+    if packing == 2:
+        times = min(8, rows)
+        size = 2 * rows // times
+        return np.repeat(word[part * size : (part + 1) * size], times)
+    return word
+
+
+LOADS = [
+    *((name, 0) for name in ("a_codes", "a_scales", "w_codes", "w_scales", "vector")),
+    *((f"{side}_codes", 1) for side in "aw"),
+    *((f"{side}_scales", 2) for side in "aw"),
+]
+
+
 @pytest.mark.parametrize("rows", SIZES)
-@pytest.mark.parametrize("buffer", ["a_codes", "a_scales", "w_codes", "w_scales", "vector"])
-def test_load(rows: int, buffer: str) -> None:
+@pytest.mark.parametrize(("buffer", "packing"), LOADS)
+def test_load(rows: int, buffer: str, packing: int) -> None:
     configuration = SIZES[rows]
     size, rng = configuration.word_bytes, np.random.default_rng(rows)
     assembler = Assembler(configuration)
     for _ in range(20):
         memory = rng.integers(0, 256, 64 * size).astype(np.uint8)
         machine = Machine(configuration)
-        made = assembler.load(buffer=buffer, to=int(rng.integers(0, 2)), **random_walk(rng, size))
+        walk = random_walk(rng, size) | {"packing": packing}
+        if packing:
+            walk |= {"count_0": int(rng.integers(1, 20)), "part": int(rng.integers(0, 4))}
+        made = assembler.load(buffer=buffer, to=int(rng.integers(0, 2)), **walk)
         expected = machine.buffers.words(buffer).copy()
-        walk = walked(made, "to", size)
+        places = walked(made, "to", configuration)
         outcome = machine.run(made.encoded(), memory)
-        assert outcome.error == ("none" if max(at for _, at in walk) < len(expected) else "address")
+        most = max(at for *_, at in places)
+        assert outcome.error == ("none" if most < len(expected) else "address")
         if outcome.error == "none":
-            for source, place in walk:
-                expected[place] = memory.reshape(-1, size)[source]
+            for source, part, place in places:
+                word = memory.reshape(-1, size)[source]
+                expected[place] = part_of(word, part, packing, rows)
             assert np.array_equal(machine.buffers.words(buffer), expected)
-            assert outcome.words_read == len(walk)
+            assert outcome.words_read == words_of(places, made)
             assert outcome.words_written == 0
 
 
-@pytest.mark.parametrize("rows", SIZES)
-@pytest.mark.parametrize("buffer", ["out_codes", "out_scales", "vector"])
-def test_store(rows: int, buffer: str) -> None:
+def words_of(places: list[tuple[int, int, int]], i: Instruction) -> int:
+    """Words of memory: each run has its own, though others may be the same."""
+    run = i["count_0"]
+    runs = [places[at : at + run] for at in range(0, len(places), run)]
+    return sum(len({word for word, *_ in one}) for one in runs)
+
+
+STORES = [("out_codes", 0), ("out_scales", 0), ("vector", 0), ("out_codes", 1), ("out_scales", 2)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "buffer", "packing"),
+    [(rows, *one) for rows in SIZES for one in STORES if rows > 4 or one[1] < 2],
+)
+def test_store(rows: int, buffer: str, packing: int) -> None:
     configuration = SIZES[rows]
     size, rng = configuration.word_bytes, np.random.default_rng(rows)
     assembler = Assembler(configuration)
@@ -79,14 +122,24 @@ def test_store(rows: int, buffer: str) -> None:
         words[...] = rng.integers(0, 256, words.shape)
         walk = random_walk(rng, size) | {"from": int(rng.integers(0, 2))}
         walk |= {f"step_{at}": walk[f"step_{at}"] // 3 for at in (1, 2, 3)}
+        if packing:
+            walk |= {"count_0": int(rng.integers(1, 10)), "step_0": 1, "packing": packing}
         made = assembler.store(buffer=buffer, **walk)
         expected = memory.copy().reshape(-1, size)
-        for target, place in walked(made, "from", size):
-            expected[target] = words[place]
+        places = walked(made, "from", configuration)
+        for target, part, place in places:
+            if part == 0:
+                expected[target] = 0  # what no part is in
+            if packing == 1:
+                low, high = words[place][::2] % 16, words[place][1::2] % 16
+                expected[target, part * rows : (part + 1) * rows] = low + 16 * high
+            else:
+                own = words[place][:: min(8, rows) if packing else 1]
+                expected[target, part * len(own) : (part + 1) * len(own)] = own
         outcome = machine.run(made.encoded(), memory)
         assert outcome.error == "none"
         assert np.array_equal(memory, expected.reshape(-1))
-        assert outcome.words_written == np.prod([made[f"count_{at}"] for at in range(4)])
+        assert outcome.words_written == words_of(places, made)
 
 
 @pytest.mark.parametrize("rows", SIZES)
@@ -119,11 +172,15 @@ def test_widen_and_narrow(rows: int) -> None:
     assert np.array_equal(memory[brief.nbytes :], brief.view(np.uint8).reshape(-1))
 
 
-@pytest.mark.parametrize("shape", [(16, 8), (32, 48), (20, 24), (37, 70)])
+@pytest.mark.parametrize("shape", [(16, 8), (32, 48), (20, 24), (37, 70), (24, 310)])
 @pytest.mark.parametrize("rows", [8, 16])
-def test_transposed_codes_are_those_of_the_transpose(rows: int, shape: tuple[int, int]) -> None:
-    configuration = MachineConfiguration(rows=rows)
-    q = mx.quantize(np.random.default_rng(8).normal(size=shape).astype("f4"), block=(8, 8))
+@pytest.mark.parametrize("format", ["mxsf", "mxfp4_e2m1"])
+def test_transposed_codes_are_those_of_the_transpose(
+    rows: int, shape: tuple[int, int], format: str
+) -> None:
+    configuration = MachineConfiguration(rows=rows, format_w=format)
+    x = np.random.default_rng(8).normal(size=shape).astype("f4")
+    q = mx.quantize(x, format, block=(8, 8))
     height = -(-shape[1] // rows)
     # Whole tiles: memory holds the missing rows and columns too, with codes 0.
     whole = tuple(-(-n // 8) * 8 for n in shape)
@@ -169,15 +226,16 @@ def transposed_loads(
     assembler, size = Assembler(configuration), configuration.word_bytes
     beats, entries = strips
     columns = layout.entries  # tiles along a strip
+    tile = 2 * layout.beat_bytes // size  # words of memory
+    turned: dict[str, Any] = {"transpose": 1, "packing": layout.packings["codes"], "count_0": 4}
     if configuration.rows == 8:
         return [
             assembler.load(
                 buffer="a_codes",
-                transpose=1,
+                **turned,
                 address=addresses[0],
-                count_0=4,
                 count_1=columns,
-                stride_1=4,
+                stride_1=tile,
                 step_1=2 * beats,
                 count_2=layout.strips,
                 stride_2=layout.strip_bytes // size,
@@ -187,13 +245,12 @@ def transposed_loads(
     codes = [
         assembler.load(
             buffer="a_codes",
-            transpose=1,
-            address=addresses[0] + 4 * size * parity,
+            **turned,
+            address=addresses[0] + tile * size * parity,
             to=parity,
-            count_0=4,
             step_0=2,
             count_1=(columns + 1 - parity) // 2,
-            stride_1=8,
+            stride_1=2 * tile,
             step_1=2 * beats,
             count_2=layout.strips,
             stride_2=layout.strip_bytes // size,
@@ -205,22 +262,13 @@ def transposed_loads(
     scales = assembler.load(
         buffer="a_scales",
         transpose=1,
+        packing="tiles",
         address=addresses[1],
+        # From part to part of a word it is a strip of the transpose.
         count_0=-(-columns // 2),
-        step_0=0,
+        step_0=entries // 2,
         count_1=layout.strips,
         stride_1=layout.scale_strip_bytes // size,
         step_1=1,
     )
-    # From word to word of a strip it is a strip of the transpose: more than step_0 can be.
-    turned = Instruction(
-        "load",
-        {
-            **{k: v for k, v in scales.values.items() if k != "opcode"},
-            "count_0": 1,
-            "count_2": -(-columns // 2),
-            "stride_2": 1,
-            "step_2": entries // 2,
-        },
-    )
-    return [*codes, turned]
+    return [*codes, scales]

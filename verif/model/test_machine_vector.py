@@ -11,7 +11,7 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
-from mxsafe.machine.layout import OperandLayout
+from mxsafe.machine.layout import OperandLayout, unpacked_words
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
 from verif.machine.machine_sizes import ROWS, machine_of
@@ -186,7 +186,9 @@ def test_converted_rows_are_strips(
         packed = layout.packed(mx.quantize(np.ascontiguousarray(strip), block=block))
         first, entry = 5 + 40 * row, 7 + 20 * row
         codes[first : first + layout.beats] = packed[0].reshape(layout.beats, rows, -1)
-        own = packed[1].reshape(-1, rows)[: layout.entries]
+        words = packed[1].reshape(-1, configuration.word_bytes)
+        entries = unpacked_words(words, layout.packings["scales"], configuration)
+        own = entries.reshape(-1, rows)[: layout.entries]
         scales[entry : entry + layout.entries] = own
         last = entry + layout.entries - 1
         if target == "out" and last % 2 == 0:  # the word's other half is 0

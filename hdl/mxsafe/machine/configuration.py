@@ -39,11 +39,14 @@ REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 """Row reductions of a vector unit, in the order of their numbers, from 1."""
 CONVERSIONS = ("blocks", "tiles")
 """Conversions of a vector unit, in the order of their numbers, from 1."""
+PACKINGS = ("nibbles", "tiles")
+"""Ways in which operands are packed in memory, in the order of their numbers, from 1."""
 
 _OPERAND_LANES = 4
 """An operand beat is two words only with so many lanes."""
 _TILE = 8
 _BLOCK = 64
+_NIBBLE = 4
 _ROWS = (4, 8, 16)
 _ARRAY_LANES = (1, 2, 4)
 _VECTOR_PARTS = (1, 2, 4, 8)
@@ -206,6 +209,28 @@ class MachineConfiguration:
         return 2 * self.rows
 
     @property
+    def word_parts(self) -> dict[str, int]:
+        """By packing how many words of a buffer are one of memory."""
+        return {"none": 1, "nibbles": 2, "tiles": min(_TILE, self.rows)}
+
+    @property
+    def last_part(self) -> int:
+        """Number of the last of most parts of a word, from 0."""
+        return max(self.word_parts.values()) - 1
+
+    @property
+    def load_packings(self) -> tuple[str, ...]:
+        """Ways in which LOAD unpacks words of memory."""
+        formats = self.formats.a, self.formats.w
+        return _packings(any(one.width == _NIBBLE for one in formats), True)
+
+    @property
+    def store_packings(self) -> tuple[str, ...]:
+        """Ways in which STORE packs what has been converted."""
+        nibbles = bool(self.conversions) and self.conversion_format.width == _NIBBLE
+        return _packings(nibbles, "tiles" in self.conversions)
+
+    @property
     def beat_bytes(self) -> int:
         """Bytes of an operand beat and of a vector beat."""
         return 2 * self.word_bytes
@@ -280,6 +305,10 @@ def require_rows(rows: object) -> int:
         If it cannot.
     """
     return _number_among("rows", rows, _ROWS)
+
+
+def _packings(nibbles: bool, tiles: bool) -> tuple[str, ...]:
+    return tuple(name for name, there in zip(PACKINGS, (nibbles, tiles), strict=True) if there)
 
 
 def _number_among(name: str, value: object, known: tuple[int, ...]) -> int:

@@ -5,7 +5,7 @@ documentation are all made from what is here. Nothing here depends on a machine'
 limit does, the name of a property of `MachineConfiguration` stands in its place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -17,6 +17,7 @@ from mxsafe.machine.configuration import (
     ARITHMETICS,
     CONVERSIONS,
     FUNCTIONS,
+    PACKINGS,
     REDUCTIONS,
     MachineConfiguration,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "IDENTITY",
     "MOST_TOKENS",
     "OPCODES",
+    "PACKING",
     "QUEUES",
     "REDUCTION",
     "REGISTERS",
@@ -54,13 +56,14 @@ __all__ = [
     "Word",
     "configuration_of",
     "constant_registers",
+    "run_words",
 ]
 
 DESCRIPTOR_BITS = 256
 DESCRIPTOR_BYTES = DESCRIPTOR_BITS // 8
 IDENTITY = 0x4653584D
 """The bytes "MXSF" in the order in which they stand in memory."""
-VERSION = 1
+VERSION = 2
 TOKEN_BITS = 6
 """Bits of the counter of tokens from one queue to another."""
 MOST_TOKENS = (1 << TOKEN_BITS) - 1
@@ -130,6 +133,14 @@ STORE_BUFFERS = Enumeration.of(
         "vector": "the vector buffer",
     },
 )
+PACKING = Enumeration.of(
+    "packing",
+    {
+        "none": "words of memory are words of the buffer",
+        "nibbles": "a byte of memory is two codes of 4 bits, the first one below",
+        "tiles": "a byte of memory is the scale of all rows of a tile",
+    },
+)
 ARITHMETIC = Enumeration.of(
     "arithmetic",
     {
@@ -194,6 +205,7 @@ ENUMERATIONS = (
     OPCODES,
     LOAD_BUFFERS,
     STORE_BUFFERS,
+    PACKING,
     ARITHMETIC,
     Y_MODES,
     FUNCTION,
@@ -207,6 +219,7 @@ for _enumeration, _names in (
     (FUNCTION, FUNCTIONS),
     (REDUCTION, REDUCTIONS),
     (CONVERT, CONVERSIONS),
+    (PACKING, PACKINGS),
 ):
     if tuple(_enumeration.members)[1:] != _names:
         raise AssertionError(f"{_enumeration.name} must have the names {_names}")
@@ -451,7 +464,7 @@ def _walk(place: str, other: str) -> tuple[Field, ...]:
             meaning="first byte in memory, relative to the base register",
             multiple="word_bytes",
         ),
-        _count("count_0", 12, "words of the innermost loop, which lie one after the other"),
+        _count("count_0", 12, "words of the buffer of the innermost loop: one run of memory"),
         _count("count_1", 10, "turns of the second loop"),
         _count("count_2", 10, "turns of the third loop"),
         _count("count_3", 8, "turns of the outermost loop"),
@@ -460,16 +473,36 @@ def _walk(place: str, other: str) -> tuple[Field, ...]:
             for i in (1, 2, 3)
         ),
         _number(place, 17, f"first word of the buffer; {other}, its first vector beat"),
-        _number("step_0", 4, f"words of the buffer from word to word; {other}, beats"),
         *(
             _number(
                 f"step_{i}",
                 15,
                 f"words of the buffer from turn to turn of loop {i}; {other}, beats",
             )
-            for i in (1, 2, 3)
+            for i in range(4)
         ),
     )
+
+
+def _packing(available: str) -> Field:
+    return Field(
+        name="packing",
+        width=2,
+        meaning="how words of the buffer are packed in memory",
+        enumeration=PACKING,
+        available=available,
+    )
+
+
+def _packing_rules(codes: Iterable[int], scales: Iterable[int]) -> Iterator[Rule]:
+    for name, kind, buffers in (("nibbles", "codes", codes), ("tiles", "scales", scales)):
+        yield Rule(
+            meaning=f"packing {name} is for {kind}",
+            conditions=(
+                Condition(field="packing", values=(PACKING[name],)),
+                Condition(field="buffer", values=tuple(buffers), negated=True),
+            ),
+        )
 
 
 def _load_rules() -> Iterator[Rule]:
@@ -503,6 +536,15 @@ def _load_rules() -> Iterator[Rule]:
         conditions=(on["transpose"],),
         rows=4,
     )
+    yield Rule(
+        meaning="scales are transposed with packing tiles",
+        conditions=(
+            on["transpose"],
+            Condition(field="buffer", values=scales),
+            Condition(field="packing", values=(PACKING["tiles"],), negated=True),
+        ),
+    )
+    yield from _packing_rules(codes, scales)
 
 
 LOAD = Descriptor(
@@ -512,7 +554,14 @@ LOAD = Descriptor(
         Field(name="buffer", width=3, meaning="where to", enumeration=LOAD_BUFFERS),
         _flag("transpose", "tiles of 8x8 are transposed on the way"),
         _flag("widen", "a word is C bfloat16 and becomes a vector beat of binary32"),
+        _packing("load_packings"),
         *_walk("to", "with widen"),
+        Field(
+            name="part",
+            width=3,
+            meaning="with packing tiles the part of the first word at which each run begins",
+            most="last_part",
+        ),
     ),
     (*_own_queue("load"), *_load_rules()),
 )
@@ -524,6 +573,7 @@ STORE = Descriptor(
         Field(name="buffer", width=3, meaning="where from", enumeration=STORE_BUFFERS),
         Field(name="unused", width=1, meaning="0", most=0),
         _flag("narrow", "a vector beat of binary32 becomes a word of C bfloat16, to nearest even"),
+        _packing("store_packings"),
         *_walk("from", "with narrow"),
     ),
     (
@@ -535,8 +585,26 @@ STORE = Descriptor(
                 Condition(field="buffer", values=(STORE_BUFFERS["vector"],), negated=True),
             ),
         ),
+        *_packing_rules((STORE_BUFFERS["out_codes"],), (STORE_BUFFERS["out_scales"],)),
     ),
 )
+
+
+@checked
+def run_words(values: Mapping[str, int], configuration: MachineConfiguration) -> int:
+    """Words of memory of a run, the innermost loop of a LOAD or STORE.
+
+    Parameters
+    ----------
+    values : Mapping of str to int
+        Fields of the descriptor; those that are not named are 0.
+    configuration : MachineConfiguration
+    """
+    packing = PACKING.name_of(values.get("packing", 0))
+    assert packing is not None
+    first = values.get("part", 0) if packing == "tiles" else 0
+    return -(-(first + values.get("count_0", 0)) // configuration.word_parts[packing])
+
 
 GEMM = Descriptor(
     "gemm",

@@ -1,7 +1,7 @@
 """Matrices as bytes in memory: operands in strips of rows, float32 tensors in vector beats."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +11,11 @@ from mxsafe.codec._inputs import floats, widened
 from mxsafe.codec.blocks import tensor_of
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.products import require_scale
 from mxsafe.validation import (
     PositiveInteger,
     checked,
+    require_one_of,
     require_positive_integer,
     shown,
 )
@@ -22,14 +24,17 @@ __all__ = [
     "Float32Layout",
     "OperandLayout",
     "narrowed",
+    "packed_words",
     "transposed_codes",
     "transposed_scales",
+    "unpacked_words",
     "widened_words",
 ]
 
 Bytes = NDArray[np.uint8]
 
 _TILE = 8
+_NIBBLE = 4
 _NAN_BFLOAT16 = 0x7FC0
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 
@@ -42,8 +47,9 @@ class OperandLayout:
     The operand is a matrix whose rows (the outer index: features or tokens) come in strips, and
     whose columns (k) are the index that products sum over. For an operand w of shape (k, n) that
     is its transpose. Codes of a strip stand one operand beat after the other, then come those of
-    the next strip; its scale entries stand in a place of their own. Rows and columns that are
-    missing have the code 0, and entries of missing rows are 0 too.
+    the next strip; codes of 4 bits are two in a byte. Its scale entries stand in a place of their
+    own; an entry of tiles has a byte for each tile, not for each row. Rows and columns that are
+    missing have the code 0, and scales that are missing are 0 too.
 
     Parameters
     ----------
@@ -52,6 +58,8 @@ class OperandLayout:
         Shape of the matrix.
     block : int or tuple of int
         Length of blocks along a row, a multiple of the array's lanes, or ``(8, 8)``.
+    format : MXFormat or str, optional
+        By default the one that the machine converts to.
 
     Raises
     ------
@@ -63,8 +71,13 @@ class OperandLayout:
     rows: PositiveInteger
     columns: PositiveInteger
     block: int | tuple[int, int] = 64
+    format: MXFormat | str | None = None
 
     def __post_init__(self) -> None:
+        default = self.configuration.conversion_format
+        fmt = default if self.format is None else mx_format(self.format)
+        require_scale("format", fmt)
+        object.__setattr__(self, "format", fmt)
         if isinstance(self.block, tuple):
             if self.block != (_TILE, _TILE):
                 raise ValueError(f"block must be a length or ({_TILE}, {_TILE}), not {self.block}")
@@ -73,6 +86,14 @@ class OperandLayout:
         most = self.configuration.block_beats * lanes
         if require_positive_integer("block", self.block) % lanes or self.block > most:
             raise ValueError(f"block must be a multiple of {lanes} up to {most}, not {self.block}")
+
+    @property
+    def packings(self) -> dict[str, str]:
+        """How codes and scales are packed: names in `mxsafe.machine.description.PACKING`."""
+        return {
+            "codes": "nibbles" if cast(MXFormat, self.format).width == _NIBBLE else "none",
+            "scales": "tiles" if isinstance(self.block, tuple) else "none",
+        }
 
     @property
     def length(self) -> int:
@@ -100,14 +121,31 @@ class OperandLayout:
         return -(-self.columns // self.length)
 
     @property
+    def beat_bytes(self) -> int:
+        """Bytes of an operand beat in memory: whole words."""
+        parts = self.configuration.word_parts[self.packings["codes"]]
+        return self.configuration.beat_bytes // parts
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of a scale entry in memory."""
+        parts = self.configuration.word_parts[self.packings["scales"]]
+        return self.configuration.entry_bytes // parts
+
+    @property
+    def word_entries(self) -> int:
+        """Scale entries of a word of memory."""
+        return self.configuration.word_bytes // self.entry_bytes
+
+    @property
     def strip_bytes(self) -> int:
         """Bytes from strip to strip of the codes."""
-        return self.beats * self.configuration.beat_bytes
+        return self.beats * self.beat_bytes
 
     @property
     def scale_strip_bytes(self) -> int:
         """Bytes from strip to strip of the scales: whole words."""
-        return -(-self.entries // 2) * self.configuration.word_bytes
+        return -(-self.entries // self.word_entries) * self.configuration.word_bytes
 
     def packed(self, q: QuantizedTensor) -> tuple[Bytes, Bytes]:
         """Codes and scales of a matrix as bytes.
@@ -125,48 +163,54 @@ class OperandLayout:
                 f"q must have blocks of {self.block} along its rows, not of {q.block} along "
                 f"axis {q.axis}"
             )
+        if q.format != self.format:
+            raise ValueError(
+                f"q must have format {cast(MXFormat, self.format).name}, not {q.format.name}"
+            )
         height, lanes = self.configuration.rows, self.configuration.lanes
         codes = np.zeros((self.strips * height, self.beats * lanes), np.uint8)
         codes[: self.rows, : self.columns] = q.codes
         beats = codes.reshape(self.strips, height, self.beats, lanes).swapaxes(1, 2)
-        tall = isinstance(self.block, tuple)
-        by_row = np.repeat(q.scales, _TILE, axis=0)[: self.rows] if tall else q.scales
-        entries = self.scale_strip_bytes // height
-        scales = np.zeros((self.strips * height, entries), np.uint8)
-        # All rows of a tile have its scale, those that are missing too.
-        filled = min(-(-self.rows // _TILE) * _TILE, len(scales)) if tall else self.rows
-        last = np.broadcast_to(by_row[-1:], (filled - self.rows, self.entries))
-        scales[:filled, : self.entries] = np.concatenate([by_row, last])
-        ordered = scales.reshape(self.strips, height, entries).swapaxes(1, 2)
-        return beats.reshape(-1).copy(), ordered.reshape(-1).copy()
+        words = beats.reshape(-1, self.configuration.word_bytes)
+        data = packed_words(words, self.packings["codes"], self.configuration)
+        height, width = self.entry_bytes, self.scale_strip_bytes // self.entry_bytes
+        scales = np.zeros((self.strips * height, width), np.uint8)
+        own = np.repeat(q.scales, self._strips_of_tile, axis=0)[: len(scales)]
+        scales[: len(own), : self.entries] = own
+        ordered = scales.reshape(self.strips, height, width).swapaxes(1, 2)
+        return data.reshape(-1), ordered.reshape(-1).copy()
 
-    def unpacked(self, codes: ArrayLike, scales: ArrayLike, format: str | MXFormat) -> Any:
-        """The matrix whose codes and scales are these bytes: a `QuantizedTensor`.
+    def unpacked(self, codes: ArrayLike, scales: ArrayLike) -> QuantizedTensor:
+        """The matrix whose codes and scales are these bytes.
 
         Raises
         ------
         ValueError
-            If there are not as many bytes, or the format has a scale of the tensor.
+            If there are not as many bytes.
         """
-        fmt = mx_format(format)
-        if fmt.tensor_scale:
-            raise ValueError(f"format must be without a scale of the tensor, not {fmt.name}")
-        height, lanes = self.configuration.rows, self.configuration.lanes
+        c = self.configuration
         flat = _as_bytes("codes", codes, self.strips * self.strip_bytes)
-        beats = flat.reshape(self.strips, self.beats, height, lanes).swapaxes(1, 2)
-        matrix = beats.reshape(self.strips * height, -1)[: self.rows, : self.columns]
+        words = unpacked_words(flat.reshape(-1, c.word_bytes), self.packings["codes"], c)
+        beats = words.reshape(self.strips, self.beats, c.rows, c.lanes).swapaxes(1, 2)
+        matrix = beats.reshape(self.strips * c.rows, -1)[: self.rows, : self.columns]
         flat = _as_bytes("scales", scales, self.strips * self.scale_strip_bytes)
-        entries = flat.reshape(self.strips, -1, height).swapaxes(1, 2)
-        by_row = entries.reshape(self.strips * height, -1)[: self.rows, : self.entries]
+        entries = flat.reshape(self.strips, -1, self.entry_bytes).swapaxes(1, 2)
+        by_row = entries.reshape(self.strips * self.entry_bytes, -1)[:: self._strips_of_tile]
         tall = isinstance(self.block, tuple)
-        own = by_row[::_TILE] if tall else by_row
+        count = -(-self.rows // _TILE) if tall else self.rows
         return QuantizedTensor(
             np.ascontiguousarray(matrix),
-            np.ascontiguousarray(own),
-            fmt,
+            np.ascontiguousarray(by_row[:count, : self.entries]),
+            cast(MXFormat, self.format),
             self.block,
             (-2, -1) if tall else -1,
         )
+
+    @property
+    def _strips_of_tile(self) -> int:
+        """Strips that a tile reaches over: each of them has its scale."""
+        height = self.configuration.rows
+        return max(_TILE // height, 1) if isinstance(self.block, tuple) else 1
 
 
 @checked
@@ -271,6 +315,62 @@ def narrowed(words: NDArray[np.uint32]) -> NDArray[np.uint16]:
 def widened_words(words: NDArray[np.uint16]) -> NDArray[np.uint32]:
     """Bits of bfloat16 numbers as binary32."""
     return words.astype(np.uint32) << np.uint32(16)
+
+
+@checked
+def unpacked_words(words: Bytes, packing: str, configuration: MachineConfiguration) -> Bytes:
+    """Words of a buffer that words of memory are.
+
+    Parameters
+    ----------
+    words : ndarray of uint8, shape (..., count, word bytes)
+    packing : {"none", "nibbles", "tiles"}
+    configuration : MachineConfiguration
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., parts * count, word bytes)
+    """
+    parts = _parts_of(words, packing, configuration)
+    if packing == "nibbles":
+        spread = np.stack([words & 15, words >> 4], axis=-1)
+    else:
+        spread = np.repeat(words, parts, axis=-1)
+    return spread.reshape(*words.shape[:-2], -1, configuration.word_bytes)
+
+
+@checked
+def packed_words(words: Bytes, packing: str, configuration: MachineConfiguration) -> Bytes:
+    """Words of memory that hold words of a buffer; what they lack of the last one is 0.
+
+    Parameters
+    ----------
+    words : ndarray of uint8, shape (..., count, word bytes)
+    packing : {"none", "nibbles", "tiles"}
+    configuration : MachineConfiguration
+
+    Returns
+    -------
+    ndarray of uint8, shape (..., ceil(count / parts), word bytes)
+    """
+    parts = _parts_of(words, packing, configuration)
+    size, lead = configuration.word_bytes, words.shape[:-2]
+    whole = np.zeros((*lead, -(-words.shape[-2] // parts) * parts, size), np.uint8)
+    whole[..., : words.shape[-2], :] = words
+    apart = whole.reshape(*lead, -1, parts)
+    packed = apart[..., 0]
+    if packing == "nibbles":
+        packed = packed & 15 | apart[..., 1] << 4
+    return packed.reshape(*lead, -1, size)
+
+
+def _parts_of(words: Bytes, packing: str, configuration: MachineConfiguration) -> int:
+    require_one_of("packing", packing, configuration.word_parts)
+    if words.ndim < 2 or words.shape[-1] != configuration.word_bytes:
+        raise ValueError(
+            f"words must be of {configuration.word_bytes} bytes, not of shape {words.shape}"
+        )
+    return configuration.word_parts[packing]
 
 
 @checked

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.machine.description import DESCRIPTORS, run_words
 from mxsafe.machine.layout import (
     narrowed,
+    packed_words,
     transposed_codes,
     transposed_scales,
+    unpacked_words,
     widened_words,
 )
 from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
@@ -30,22 +32,22 @@ def _walk(
 ) -> Iterator[tuple[Indices, Indices]]:
     """Words of memory and places in the buffer, in order, some turns of loop 1 at a time."""
     i = instruction
-    inner = np.arange(i["count_0"])
+    inner, run = np.arange(i["count_0"]), np.arange(run_words(i.values, configuration))
     together = max(_WORDS // i["count_0"], 1)
     for outer, third in product(range(i["count_3"]), range(i["count_2"])):
         from_memory = outer * i["stride_3"] + third * i["stride_2"]
         from_buffer = outer * i["step_3"] + third * i["step_2"]
         for first in range(0, i["count_1"], together):
             second = np.arange(first, min(first + together, i["count_1"]))[:, None]
-            memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + inner
+            memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + run
             buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
             yield memory + from_memory, buffer + from_buffer
 
 
-def _buffer_name(instruction: Instruction) -> str:
-    enumeration = DESCRIPTORS[instruction.kind].field("buffer").enumeration
+def _name(instruction: Instruction, field: str) -> str:
+    enumeration = DESCRIPTORS[instruction.kind].field(field).enumeration
     assert enumeration is not None
-    name = enumeration.name_of(instruction["buffer"])
+    name = enumeration.name_of(instruction[field])
     assert name is not None
     return name
 
@@ -67,12 +69,14 @@ def load(
     MachineStop
         If an address is past the end of the buffer or of the memory.
     """
-    name = _buffer_name(instruction)
+    name, packing = _name(instruction, "buffer"), _name(instruction, "packing")
     count = 0
     for source, place in _walk(instruction, "to", configuration):
         _require_memory("read", source, memory)
-        words = memory[source]
+        words = unpacked_words(memory[source], packing, configuration)
         count += source.size
+        first = instruction["part"] if packing == "tiles" else 0
+        words = words[:, first : first + place.shape[1]]
         if instruction["widen"]:
             require_within("vector beat", place, len(buffers.vector))
             buffers.vector[place.reshape(-1)] = widened_words(words.view("<u2")).reshape(
@@ -99,7 +103,7 @@ def store(
     MachineStop
         If an address is past the end of the buffer or of the memory.
     """
-    name = _buffer_name(instruction)
+    name, packing = _name(instruction, "buffer"), _name(instruction, "packing")
     count = 0
     for target, place in _walk(instruction, "from", configuration):
         if instruction["narrow"]:
@@ -108,8 +112,8 @@ def store(
         else:
             source = buffers.words(name)
             require_within(f"word of {name}", place, len(source))
-            words = source[place]
+            words = packed_words(source[place], packing, configuration)
         _require_memory("write", target, memory)
-        memory[target.reshape(-1)] = words.reshape(-1, words.shape[-1])
+        memory[target.reshape(-1)] = words.reshape(-1, memory.shape[1])
         count += target.size
     return count

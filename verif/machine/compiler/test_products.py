@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
 
 import mxsafe as mx
+from mxsafe.formats import MXFormat
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.networks import Encoder, EncoderShape
 from mxsafe.machine.compiler.places import CompileError
@@ -15,6 +16,7 @@ from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration
 from mxsafe.machine.layout import narrowed
+from mxsafe.model.machine import Machine
 from mxsafe.model.vector_arithmetic import add
 from verif.machine.machine_schedules import run_in_any_order
 from verif.rtl.machine.power_up import powered_up
@@ -35,9 +37,11 @@ LONG = (19, 1500, 21)
 """k does not fit into the buffers."""
 
 
-def _quantised(rng: np.random.Generator, rows: int, columns: int, block: Any) -> Any:
+def _quantised(
+    rng: np.random.Generator, rows: int, columns: int, block: Any, format: Any = "mxsf"
+) -> Any:
     x = rng.standard_normal((rows, columns)) * 2.0 ** rng.integers(-6, 6, (rows, 1))
-    return mx.quantize(x.astype(np.float32), block=block)
+    return mx.quantize(x.astype(np.float32), format, block=block)
 
 
 def _operands(
@@ -47,11 +51,15 @@ def _operands(
     rng = np.random.default_rng(sum(shape))
     m, k, n = shape
     pairs = []
-    for name, size, turned in (("a", (m, k), stored[0]), ("w", (k, n), stored[1])):
+    formats = products.emitter.configuration.formats
+    for name, size, turned, fmt in (
+        ("a", (m, k), stored[0], formats.w),
+        ("w", (k, n), stored[1], formats.a),
+    ):
         rows, columns = size[::-1] if turned else size
         matrix, q = (
-            products.matrix(name, rows, columns, block),
-            _quantised(rng, rows, columns, block),
+            products.matrix(name, rows, columns, block, cast(MXFormat, fmt)),
+            _quantised(rng, rows, columns, block, fmt),
         )
         pairs.append((matrix.T, q.T) if turned else (matrix, q))
     return pairs[0], pairs[1]
@@ -163,6 +171,35 @@ def test_converted(block: Any, orientation: str, to: Any, arithmetic: Any) -> No
     configuration = replace(MACHINE, arithmetic=arithmetic)
     for shape in [*SHAPES, LONG]:
         _check_converted(configuration, shape, (block, to), _stored(block, orientation))
+
+
+@pytest.mark.parametrize(
+    "formats", [("mxfp4_e2m1", "mxfp4_e2m1"), ("mxfp4_e2m1", "mxsf"), ("mxsf", "mxfp4_e2m1")]
+)
+@pytest.mark.parametrize(("block", "orientation"), CASES)
+def test_codes_of_four_bits(block: Any, orientation: str, formats: tuple[str, str]) -> None:
+    """On one side or on both, converted to them or not."""
+    configuration = replace(MACHINE, format_a=formats[0], format_w=formats[1])
+    for shape in [*SHAPES, LONG]:
+        stored = _stored(block, orientation)
+        _check_sums(configuration, shape, block, stored, "float32")
+        _check_converted(configuration, shape, (block, block), stored)
+
+
+@pytest.mark.parametrize("block", [64, TILES])
+@pytest.mark.parametrize(("format", "bits"), [("mxsf", 8), ("mxfp4_e2m1", 4)])
+def test_bits_that_an_element_moves(format: str, bits: int, block: Any) -> None:
+    """By the counters: a scale for 64 elements, whatever their block is."""
+    configuration = MachineConfiguration(format_a=format, format_w=format)
+    products, size = Products(configuration), 256
+    a, w = _operands(products, (size, size, size), block, (False, True))
+    _ = products.converted(a[0], w[0])
+    memory = np.zeros(products.emitter.memory.used, np.uint8)
+    program = Assembler(configuration).assemble(products.emitter.program())
+    outcome = Machine(configuration).run(program, memory)
+    word = 8 * configuration.word_bytes
+    assert outcome.words_read * word == 2 * size**2 * (bits + 1 / 8)
+    assert outcome.words_written * word == size**2 * (bits + 1 / 8)
 
 
 @pytest.mark.parametrize("block", [64, TILES])

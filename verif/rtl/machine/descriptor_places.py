@@ -15,6 +15,7 @@ from mxsafe.machine.description import (
     ARITHMETIC,
     CONVERT,
     LOAD_BUFFERS,
+    PACKING,
     QUEUES,
     STORE_BUFFERS,
     TARGETS,
@@ -72,7 +73,11 @@ def _walked(i: Instruction, place: str, c: MachineConfiguration) -> tuple[Places
     counts = [i[f"count_{level}"] for level in range(4)]
     strides = [1, *(i[f"stride_{level}"] for level in (1, 2, 3))]
     steps = [i[f"step_{level}"] for level in range(4)]
-    memory = _nested(i["address"] // c.word_bytes, *zip(counts, strides, strict=True))
+    # Each run of memory begins at a word of its own, from a part of it on.
+    parts = (1, 2, min(8, c.rows))[i["packing"]]
+    first = i["part"] if i.kind == "load" and i["packing"] == PACKING["tiles"] else 0
+    runs = [(first + counts[0] - 1) // parts + 1, *counts[1:]]
+    memory = _nested(i["address"] // c.word_bytes, *zip(runs, strides, strict=True))
     buffer = _nested(i[place], *zip(counts, steps, strict=True))
     by_beat = i["widen"] if i.kind == "load" else i["narrow"]
     if by_beat or name.endswith("scales"):

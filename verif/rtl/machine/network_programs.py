@@ -36,6 +36,22 @@ def product_program(configuration: MachineConfiguration) -> Program:
 
 
 @cache
+def tiles_program(configuration: MachineConfiguration) -> Program:
+    """Two matrices in tiles that are loaded, multiplied, converted, stored and loaded again."""
+    products, tiles = Products(configuration), (8, 8)
+    turns = configuration.rows == 16
+    a, w = products.matrix("a", 40, 150, tiles), products.matrix("w", 280, 150, tiles)
+    hidden = products.converted(a, w.T)
+    products.product(hidden.T, hidden) if turns else products.product(hidden, hidden.T)
+    rng = np.random.default_rng(6)
+    memory = np.zeros(products.emitter.memory.used, np.uint8)
+    for matrix in (a, w):
+        x = rng.standard_normal(matrix.shape).astype(np.float32)
+        matrix.write(memory, mx.quantize(x, matrix.format, block=tiles))
+    return Program.of(products.emitter, memory)
+
+
+@cache
 def large_product_program(configuration: MachineConfiguration) -> Program:
     """A product whose operands do not fit into the buffers."""
     products = Products(configuration)

@@ -17,11 +17,13 @@ from mxsafe.machine.description import (
     CONVERT,
     DESCRIPTORS,
     LOAD_BUFFERS,
+    PACKING,
     QUEUES,
     REDUCTION,
     STORE_BUFFERS,
     TARGETS,
     Y_MODES,
+    run_words,
 )
 from mxsafe.machine.reach import address_fault
 from mxsafe.model.softmax import softmax_factor
@@ -177,13 +179,24 @@ class _Writer:
         assert name is not None
         fields = {"buffer": buffer}
         inner = None
+        packings = [0, *_packings_of(name, c.load_packings)]
         if name == "vector":
             fields["widen"] = self.decks.draw("widen", (0, 1))
-        elif (name.endswith("codes") and c.transposes) or c.rows == 16:
-            fields["transpose"] = self.decks.draw(f"transpose {name[-5:]}", (0, 1))
-            inner = 4 if fields["transpose"] and name.endswith("codes") else None
+        elif name.endswith("codes"):
+            fields["transpose"] = self.decks.draw("transpose codes", (0, 1)) if c.transposes else 0
+            inner = 4 if fields["transpose"] else None
+        else:
+            ways = [*((0, packing) for packing in packings), *([(1, 2)] if c.rows == 16 else [])]
+            fields["transpose"], fields["packing"] = ways[
+                self.decks.draw("scales", range(len(ways)))
+            ]
+            fields["part"] = self.upto(c.last_part)
+        if name.endswith("codes"):
+            fields["packing"] = self.decks.draw("codes", packings)
         room = space_sizes(c, 0)[name] // (2 if name.endswith("scales") else 1)
         room //= 1 + fields.get("widen", 0)
+        if fields.get("packing") == PACKING["tiles"]:  # runs of several words of memory too
+            inner = self.upto(min(room, 20), 1)
         usual = self.regions["halves" if fields.get("widen") else _OF_BUFFER[name]]
         counts = self.counts(inner)
         fields |= self.walk("load", counts, usual, room)
@@ -206,9 +219,14 @@ class _Writer:
         fields = {"buffer": buffer}
         if name == "vector":
             fields["narrow"] = self.decks.draw("narrow", (0, 1))
+        else:
+            packings = [0, *_packings_of(name, c.store_packings)]
+            fields["packing"] = self.decks.draw(f"store {name}", packings)
         room = space_sizes(c, 0)[name] // (2 if name.endswith("scales") else 1)
         room //= 1 + fields.get("narrow", 0)
-        self.add("store", fields | self.walk("store", self.counts(), self.regions["work"], room))
+        is_long = fields.get("packing") == PACKING["tiles"]
+        counts = self.counts(self.upto(min(room, 20), 1) if is_long else None)
+        self.add("store", fields | self.walk("store", counts, self.regions["work"], room))
 
     def gemm(self) -> None:
         """Strips, strides, blocks and edges of any kind."""
@@ -416,6 +434,12 @@ class _Writer:
         return words.reshape(-1)
 
 
+def _packings_of(buffer: str, packings: Sequence[str]) -> list[int]:
+    """Packings of a buffer's words."""
+    kinds = {"codes": "nibbles", "scales": "tiles"}
+    return [PACKING[name] for name in packings if kinds.get(buffer.partition("_")[2]) == name]
+
+
 def _ends(region: range) -> tuple[int, int]:
     return region.start, region.stop
 
@@ -523,12 +547,16 @@ def modes(instruction: Instruction, configuration: MachineConfiguration) -> set[
     return found
 
 
-def _move_modes(i: Instruction, _: MachineConfiguration) -> set[str]:
+def _move_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
     names = LOAD_BUFFERS if i.kind == "load" else STORE_BUFFERS
     name = names.name_of(i["buffer"])
     flags = ("transpose", "widen") if i.kind == "load" else ("narrow",)
     ways = [flag for flag in flags if i[flag]] or ["plain"]
-    found = {f"{i.kind} {name} {way}" for way in ways}
+    packing = PACKING.name_of(i["packing"])
+    found = {f"{i.kind} {name} {way} {packing}" for way in ways}
+    words = run_words(i.values, c)
+    if packing != "none" and words > 1:
+        found.add(f"{i.kind} {packing} of several words")
     found |= {f"{i.kind} loop {at}" for at in range(4) if i[f"count_{at}"] > 1}
     if any(i[f"step_{at}"] == 0 and i[f"count_{at}"] > 1 for at in range(4)):
         found.add(f"{i.kind} step 0")
@@ -575,12 +603,19 @@ def _vector_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
 
 def _all_moves(c: MachineConfiguration) -> Iterator[str]:
     for name in LOAD_BUFFERS.members:
-        yield f"load {name} plain"
-        if (name.endswith("codes") and c.transposes) or (name.endswith("scales") and c.rows == 16):
-            yield f"load {name} transpose"
-    yield from ("load vector widen", "store vector plain", "store vector narrow")
+        packings = ["none", *map(PACKING.name_of, _packings_of(name, c.load_packings))]
+        yield from (f"load {name} plain {packing}" for packing in packings)
+        if name.endswith("codes") and c.transposes:
+            yield from (f"load {name} transpose {packing}" for packing in packings)
+        elif name.endswith("scales") and c.rows == 16:
+            yield f"load {name} transpose tiles"
+    yield from ("load vector widen none", "store vector plain none", "store vector narrow none")
     if c.conversions:
-        yield from ("store out_codes plain", "store out_scales plain")
+        for name in ("out_codes", "out_scales"):
+            packings = ["none", *map(PACKING.name_of, _packings_of(name, c.store_packings))]
+            yield from (f"store {name} plain {packing}" for packing in packings)
+    for kind, names in (("load", c.load_packings), ("store", c.store_packings)):
+        yield from (f"{kind} {name} of several words" for name in names)
     for kind in ("load", "store"):
         yield from (f"{kind} loop {at}" for at in range(4))
         yield f"{kind} step 0"

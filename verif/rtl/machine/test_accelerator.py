@@ -36,6 +36,7 @@ from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.descriptor_places import touched
 from verif.rtl.machine.network_programs import (
     large_product_program,
+    tiles_program,
     transformer_program,
     vector_program,
 )
@@ -231,6 +232,7 @@ TRAINING = replace(
     data_width=256,
     functions=("relu", "relu_derivative", "silu", "gelu_derivative", "exp"),
 )
+FOUR_BITS = {"format_a": "mxfp4_e2m1", "format_w": "mxfp4_e2m1"}
 DECODING = replace(SMALL, functions=("silu",), reductions=("softmax", "rms_norm"))
 VISION = MachineConfiguration(
     functions=("gelu",), reductions=("softmax", "layer_norm"), conversions=("blocks",)
@@ -244,7 +246,7 @@ BOARD_TRANSFORMER = replace(
 """That of `docs/board.md` which runs blocks of transformers."""
 WINDOW = replace(SMALL, arithmetic="window")
 OTHERS = [
-    WINDOW,
+    replace(WINDOW, format_w="mxfp4_e2m1"),  # of which two codes are a byte of memory
     TRAINING,
     replace(
         SMALL,
@@ -303,6 +305,16 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
         100,
         0.0,
     ),
+    # Tiles, and codes of 4 bits, as they are packed in memory.
+    "tiles of 4 bits": ("verilator", replace(TRAINING, **FOUR_BITS), tiles_program, 20, 0.0),
+    "tiles on a narrow bus": (
+        "verilator",
+        replace(TRAINING, data_width=32),
+        tiles_program,
+        20,
+        0.0,
+    ),
+    "tiles for FPGAs": ("verilator", replace(FPGA_MACHINE, **FOUR_BITS), tiles_program, 2, 0.0),
     "training step": ("verilator", TRAINING, perceptron_program, 20, 0.2),
     # Reads of gains and biases take longer than a beat of results.
     "transformer on a board": ("verilator", BOARD_TRANSFORMER, _transformer(tokens=11), 2, 0.0),
@@ -311,7 +323,12 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
 }
 """Simulator, machine, program, and the latency and pauses of its memory."""
 _DEFAULT = ("encoder",)
-_VARIANTS = ("transformer on Icarus", "transformer for FPGAs", "vectors for FPGAs")
+_VARIANTS = (
+    "transformer on Icarus",
+    "transformer for FPGAs",
+    "vectors for FPGAs",
+    "tiles for FPGAs",
+)
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "machine.assembler.Instruction.decoded": {"data": lambda: _instruction().encoded()},
     "machine.assembler.assemble_text": {"text": lambda: ""},
+    "machine.description.run_words": {"values": lambda: {"count_0": 3}},
     "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},
     "machine.description.Register.pack": {
         "values": lambda: {field.name: 1 for field in _register().fields}
@@ -273,6 +274,8 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.layout.narrowed": {"words": lambda: np.arange(8, dtype=np.uint32)},
     "machine.layout.widened_words": {"words": lambda: np.arange(8, dtype=np.uint16)},
     "machine.layout.transposed_scales": {"words": lambda: _codes(2, 32)},
+    "machine.layout.packed_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
+    "machine.layout.unpacked_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.program.Program.assembled": {"instructions": lambda: [_instruction()]},
     "model.accumulate.canonical": {"values": lambda: _numbers(4)},
     "model.accumulate.scale_and_accumulate": {

@@ -11,7 +11,7 @@ from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, QUEUES
+from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.tokens import Header, deadlock_of
 
@@ -182,7 +182,7 @@ class Emitter:
         self, side: Literal["a", "w", "out"], like: Operand, strips: int, *, keep: bool = False
     ) -> Placed:
         """Allocate so many strips of an operand in a buffer, perhaps for long."""
-        entries, beats = 2 * like.scale_words, like.layout.beats
+        entries, beats = 2 * like.buffer_words["scales"], like.layout.beats
         purpose = f"{strips} strips of {like.name}"
         codes = self.allocators[side].alloc(strips * beats, purpose, keep=keep)
         try:
@@ -242,7 +242,8 @@ class Emitter:
         """Strips of memory to a buffer of operands, perhaps to a place that they have there."""
         placed = self.place(side, operand, len(strips)) if into is None else into
         placed = replace(placed, last_rows=operand.last_rows(strips))
-        self._move_operand("load", placed, operand, strips)
+        own = operand.from_strip(strips[0])
+        self._move_operand("load", placed, own, operand, len(strips))
         return placed
 
     def load_transposed(
@@ -272,9 +273,7 @@ class Emitter:
                 f"rows to be transposed, not blocks of {source.block}, {source.columns} columns "
                 f"and strips of {c.rows}"
             )
-        target = OperandLayout(
-            configuration=c, rows=source.columns, columns=source.strips * c.rows, block=(8, 8)
-        )
+        target = replace(source, rows=source.columns, columns=source.strips * c.rows)
         turned = Operand(operand.name, target)
         placed = self.place(side, turned, len(strips)) if into is None else into
         beats = -(-source.rows // c.lanes)
@@ -284,14 +283,16 @@ class Emitter:
         # last strip may have one column.
         odd = source.columns % 16 and strips[-1] + 1 == target.strips
         whole = len(strips) - bool(odd)
+        tile = 2 * source.beat_bytes // c.word_bytes  # words of memory of 8 columns
         common = {
             "buffer": _buffer("load", f"{side}_codes"),
             "transpose": 1,
+            "packing": PACKING[source.packings["codes"]],
             "count_0": 4,
             "count_2": source.strips,
-            "stride_1": 4,
+            "stride_1": tile,
             "stride_2": operand.code_words,
-            "stride_3": 8,
+            "stride_3": 2 * tile,
             "step_0": 2,
             "step_1": 1,
             "step_2": 8,
@@ -299,28 +300,35 @@ class Emitter:
         }
         for first, count, columns in ((0, whole, 2), (whole, len(strips) - whole, 1)):
             if count:
-                address = operand.codes + (strips[0] + first) * 8 * c.word_bytes
+                address = operand.codes + (strips[0] + first) * 2 * tile * c.word_bytes
                 start = 2 * (placed.codes + first * placed.stride)
                 fields = {"count_1": columns, "count_3": count, "address": address, "to": start}
                 self._emit_transposed(f"{side}_codes", {**common, **fields}, operand, start, count)
+        # From part to part of a word it is a strip further, from strip to strip a part.
         start = placed.scales // 2
         fields = {
             "buffer": _buffer("load", f"{side}_scales"),
             "transpose": 1,
-            "count_0": 1,
+            **self._scales_at("load", source, operand.scales + strips[0] * 2 * source.entry_bytes),
+            "count_0": len(strips),
             "count_1": source.strips,
-            "count_2": len(strips),
+            "count_2": 1,
             "count_3": 1,
             "stride_1": operand.scale_words,
-            "stride_2": 1,
-            "address": operand.scales + strips[0] * c.word_bytes,
             "to": start,
-            "step_0": 1,
+            "step_0": placed.scale_stride // 2,
             "step_1": 1,
-            "step_2": placed.scale_stride // 2,
         }
         self._emit_transposed(f"{side}_scales", fields, operand, 2 * start, len(strips))
         return placed
+
+    def _scales_at(self, kind: str, layout: OperandLayout, address: int) -> dict[str, int]:
+        """Fields for scales; only LOAD begins at a part of a word."""
+        word, packing = self.configuration.word_bytes, layout.packings["scales"]
+        fields = {"packing": PACKING[packing], "address": address // word * word}
+        if kind == "load" and packing == "tiles":
+            fields["part"] = address % word // (2 * layout.entry_bytes)
+        return fields
 
     def _emit_transposed(
         self, buffer: str, fields: Mapping[str, int], operand: Operand, start: int, strips: int
@@ -342,23 +350,56 @@ class Emitter:
 
     def store(self, placed: Placed, operand: Operand, strips: range) -> None:
         """Strips of the buffer of results to memory."""
-        self._move_operand("store", placed, operand, strips)
+        self._move_operand("store", placed, operand.from_strip(strips[0]), operand, len(strips))
 
-    def _move_operand(self, kind: str, placed: Placed, operand: Operand, strips: range) -> None:
-        """Codes and scales of strips, between memory and a buffer."""
-        word = self.configuration.word_bytes
-        for part, words, start, address, entries in (
-            ("codes", operand.code_words, 2 * placed.codes, operand.codes, 1),
-            ("scales", operand.scale_words, placed.scales // 2, operand.scales, 2),
+    def store_part(self, placed: Placed, own: Operand, whole: Operand) -> None:
+        """As many strips of the buffer of results to memory as are placed, of some columns.
+
+        Parameters
+        ----------
+        placed : Placed
+        own : Operand
+            The columns, from the first of the strips on.
+        whole : Operand
+            What they are a part of.
+        """
+        self._move_operand("store", placed, own, whole, placed.strips)
+
+    def _move_operand(
+        self, kind: str, placed: Placed, own: Operand, whole: Operand, strips: int
+    ) -> None:
+        """Codes and scales of so many strips, between memory and a buffer."""
+        layout, word = own.layout, self.configuration.word_bytes
+        codes = {"packing": PACKING[layout.packings["codes"]], "address": own.codes}
+        scales = self._scales_at(kind, layout, own.scales)
+        # Half an operand beat, or two entries, are a word: ordering counts halves and entries.
+        for part, at, stride, start, step, units in (
+            ("codes", codes, whole.code_words, 2 * placed.codes, 2 * placed.stride, 1),
+            ("scales", scales, whole.scale_words, placed.scales // 2, placed.scale_stride // 2, 2),
         ):
-            self._move(
+            buffer, length = f"{placed.side}_{part}", own.buffer_words[part]
+            fields = {
+                "buffer": _buffer(kind, buffer),
+                **at,
+                "count_0": length,
+                "count_1": strips,
+                "count_2": 1,
+                "count_3": 1,
+                "stride_1": stride,
+                "to" if kind == "load" else "from": start,
+                "step_0": 1,
+                "step_1": step,
+            }
+            loads, run = kind == "load", run_words(fields, self.configuration) * word
+            places = (units * start, units * length, strips, units * step)
+            memory = (fields["address"], run, strips, stride * word)
+            self.emit(
                 kind,
-                f"{placed.side}_{part}",
-                address + strips[0] * words * word,
-                start,
-                words,
-                len(strips),
-                entries=entries,
+                fields,
+                [
+                    Access.rows(buffer, *places, writes=loads),
+                    Access.rows("memory", *memory, writes=not loads),
+                ],
             )
 
     def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
@@ -404,44 +445,6 @@ class Emitter:
                 ),
                 Access.rows(
                     "memory", address, length * len(strips) * c.word_bytes, writes=not loads
-                ),
-            ],
-        )
-
-    def _move(
-        self,
-        kind: str,
-        buffer: str,
-        address: int,
-        start: int,
-        words: int,
-        count: int,
-        *,
-        entries: int,
-    ) -> None:
-        """Words of strips that stand one behind the other, in memory and in the buffer."""
-        loads = kind == "load"
-        # Half an operand beat, or two entries, are a word: ordering counts halves and entries.
-        fields = {
-            "buffer": _buffer(kind, buffer),
-            "address": address,
-            "count_0": words,
-            "count_1": count,
-            "count_2": 1,
-            "count_3": 1,
-            "stride_1": words,
-            "to" if loads else "from": start,
-            "step_0": 1,
-            "step_1": words,
-        }
-        length = words * count
-        self.emit(
-            kind,
-            fields,
-            [
-                Access.rows(buffer, start * entries, length * entries, writes=loads),
-                Access.rows(
-                    "memory", address, length * self.configuration.word_bytes, writes=not loads
                 ),
             ],
         )

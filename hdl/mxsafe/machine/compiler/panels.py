@@ -315,21 +315,16 @@ def columns_of(operand: Operand, columns: range) -> Operand:
     return Operand(
         operand.name,
         replace(layout, columns=len(columns)),
-        operand.codes + columns.start // c.lanes * c.beat_bytes,
-        operand.scales + columns.start // layout.length * c.entry_bytes,
+        operand.codes + columns.start // c.lanes * layout.beat_bytes,
+        operand.scales + columns.start // layout.length * layout.entry_bytes,
     )
 
 
 def _rows_of(operand: Operand, rows: range) -> Operand:
     """Some rows of an operand in memory, from the first one of a strip on."""
     layout = operand.layout
-    strip = rows.start // layout.configuration.rows
-    return Operand(
-        operand.name,
-        replace(layout, rows=len(rows)),
-        operand.codes + strip * layout.strip_bytes,
-        operand.scales + strip * layout.scale_strip_bytes,
-    )
+    first = operand.from_strip(rows.start // layout.configuration.rows)
+    return replace(first, layout=replace(layout, rows=len(rows)))
 
 
 def _up(count: int, multiple: int) -> int:

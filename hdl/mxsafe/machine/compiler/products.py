@@ -1,7 +1,7 @@
 """Products of matrices in memory, of any shape and in every orientation."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.ordering import Access
 from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.tensors import Operand, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.machine.layout import Float32Layout, OperandLayout
@@ -81,9 +81,9 @@ class Matrix:
         o = self.operand
         spans = (o.codes, o.layout.strip_bytes), (o.scales, o.layout.scale_strip_bytes)
         codes, scales = (memory[at : at + o.layout.strips * size] for at, size in spans)
-        q = o.layout.unpacked(codes, scales, self.format)
+        q = o.layout.unpacked(codes, scales)
         cut = replace(q, codes=np.ascontiguousarray(q.codes[:, : self.columns]))
-        return cast(QuantizedTensor, cut.T if self.transposed else cut)
+        return cut.T if self.transposed else cut
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,9 @@ class Products:
         """
         configuration = self.emitter.configuration
         fmt = configuration.conversion_format if format is None else mx_format(format)
-        layout = OperandLayout(configuration=configuration, rows=rows, columns=columns, block=block)
+        layout = OperandLayout(
+            configuration=configuration, rows=rows, columns=columns, block=block, format=fmt
+        )
         whole = replace(layout, columns=filled(columns, block))
         return Matrix(self.emitter.operand(name, whole), columns, fmt)
 
@@ -242,15 +244,17 @@ class Products:
                 f"machine, not {block}"
             )
         result = self.matrix(f"{a.operand.name} {w.operand.name}", a.shape[0], w.shape[1], block)
-        # Two scale entries are a word, the least that is stored.
-        grain = max(2 * result.operand.layout.length, e.configuration.rows)
+        # The least that is stored is a word of scales.
+        own = result.operand.layout
+        grain = max(own.word_entries * own.length, e.configuration.rows)
         panels = Panels(e, *sides, grain=grain, block=block)
         for rows, strips, span in panels.results():
             out = e.place("out", columns_of(result.operand, span), len(strips))
             for lanes, part in e.by_lanes(result.operand.layout.rows, strips):
                 e.compute(rows.some(part), Pass(), out=out.some(part), lanes=lanes)
             e.vector.free(rows.start)
-            _store_operand(e, result.operand, strips, span, out)
+            first = strip_of(result.operand, strips.start)
+            e.store_part(out, columns_of(first, span), result.operand)
             e.free(out)
         return result
 
@@ -273,79 +277,28 @@ class Products:
         )
 
 
-@dataclass(frozen=True)
-class _Runs:
-    """Bytes of memory, a run of them for each of some strips."""
-
-    start: int
-    length: int
-    stride: int
-    count: int
-
-
 def _store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
     """Some results of some strips."""
-    layout = result.layout
-    start = strips.start * layout.strip_bytes + span.start * layout.beat_bytes
-    length = len(span) * layout.beat_bytes
+    layout, word = result.layout, e.configuration.word_bytes
+    start = result.address + strips.start * layout.strip_bytes + span.start * layout.beat_bytes
+    length, count = len(span) * layout.beat_bytes, len(strips)
     narrow = layout.number == "bfloat16"
     unit = 1 if narrow else 2  # a beat, as the descriptor counts
-    _store(
-        e,
-        _Runs(result.address + start, length, layout.strip_bytes, len(strips)),
-        {
-            "buffer": STORE_BUFFERS["vector"],
-            "from": rows.start * unit,
-            "step_1": rows.stride * unit,
-            "narrow": int(narrow),
-        },
-        Access.rows("vector", rows.start, len(span), len(strips), rows.stride, writes=False),
-    )
-
-
-def _store_operand(e: Emitter, operand: Operand, strips: range, span: range, out: Placed) -> None:
-    """Some converted results of some strips."""
-    layout, count = operand.layout, len(strips)
-    own = columns_of(strip_of(operand, strips.start), span)
-    length = own.layout.strip_bytes
-    _store(
-        e,
-        _Runs(own.codes, length, layout.strip_bytes, count),
-        {
-            "buffer": STORE_BUFFERS["out_codes"],
-            "from": 2 * out.codes,
-            "step_1": 2 * out.stride,
-        },
-        Access.rows(
-            "out_codes", 2 * out.codes, 2 * own.layout.beats, count, 2 * out.stride, writes=False
-        ),
-    )
-    length = own.layout.scale_strip_bytes
-    entries = 2 * own.scale_words
-    _store(
-        e,
-        _Runs(own.scales, length, layout.scale_strip_bytes, count),
-        {
-            "buffer": STORE_BUFFERS["out_scales"],
-            "from": out.scales // 2,
-            "step_1": out.scale_stride // 2,
-        },
-        Access.rows("out_scales", out.scales, entries, count, out.scale_stride, writes=False),
-    )
-
-
-def _store(e: Emitter, to: _Runs, source: dict[str, int], read: Access) -> None:
-    """Runs of a buffer to memory."""
-    word = e.configuration.word_bytes
     fields = {
-        **source,
-        "address": to.start,
-        "count_0": to.length // word,
-        "count_1": to.count,
+        "buffer": STORE_BUFFERS["vector"],
+        "narrow": int(narrow),
+        "address": start,
+        "count_0": length // word,
+        "count_1": count,
         "count_2": 1,
         "count_3": 1,
-        "stride_1": to.stride // word,
+        "stride_1": layout.strip_bytes // word,
+        "from": rows.start * unit,
         "step_0": 1,
+        "step_1": rows.stride * unit,
     }
-    written = Access.rows("memory", to.start, to.length, to.count, to.stride, writes=True)
-    e.emit("store", fields, [read, written])
+    accesses = [
+        Access.rows("vector", rows.start, len(span), count, rows.stride, writes=False),
+        Access.rows("memory", start, length, count, layout.strip_bytes, writes=True),
+    ]
+    e.emit("store", fields, accesses)

@@ -25,7 +25,7 @@ class Operand:
     layout : OperandLayout
         Its rows are the outer index, its columns are k.
     codes, scales : int
-        Addresses.
+        Addresses; that of scales of tiles may be one of a part of a word.
     """
 
     name: str
@@ -35,13 +35,26 @@ class Operand:
 
     @property
     def code_words(self) -> int:
-        """Words of the codes of a strip."""
+        """Words of memory of the codes of a strip."""
         return self.layout.strip_bytes // self.layout.configuration.word_bytes
 
     @property
     def scale_words(self) -> int:
-        """Words of the scales of a strip."""
+        """Words of memory of the scales of a strip."""
         return self.layout.scale_strip_bytes // self.layout.configuration.word_bytes
+
+    @property
+    def buffer_words(self) -> dict[str, int]:
+        """Words of a buffer of the codes and of the scales of a strip."""
+        return {"codes": 2 * self.layout.beats, "scales": -(-self.layout.entries // 2)}
+
+    def from_strip(self, first: int) -> "Operand":
+        """The same from a later strip on: addresses alone, the layout is that of all strips."""
+        return replace(
+            self,
+            codes=self.codes + first * self.layout.strip_bytes,
+            scales=self.scales + first * self.layout.scale_strip_bytes,
+        )
 
     def write(self, memory: Bytes, q: QuantizedTensor) -> None:
         """Put a matrix of the layout into an image of memory."""

@@ -8,7 +8,7 @@ from itertools import permutations
 
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES
+from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES, run_words
 from mxsafe.machine.tokens import Header
 from mxsafe.validation import checked
 
@@ -41,6 +41,8 @@ class Times:
         In which the array takes an operand beat.
     parts : int
         In which vector units take a beat.
+    move : int
+        From a word of a buffer to the next one of LOAD or STORE, at least.
     pace : int
         From an access to the vector buffer to the next one of the same engine, at least.
     vector : int
@@ -66,6 +68,7 @@ class Times:
     block: int = 2
     beat: int = 1
     parts: int = 1
+    move: int = 1
     pace: int = 1
     vector: int = 5
     arithmetic: int = 6
@@ -187,7 +190,8 @@ class _Model:
         """When the engine is free for the next descriptor, and when this one has ended."""
         times = self.times
         if step.kind in ("load", "store"):
-            words = _words(step) * max(self.word, times.pace if _is_of_vectors(step) else 1)
+            pace = times.pace if _is_of_vectors(step) else times.move
+            words = max(_words(step, self.configuration) * self.word, _places(step) * pace)
             begins = max(start + times.memory, self.bus[step.kind])
             self.bus[step.kind] = begins + words
             return max(start + 2, begins + words - times.memory), begins + words + getattr(
@@ -237,7 +241,7 @@ def predict(program: Emitter, times: Times | None = None) -> Prediction:
         runs.append(run)
         busy[step.kind] += run.stop - run.start
         if step.kind in words:
-            words[step.kind] += _words(step)
+            words[step.kind] += _words(step, program.configuration)
         if step.kind == "gemm":
             array += _product(step.fields, ("strips_a", "strips_w", "beats"))
     end = max(run.end for run in runs)
@@ -280,7 +284,14 @@ def _is_of_vectors(step: Step) -> bool:
     return buffer.name_of(step.fields["buffer"]) == "vector"
 
 
-def _words(step: Step) -> int:
+def _words(step: Step, configuration: MachineConfiguration) -> int:
+    """Words of memory that LOAD or STORE moves."""
+    runs = _product(step.fields, ("count_1", "count_2", "count_3"))
+    return runs * run_words(step.fields, configuration)
+
+
+def _places(step: Step) -> int:
+    """Words of its buffer."""
     return _product(step.fields, ("count_0", "count_1", "count_2", "count_3"))
 
 

@@ -58,6 +58,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         block=array.block_cycles,
         beat=machine.array_parts,
         parts=machine.vector_parts,
+        move=1 + at(core.load, "word"),
         # Of an access to the vector buffer: it is asked for, has its turn, is over.
         pace=1 + 2 * at(core.vector_buffer, "turns"),
         vector=vectors.latency + 1 + between(machine, "vector"),

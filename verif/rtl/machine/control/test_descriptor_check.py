@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    WINDOW_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
     DescriptorCheckConfiguration,
@@ -21,11 +26,13 @@ SMALL = MachineConfiguration(
     reductions=("rms_norm",),
     conversions=("tiles",),
     affine=False,
+    format_w="mxfp4_e2m1",
 )
 
 
 PUBLISHED = {
     "descriptor_check": MachineConfiguration(),
+    "descriptor_check_anchored": WINDOW_MACHINE,
     "descriptor_check_small": SMALL_MACHINE,
     "descriptor_check_small_fpga": FPGA_MACHINE,
 }
@@ -62,4 +69,5 @@ def test_machines_that_differ_have_names_that_differ() -> None:
         for machine in (MachineConfiguration(), SMALL, MachineConfiguration(a_beats=64))
     }
     small = "rows8_reduction_beats16_functions9_reductions4_conversions2_no_affine"
+    small += "_nibbles_tiles_nibbles_tiles"
     assert names == {"descriptor_check", f"descriptor_check_{small}"}

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,22 +22,31 @@ from verif.rtl.machine.dma.transfer_checks import (
 from verif.support.tests import Tally, Volume, available, some
 from verif.support.units import published
 
+_FOUR = {"format_w": "mxfp4_e2m1"}
+_MACHINES = ({"rows": 16, **_FOUR}, {"rows": 8, **_FOUR}, {"rows": 4}, {"rows": 16})
+"""Options of machines, with codes that are packed and without."""
+
 
 @pytest.mark.one_simulator("verilator")
-@pytest.mark.parametrize("rows", some([16, 8]))
+@pytest.mark.parametrize("options", some(_MACHINES), ids=map(str, range(4)))
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
-    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
+    simulator: str,
+    options: dict[str, Any],
+    traffic: Traffic,
+    tmp_path: Path,
+    tally: Tally,
+    volume: Volume,
 ) -> None:
-    module = load_engine(tmp_path, rows=rows)
+    module = load_engine(tmp_path, **options)
     count = {"icarus": volume(20, 30), "verilator": volume(40, 120, 60)}[simulator]
-    result = check_loads(simulator, module, random_loads(rows, module, count), traffic)
+    result = check_loads(simulator, module, random_loads(options["rows"], module, count), traffic)
     tally(simulator, "load_engine writes", len(result["data"]))
 
 
 def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
-    module = load_engine(tmp_path)
+    module = load_engine(tmp_path, **_FOUR)
     traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_loads(3, module, 20)
     result = check_loads(available("icarus"), module, instructions, traffic, under_way=1)
@@ -59,13 +69,15 @@ _past_the_end = partial(descriptor, "load")
             _past_the_end("a_codes", 121, count_0=4, transpose=1, step_0=3),
             _past_the_end("a_codes", 0, count_1=900, step_1=32767, count_2=2, step_2=32767),
             _past_the_end("vector", (1 << 17) - 1, count_1=2, step_1=1),
+            _past_the_end("a_codes", 125, count_0=4, packing=1),
+            _past_the_end("a_scales", 5, count_0=12, packing=2, part=6),
         ],
         every=2,
     ),
-    ids=range(9),
+    ids=range(11),
 )
 def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
-    module = load_engine(tmp_path)
+    module = load_engine(tmp_path, format_w="mxfp4_e2m1")
     instructions = [*random_loads(4, module, 5), wrong]
     result = check_loads(available("icarus"), module, instructions, LIVELY, error="address")
     tally("icarus", "load_engine writes", len(result["data"]))

@@ -3,6 +3,7 @@
 from functools import partial
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,22 +28,32 @@ def _words(instructions: list[Instruction]) -> int:
     return sum(i["count_0"] * i["count_1"] * i["count_2"] * i["count_3"] for i in instructions)
 
 
+_FOUR = {"format_w": "mxfp4_e2m1"}
+_MACHINES = ({"rows": 16, **_FOUR}, {"rows": 8, **_FOUR}, {"rows": 4, **_FOUR}, {"rows": 8})
+"""Options of machines, with codes that are packed and without."""
+
+
 @pytest.mark.one_simulator("icarus")
-@pytest.mark.parametrize("rows", some([16, 8]))
+@pytest.mark.parametrize("options", some(_MACHINES), ids=map(str, range(4)))
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
-    simulator: str, rows: int, traffic: Traffic, tmp_path: Path, tally: Tally, volume: Volume
+    simulator: str,
+    options: dict[str, Any],
+    traffic: Traffic,
+    tmp_path: Path,
+    tally: Tally,
+    volume: Volume,
 ) -> None:
-    module = store_engine(tmp_path, rows=rows)
+    module = store_engine(tmp_path, **options)
     count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
-    instructions = random_stores(rows, module, count)
+    instructions = random_stores(options["rows"], module, count)
     check_stores(simulator, module, instructions, traffic)
     tally(simulator, "store_engine words", _words(instructions))
 
 
 def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
-    module = store_engine(tmp_path)
+    module = store_engine(tmp_path, **_FOUR)
     traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_stores(3, module, 20)
     check_stores(available("icarus"), module, instructions, traffic, under_way=1)

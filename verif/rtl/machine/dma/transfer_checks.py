@@ -16,6 +16,7 @@ from mxsafe.machine.description import (
     ERRORS,
     HEADER_BITS,
     LOAD_BUFFERS,
+    PACKING,
     STORE_BUFFERS,
 )
 from mxsafe.model.machine_buffers import Buffers, MachineStop
@@ -23,6 +24,7 @@ from mxsafe.model.machine_transfer import load, store
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
+from verif.machine.machine_sizes import machine_of as rows_of
 from verif.rtl.machine.dma.memory_port_checks import Traffic
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -44,8 +46,10 @@ _PLACES = {"load": "to", "store": "from"}
 def machine_of(module: Module) -> MachineConfiguration:
     """A machine with the sizes of an engine; what the engine lacks is as small as it can be."""
     parameters = module.parameters
-    return MachineConfiguration(
-        rows=parameters["rows"],
+    packings = parameters.get("load_packings", parameters.get("store_packings", ["tiles"]))
+    return rows_of(
+        parameters["rows"],
+        format_w="mxfp4_e2m1" if "nibbles" in packings else "mxsf",
         a_beats=parameters.get("a_beats", 4),
         w_beats=parameters.get("w_beats", 4),
         out_beats=parameters.get("out_beats", 4),
@@ -59,14 +63,14 @@ _VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
 
 def load_engine(folder: Path, **options: Any) -> Module:
     """A LOAD engine with small buffers, generated into `folder`."""
-    sizes: dict[str, Any] = {"a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
-    return generated(LoadEngine(machine=MachineConfiguration(**sizes | options)), folder)
+    sizes: dict[str, Any] = {"rows": 16, "a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
+    return generated(LoadEngine(machine=rows_of(**sizes | options)), folder)
 
 
 def store_engine(folder: Path, **options: Any) -> Module:
     """A STORE engine with small buffers, generated into `folder`."""
-    sizes = {"out_beats": 100, **_VECTOR_BEATS}
-    return generated(StoreEngine(machine=MachineConfiguration(**sizes | options)), folder)
+    sizes: dict[str, Any] = {"rows": 16, "out_beats": 100, **_VECTOR_BEATS}
+    return generated(StoreEngine(machine=rows_of(**sizes | options)), folder)
 
 
 @dataclass
@@ -103,6 +107,8 @@ class _Maker:
         group = bool(flags.get("transpose")) and name.endswith("codes")
         while True:
             counts = [int(rng.integers(1, most + 1)) for most in rng.permutation([12, 4, 3, 3])]
+            if "packing" in flags:  # runs of several words, and of parts of one
+                counts[0] = int(rng.integers(1, min(room, 20) + 1))
             counts = [4, *counts[1:]] if group else counts
             inner = int(rng.choice([1, 1, 2, 3, 0]))
             if (counts[0] - 1) * inner < room:
@@ -121,6 +127,8 @@ class _Maker:
             **{f"step_{i}": step for i, step in enumerate(steps)},
             **flags,
         }
+        if kind == "load" and flags.get("packing") == PACKING["tiles"]:
+            values["part"] = int(rng.integers(0, self.configuration.last_part + 1))
         instruction = Instruction(kind, values)
         assert instruction.fault(self.configuration) is None, str(instruction)
         return instruction
@@ -145,16 +153,33 @@ def _drawn(
     ]
 
 
+def _packed(
+    packings: Sequence[str], sides: Sequence[str], **flags: int
+) -> list[tuple[str, dict[str, int]]]:
+    """Buffers with each of the packings."""
+    kinds = {"nibbles": "codes", "tiles": "scales"}
+    return [
+        (f"{side}_{kinds[name]}", {"packing": PACKING[name], **flags})
+        for name in packings
+        for side in sides
+    ]
+
+
 def random_loads(seed: int, module: Module, count: int) -> list[Instruction]:
     """Descriptors for all buffers with all flags in turn, in random order."""
-    sides = ("codes", "scales") if machine_of(module).rows == 16 else ("codes",)
-    turned = [(f"{side}_{kind}", {"transpose": 1}) for kind in sides for side in "aw"]
-    return _drawn("load", seed, module, count, [*turned, ("vector", {"widen": 1})])
+    machine = machine_of(module)
+    more = [("vector", {"widen": 1}), *_packed(machine.load_packings, "aw")]
+    if machine.transposes:
+        more += [(f"{side}_codes", {"transpose": 1}) for side in "aw"]
+        turned = machine.load_packings if machine.rows == 16 else machine.load_packings[:-1]
+        more += _packed(turned, "aw", transpose=1)
+    return _drawn("load", seed, module, count, more)
 
 
 def random_stores(seed: int, module: Module, count: int) -> list[Instruction]:
     """Descriptors for all buffers, with numbers narrowed and not; at last all numbers, narrowed."""
-    made = _drawn("store", seed, module, count, [("vector", {"narrow": 1})])
+    packed = _packed(machine_of(module).store_packings, ["out"])
+    made = _drawn("store", seed, module, count, [("vector", {"narrow": 1}), *packed])
     count = min(module.parameters["vector_beats"], LONGEST)
     address = (MEMORY_WORDS // 2) * machine_of(module).word_bytes
     return [*made, descriptor("store", "vector", 0, narrow=1, count_0=count, address=address)]
@@ -218,11 +243,15 @@ def single_steps(kind: str, module: Module, *, within: bool) -> list[Instruction
     ]
 
 
+def _buffer_words_of(instruction: Instruction) -> int:
+    return int(np.prod([instruction[f"count_{i}"] for i in range(4)]))
+
+
 def _options(
     kind: str, module: Module, instructions: Sequence[Instruction], traffic: Traffic
 ) -> dict[str, Any]:
     run = module.ports["run_payload"]
-    words = sum(int(np.prod([one[f"count_{i}"] for i in range(4)])) for one in instructions)
+    words = sum(map(_buffer_words_of, instructions))
     return {
         **traffic.options,
         "kind": kind,
@@ -287,7 +316,9 @@ def check_loads(
     result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
     right, got = Buffers(configuration), Buffers(configuration)
-    counts = [load(instruction, memory, right, configuration) for instruction in whole]
+    for instruction in whole:
+        load(instruction, memory, right, configuration)
+    counts = [_buffer_words_of(instruction) for instruction in whole]
     done_after = np.array(result["done_after"])
     assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error != "none":

@@ -35,9 +35,11 @@ class DescriptorCheckConfiguration(PartConfiguration):
         "conversions",
         "affine",
         "anchored",
+        "load_packings",
+        "store_packings",
         "target",
     )
-    shown_if_not_default = frozenset({"anchored", "target"})
+    shown_if_not_default = frozenset({"anchored", "load_packings", "store_packings", "target"})
 
     @property
     def latency(self) -> int:

@@ -36,7 +36,7 @@ class AddressGeneratorConfiguration(Configuration):
     shown_if_not_default = frozenset({"paced"})
 
     count_bits: tuple[int, ...] = (12, 10, 10, 8)
-    step_bits: tuple[int, ...] = (4, 15, 15, 15)
+    step_bits: tuple[int, ...] = (15, 15, 15, 15)
     start_bits: PositiveInteger = 17
     address_bits: PositiveInteger = 18
     paced: bool = False
@@ -83,6 +83,8 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
         On to the next address.
     address : Out
         The current address. Its highest bit is set if the sum does not fit below it.
+    ends_run : Out(1)
+        It is the last one of the innermost loop.
     last : Out(1)
         This is the last address.
     last_turn : Out(1)
@@ -100,6 +102,7 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             **steps,
             "advance": In(1),
             "address": Out(config.address_bits),
+            "ends_run": Out(1),
             "last": Out(1),
             "last_turn": Out(1),
         }
@@ -130,7 +133,11 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             carry = named(m, f"loops_to_{i}_end", 1, ends if carry is None else carry & ends)
             carries.append(carry)
             outer += [ends] if i else []
-        m.d.comb += [self.last.eq(carries[-1]), self.last_turn.eq(Cat(*outer).all())]
+        m.d.comb += [
+            self.ends_run.eq(carries[0]),
+            self.last.eq(carries[-1]),
+            self.last_turn.eq(Cat(*outer).all()),
+        ]
         return carries
 
     def _add(self, m: Module, carries: list[Value]) -> None:

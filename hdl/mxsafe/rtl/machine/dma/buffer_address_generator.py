@@ -76,8 +76,9 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
         There are words left.
     place : Out
         Where the next one stands; the highest bit is set if that is past every buffer.
-    last, last_turn : Out(1)
-        It is the last one; and whether it is in the last turn of all loops but the innermost one.
+    ends_run, last, last_turn : Out(1)
+        It is the last one of the innermost loop; of all; and whether it is in the last turn of all
+        loops but the innermost one.
     settled : Out(1)
         If it is `paced`: there are words left, `place` and `last` have been steady for a cycle, and
         the next one may be done.
@@ -93,6 +94,7 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
             "fields": In(config.fields),
             "active": Out(1),
             "place": Out(config.walk.address_bits),
+            "ends_run": Out(1),
             "last": Out(1),
             "last_turn": Out(1),
             **({"settled": Out(1)} if config.paced else {}),
@@ -125,6 +127,7 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
             walk.start.eq(self.start),
             walk.advance.eq(self.advance),
             self.place.eq(walk.address),
+            self.ends_run.eq(walk.ends_run),
             self.last.eq(walk.last),
             self.last_turn.eq(walk.last_turn),
         ]

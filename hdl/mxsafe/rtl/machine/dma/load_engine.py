@@ -8,7 +8,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
@@ -17,6 +17,7 @@ from mxsafe.rtl.machine.dma.memory_address_generator import (
     MemoryAddressGenerator,
     MemoryAddressGeneratorConfiguration,
 )
+from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
@@ -29,15 +30,16 @@ _VECTOR = "vector"
 _TILE = 8
 _TWO_TILES = 16
 """Rows of a strip in which two tiles stand one above the other."""
-_GROUP_BITS = 64
-"""Scales of the eight rows of a tile."""
+_CODE_BITS = 8
+_NIBBLE_BITS = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadEngineConfiguration(PartConfiguration):
     """A `LoadEngine`, of the sizes of its machine."""
 
-    decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "target")
+    decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "load_packings", "target")
+    shown_if_not_default = frozenset({"load_packings", "target"})
 
     @property
     def latency(self) -> int:
@@ -99,6 +101,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     Notes
     -----
+    A word of memory that is several of a buffer waits at the port until all are written.
     A word at an address of 2^64 or more is an error as one that memory answers with an error, and
     is not asked for. After an error, and while the queue says `stop`, words are dropped. `ready` of
     a buffer reaches `words_ready` combinationally, but not for an FPGA: there a word waits in a
@@ -206,10 +209,14 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             m.d.sync += taken.eq(0)
         with m.Elif(takes):
             m.d.sync += taken.eq(1)
+        self._parts = Parts(
+            m, self.config.machine, self.config.machine.load_packings, fields, takes
+        )
+        wanted = {name: fields[name] for name in MEMORY_FIELDS} | {"count_0": self._parts.run}
         m.d.comb += [
             engine.ready.eq(leaves),
             memory.base.eq(self.base),
-            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            *(memory.fields[name].eq(value) for name, value in wanted.items()),
             memory.valid.eq(engine.valid),
             memory.leaves.eq(leaves),
             self.run.valid.eq(memory.run.valid),
@@ -257,31 +264,53 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             # What is held belongs to a descriptor before it, or to words before it.
             wrong = wrong & ~self._holds
         self._read_error = named(m, "read_error", 1, wrong)
-        plain = words.payload.data
+        parts, codes = self._parts, self._codes(m, words.payload.data)
+        is_taken: Value = moves if transposer is None else Mux(turns, transposer.s.ready, moves)
+        takes = named(m, "part_is_taken", 1, works & is_taken)
+        # What is turned has whole words, and comes in before its places are due.
+        ends_word = parts.step(there & takes, walk.ends_run & ~turns)
+        m.d.comb += words.ready.eq(drops | (takes & ends_word))
+        repeats = parts.packed["tiles"]
+        choices = [(repeats, self._scales(m, words.payload.data))]
         if transposer is None:
-            m.d.comb += words.ready.eq(drops | (works & moves))
-            return there, plain, moves
+            return there, gated_or(m, "word", [*choices, (~repeats, codes)]), moves
         valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
         m.d.comb += [
             transposer.s.valid.eq(there & turns),
-            transposer.s.payload.eq(plain),
+            transposer.s.payload.eq(codes),
             transposer.m.ready.eq(moves),
-            words.ready.eq(drops | (works & Mux(turns, transposer.s.ready, moves))),
         ]
-        exchanged = plain
         if self.config.machine.rows == _TWO_TILES:
             # The words of the next descriptor do not enter while the last tiles leave.
             m.d.comb += transposer.alone.eq(walk.last_turn)
-            parts = [plain.word_select(i, _GROUP_BITS) for i in range(4)]
-            exchanged = Cat(parts[0], parts[2], parts[1], parts[3])
-        exchanges = named(m, "exchanges", 1, self._transpose & ~of_codes)
-        as_it_is = named(m, "is_as_it_is", 1, ~self._transpose)
-        word = gated_or(
-            m,
-            "word",
-            ((turns, transposer.m.payload), (exchanges, exchanged), (as_it_is, plain)),
-        )
-        return valid, word, moves
+        as_it_is = named(m, "is_as_it_is", 1, ~turns & ~repeats)
+        choices += [(turns, transposer.m.payload), (as_it_is, codes)]
+        return valid, gated_or(m, "word", choices), moves
+
+    def _codes(self, m: Module, word: Value) -> Value:
+        """Codes as they are in a buffer, a byte each."""
+        packed = self._parts.packed.get("nibbles")
+        if packed is None:
+            return word
+        half = len(word) // 2
+        own = named(m, "nibbles", half, Mux(self._parts.number[0], word[half:], word[:half]))
+        bytes_ = (own.word_select(i, _NIBBLE_BITS) for i in range(half // _NIBBLE_BITS))
+        spread = Cat(Cat(one, Const(0, _CODE_BITS - _NIBBLE_BITS)) for one in bytes_)
+        return named(m, "codes", len(word), Mux(packed, spread, word))
+
+    def _scales(self, m: Module, word: Value) -> Value:
+        """Scales of tiles as they are in a buffer, one for each row."""
+        times = self.config.machine.word_parts["tiles"]
+        size = len(word) // times
+        parts = [word.word_select(i, size) for i in range(times)]
+        own = chosen(m, "scales", self._parts.number, parts)
+        scales = [own.word_select(i, _CODE_BITS) for i in range(size // _CODE_BITS)]
+        if self.config.machine.rows == _TWO_TILES:
+            left = named(m, "second_scale", _CODE_BITS, Mux(self._transpose, scales[2], scales[1]))
+            right = named(m, "third_scale", _CODE_BITS, Mux(self._transpose, scales[1], scales[2]))
+            noted(left, "Tiles left and right of each other become tiles one above the other.")
+            scales[1:3] = left, right
+        return Cat(scale.replicate(times) for scale in scales)
 
     def _place_transposer(self, m: Module, platform: object) -> TileTransposer | None:
         """Place the tile transposer, if there is one."""

@@ -17,6 +17,7 @@ from mxsafe.rtl.machine.dma.memory_address_generator import (
     MemoryAddressGenerator,
     MemoryAddressGeneratorConfiguration,
 )
+from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
@@ -27,6 +28,8 @@ from mxsafe.rtl.unit import Unit, place
 _DESCRIPTOR = descriptor_layout("store")
 _VECTOR = "vector"
 _UNWRITTEN_BITS = 2
+_CODE_BITS = 8
+_NIBBLE_BITS = 4
 _NAN = 0x7FC0
 
 
@@ -34,7 +37,8 @@ _NAN = 0x7FC0
 class StoreEngineConfiguration(PartConfiguration):
     """A `StoreEngine`, of the sizes of its machine."""
 
-    decided_by = ("rows", "out_beats", "vector_beats", "target")
+    decided_by = ("rows", "out_beats", "vector_beats", "store_packings", "target")
+    shown_if_not_default = frozenset({"store_packings", "target"})
 
     @property
     def latency(self) -> int:
@@ -94,11 +98,11 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
     Notes
     -----
-    A word stays in the register of its buffer until it is taken, so that there is none here:
-    `words_ready` reaches `out_codes_en` and its like combinationally. For an FPGA there is a
-    register for it, which takes a word every second cycle at most. A word for an address of 2^64 or
-    more is an error as one that memory answers with an error, and is not written. After such an
-    error, `error` stays.
+    A word stays in the register of its buffer until it is taken, so that there is none here, but
+    for words of which memory has several in one: those wait here for the last one. `words_ready`
+    reaches `out_codes_en` and its like combinationally. For an FPGA there is a register for a word,
+    which takes one every second cycle at most. A word for an address of 2^64 or more is an error as
+    one that memory answers with an error, and is not written. After such an error, `error` stays.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -149,6 +153,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         with m.Elif(takes):
             m.d.sync += taken.eq(1)
         self._runs_past = memory.past
+        self._parts = Parts(
+            m, self.config.machine, self.config.machine.store_packings, fields, takes
+        )
+        wanted = {name: fields[name] for name in MEMORY_FIELDS} | {"count_0": self._parts.run}
         noted(
             unwritten, "Descriptors begun whose last answer is not there: they are done in order."
         )
@@ -156,7 +164,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         m.d.comb += [
             engine.ready.eq(leaves),
             memory.base.eq(self.base),
-            *(memory.fields[name].eq(fields[name]) for name in MEMORY_FIELDS),
+            *(memory.fields[name].eq(value) for name, value in wanted.items()),
             memory.valid.eq(engine.valid & taken),
             memory.leaves.eq(leaves),
             self.run.valid.eq(memory.run.valid),
@@ -198,7 +206,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         narrowed = Signal(name="is_narrowed", reset_less=True)
         is_held = at(self.config, "beat")
         slice_ = RegisterSlice(self.config.beat_slice)
-        is_taken = slice_.source.ready if is_held else words.ready
+        ends_word = Signal(name="word_is_whole", reset_less=True)
+        is_taken = named(
+            m, "word_is_taken", 1, (slice_.source.ready if is_held else words.ready) | ~ends_word
+        )
         moves = named(m, "word_moves", 1, ~pending | is_taken)
         comes = Signal(name="word_comes")
         if is_held:
@@ -214,13 +225,24 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         else:
             with m.If(moves):
                 m.d.sync += pending.eq(reads)
+        parts = self._parts
+        self._part = Signal.like(parts.number, name="part_read", reset_less=True)
+        self._packed = {
+            name: Signal(name=f"is_part_of_{name}", reset_less=True) for name in parts.packed
+        }
+        ends = parts.step(reads, walk.ends_run)
         with m.If(reads):
             m.d.sync += [
                 *(source[name].eq(chosen[name]) for name in source),
                 half.eq(here[0]),
                 narrowed.eq(self._narrow),
+                self._part.eq(parts.number),
+                *(self._packed[name].eq(packed) for name, packed in parts.packed.items()),
+                ends_word.eq(ends),
             ]
         m.d.comb += walk.advance.eq(reads)
+        self._gathers = named(m, "part_is_gathered", 1, pending & ~ends_word)
+        self._offers = named(m, "word_is_offered", 1, pending & ends_word)
         is_needed = pending & source[_VECTOR] & ~is_taken
         if is_held:
             is_needed = is_needed | comes & source[_VECTOR]
@@ -238,15 +260,14 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
         if is_held:
             place(m, platform, "slice", slice_)
-            self._offer_later(m, slice_, pending, source, half, narrowed)
+            self._offer_later(m, slice_, source, half, narrowed)
         else:
-            self._offer(m, pending, source, half, narrowed)
+            self._offer(m, source, half, narrowed)
         return named(m, "is_past_end", 1, is_active & ~within)
 
     def _offer(
         self,
         m: Module,
-        pending: Signal,
         source: Mapping[str, Signal],
         half: Signal,
         narrowed: Signal,
@@ -260,11 +281,12 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         choices = (
             (wide, Cat(numbers)),
             (whole, _half(beat, half, bits)),
-            (source["out_codes"], _half(self.out_codes.data, half, bits)),
-            (source["out_scales"], self.out_scales.data),
+            *self._operands(
+                m, source, _half(self.out_codes.data, half, bits), self.out_scales.data
+            ),
         )
         m.d.comb += [
-            self.words.valid.eq(pending),
+            self.words.valid.eq(self._offers),
             self.words.payload.eq(gated_or(m, "word", choices)),
         ]
 
@@ -272,7 +294,6 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         self,
         m: Module,
         slice_: RegisterSlice,
-        pending: Signal,
         source: Mapping[str, Signal],
         half: Signal,
         narrowed: Signal,
@@ -287,13 +308,14 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.sync += shown_of[name].eq(shown)
         choices = (
             (source[_VECTOR], beat[:bits]),
-            (source["out_codes"], _half(shown_of["out_codes"], half, bits)),
-            (source["out_scales"], shown_of["out_scales"]),
+            *self._operands(
+                m, source, _half(shown_of["out_codes"], half, bits), shown_of["out_scales"]
+            ),
         )
         low = gated_or(m, "low_half", choices)
         is_upper = half & source[_VECTOR] & ~narrowed
         m.d.comb += [
-            slice_.source.valid.eq(pending),
+            slice_.source.valid.eq(self._offers),
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
         held = slice_.sink.payload
@@ -305,6 +327,38 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             self.words.payload.eq(Mux(is_wide, Cat(numbers), whole)),
             slice_.sink.ready.eq(self.words.ready),
         ]
+
+    def _operands(
+        self, m: Module, source: Mapping[str, Signal], codes: Value, scales: Value
+    ) -> list[tuple[Value, Value]]:
+        """Words of codes and scales with their gates; of packed ones, parts gathered so far."""
+        packed, times, size = self._packed, self.config.machine.word_parts, self.config.word_bits
+        of_codes, of_scales = source["out_codes"], source["out_scales"]
+        parts: dict[str, Value] = {}
+        if "nibbles" in packed:
+            of_codes = of_codes & ~packed["nibbles"]
+            nibbles = (codes.word_select(i, _CODE_BITS) for i in range(size // _CODE_BITS))
+            parts["nibbles"] = Cat(one[:_NIBBLE_BITS] for one in nibbles)
+        if "tiles" in packed:
+            of_scales = of_scales & ~packed["tiles"]
+            rows = times["tiles"] * _CODE_BITS
+            parts["tiles"] = Cat(scales[i : i + _CODE_BITS] for i in range(0, size, rows))
+        choices = [(of_codes, codes), (of_scales, scales)]
+        if not parts:
+            return choices
+        gathered = Signal(size, name="parts_gathered", reset_less=True)
+        noted(gathered, "Parts of a word of memory, each in its place; the last one goes past it.")
+        for name, part in parts.items():
+            word: list[Value] = []
+            for number in range(times[name]):
+                place = gathered.word_select(number, len(part))
+                here = named(m, f"{name}_at_{number}", 1, equals(self._part, number))
+                there = named(m, f"{name}_from_{number}", 1, self._part > number)
+                with m.If(self._gathers & packed[name] & here):
+                    m.d.sync += place.eq(part)
+                word.append(gated_or(m, f"{name}_{number}", ((here, part), (there, place))))
+            choices.append((packed[name], Cat(word)))
+        return choices
 
     def _finish(self, m: Module, unwritten: Signal, past: Value) -> None:
         """Tell when a descriptor is written, or that the oldest one has an error."""
