@@ -44,7 +44,7 @@ parts/mxsafe_mxsf_lane_decoder_triple.v
 parts/mxsafe_vector_add_multiply_axpy_scale_1d13d68b.v
 parts/mxsafe_activation_stream_width8.v
 parts/mxsafe_softmax_lanes8_beats_depth128.v
-parts/mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f.v
+parts/mxsafe_normalise_lanes8_beats_depth128_0cbe52d7.v
 parts/mxsafe_row_address_generator_depth512_8616e6ad.v
 parts/mxsafe_row_replay_beat_bits136_depth128_3d1533a8.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,7 +63,7 @@ parts/mxsafe_softmax_entry_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_a079ca26.v
 parts/mxsafe_softmax_core_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_f5a3c01d.v
-parts/mxsafe_normalise_core_lanes8_beats_gain_36119c9e.v
+parts/mxsafe_normalise_core_lanes8_beats_0e258916.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
@@ -74,6 +74,5 @@ parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline3.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows2_span1_27aeaf91.v
-parts/mxsafe_normalise_lane_gain_optional.v
-parts/mxsafe_short_adder.v
+parts/mxsafe_normalise_row_rows2_span1_20831cac.v
+parts/mxsafe_normalise_lane_optional.v

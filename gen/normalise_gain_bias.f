@@ -4,6 +4,8 @@ parts/mxsafe_normalise_core_gain_bias.v
 parts/mxsafe_largest_exponent_count8.v
 parts/mxsafe_largest_exponent_count3.v
 parts/mxsafe_beat_memory.v
-parts/mxsafe_normalise_row_base_offset1.v
-parts/mxsafe_normalise_lane_gain.v
-parts/mxsafe_short_adder.v
+parts/mxsafe_normalise_row.v
+parts/mxsafe_normalise_lane.v
+parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
+parts/mxsafe_float32_multiplier_pipeline3.v
+parts/mxsafe_float32_adder_pipeline1.v

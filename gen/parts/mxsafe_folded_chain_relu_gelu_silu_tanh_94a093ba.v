@@ -50,8 +50,8 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
   wire chain_s_axis_tvalid;
   input clk;
   wire clk;
-  input [56:0] controls;
-  wire [56:0] controls;
+  input [57:0] controls;
+  wire [57:0] controls;
   wire [31:0] join_s_axis_tdata;
   wire join_s_axis_tlast;
   wire join_s_axis_tready;

@@ -65,24 +65,20 @@ module mxsafe_mxsf_vector_engine(
   w_scales_data
 );
   wire \$feed_bias_start$not ;
-  wire [7:0] \$rows_left$mux ;
-  wire \$norm_starts$equal ;
-  wire \$norm_starts$equal_2 ;
-  wire \$norm_starts$any ;
   wire \$read_gain_read_ready$not ;
-  wire \$feed_bias_start$and ;
   wire \$read_bias_read_ready$or ;
   wire \$read_bias_read_ready$not ;
+  wire \$feed_bias_start$and ;
   wire \$y_valid$or ;
   wire [11:0] \$y_address$mux ;
   wire \$chain_m_axis_tready$not ;
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$feed_bias_start$not_2 ;
   wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
+  wire \$feed_bias_start$not_2 ;
   wire \$converter_is_served$not ;
   wire \$result_taken$all ;
   wire \$is_converted$any ;
@@ -90,9 +86,9 @@ module mxsafe_mxsf_vector_engine(
   wire \$queue_done$not ;
   wire \$queue_done$and ;
   wire \$is_outside$and ;
-  wire \$read_y_start$equal ;
   wire \$chain_controls$equal ;
   wire \$counts$more ;
+  wire \$read_y_start$equal ;
   wire \$counts$more_2 ;
   wire \$counts$more_3 ;
   wire \$counts$more_4 ;
@@ -100,10 +96,10 @@ module mxsafe_mxsf_vector_engine(
   wire \$counts$more_6 ;
   wire \$counts$more_7 ;
   wire \$counts$more_8 ;
-  wire \$read_y_start$equal_2 ;
   wire \$counts$more_9 ;
   wire \$counts$more_10 ;
   wire \$counts$more_11 ;
+  wire \$read_y_start$equal_2 ;
   wire \$counts$more_12 ;
   wire \$counts$more_13 ;
   wire \$counts$more_14 ;
@@ -127,9 +123,10 @@ module mxsafe_mxsf_vector_engine(
   wire unused_3;
   wire unused_2;
   wire unused_1;
-  wire [12:0] \$read_y_beats$mux ;
   wire unused_0;
+  wire [12:0] \$read_y_beats$mux ;
   wire [7:0] \$codes_left$mux_2 ;
+  wire [7:0] \$rows_left$mux ;
   wire \$rows_left$differ ;
   wire \$codes_left$differ ;
   wire [7:0] \$codes_left$mux_3 ;
@@ -154,11 +151,12 @@ module mxsafe_mxsf_vector_engine(
   wire a_scales_ready;
   output a_scales_valid;
   wire a_scales_valid;
+  wire affine_starts;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [13:0] beats_of_numbers;
   /* verilator lint_on UNUSEDSIGNAL */
-  reg [56:0] chain_controls;
+  reg [57:0] chain_controls;
   wire [511:0] chain_m_axis_tdata;
   wire chain_m_axis_tlast;
   wire chain_m_axis_tready;
@@ -236,7 +234,6 @@ module mxsafe_mxsf_vector_engine(
   wire is_converted;
   wire is_outside;
   reg [1:0] kind_of_y;
-  wire norm_starts;
   output [8:0] out_codes_address;
   wire [8:0] out_codes_address;
   output [511:0] out_codes_data;
@@ -262,11 +259,8 @@ module mxsafe_mxsf_vector_engine(
   wire pack_m_axis_tready;
   wire pack_m_axis_tuser;
   wire pack_m_axis_tvalid;
-  // These inputs belong to the interface; not all of their bits are needed here.
-  /* verilator lint_off UNUSEDSIGNAL */
   input [229:0] queue_descriptor;
   wire [229:0] queue_descriptor;
-  /* verilator lint_on UNUSEDSIGNAL */
   output queue_done;
   wire queue_done;
   output [3:0] queue_error;
@@ -360,10 +354,7 @@ module mxsafe_mxsf_vector_engine(
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
   assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign read_y_beats = y_is_numbers ? { 3'h0, beats_of_numbers[13:4] } : \$read_y_beats$mux ;
-  assign \$norm_starts$equal  = queue_descriptor[202:201] == 2'h2;
-  assign \$norm_starts$equal_2  = queue_descriptor[202:201] == 2'h3;
-  assign \$norm_starts$any  = | { \$norm_starts$equal_2 , \$norm_starts$equal  };
-  assign norm_starts = feed_bias_start & \$norm_starts$any ;
+  assign affine_starts = feed_bias_start & queue_descriptor[215];
   assign read_bias_origin = { 1'h0, queue_descriptor[229:216] } + { 5'h00, beats_of_numbers[13:4] };
   assign \$read_gain_read_ready$not  = ~ read_y_read_valid;
   assign read_gain_read_ready = y_ready & \$read_gain_read_ready$not ;
@@ -540,7 +531,7 @@ module mxsafe_mxsf_vector_engine(
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[215], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;
@@ -655,7 +646,7 @@ module mxsafe_mxsf_vector_engine(
     .read_valid(read_bias_read_valid),
     .rows(queue_descriptor[159:152]),
     .rst(rst),
-    .start(norm_starts),
+    .start(affine_starts),
     .stop(queue_stop),
     .stride(14'h0000)
   );
@@ -675,7 +666,7 @@ module mxsafe_mxsf_vector_engine(
     .read_valid(read_gain_read_valid),
     .rows(queue_descriptor[159:152]),
     .rst(rst),
-    .start(norm_starts),
+    .start(affine_starts),
     .stop(queue_stop),
     .stride(14'h0000)
   );

@@ -64,23 +64,20 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   w_scales_data
 );
   wire \$feed_bias_start$not ;
-  wire \$norm_starts$equal ;
-  wire \$norm_starts$equal_2 ;
-  wire \$norm_starts$any ;
   wire \$read_gain_read_ready$not ;
-  wire \$feed_bias_start$and ;
   wire \$read_bias_read_ready$or ;
   wire \$read_bias_read_ready$not ;
+  wire \$feed_bias_start$and ;
   wire \$y_valid$or ;
   wire [8:0] \$y_address$mux ;
   wire \$chain_m_axis_tready$not ;
   wire \$vector_wants$and ;
   wire \$vector_wants$not ;
   wire \$vector_is_served$not ;
-  wire \$feed_bias_start$not_2 ;
   wire \$d_valid$not ;
   wire \$convert_s_axis_tvalid$and ;
   wire \$convert_s_axis_tvalid$not ;
+  wire \$feed_bias_start$not_2 ;
   wire \$converter_is_served$not ;
   wire \$result_taken$all ;
   wire \$is_converted$any ;
@@ -88,9 +85,9 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$queue_done$not ;
   wire \$queue_done$and ;
   wire \$is_outside$and ;
-  wire \$read_y_start$equal ;
   wire \$chain_controls$equal ;
   wire \$counts$more ;
+  wire \$read_y_start$equal ;
   wire \$counts$more_2 ;
   wire \$counts$more_3 ;
   wire \$counts$more_4 ;
@@ -101,10 +98,10 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$read_y_start$equal_2 ;
   wire [7:0] \$codes_left$mux ;
   wire [7:0] \$codes_left$sub ;
-  wire \$read_y_start$equal_3 ;
   wire \$vector_has_result$not ;
   wire \$vector_has_result$and ;
   wire \$converter_has_result$not ;
+  wire \$read_y_start$equal_3 ;
   wire \$converter_has_result$and ;
   wire \$rows_left$and ;
   wire [7:0] \$rows_left$sub ;
@@ -112,10 +109,10 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire \$is_busy$not ;
   wire \$is_busy$and ;
   wire unused_5;
-  wire \$read_y_start$any ;
   wire unused_4;
   wire unused_3;
   wire unused_2;
+  wire \$read_y_start$any ;
   wire unused_1;
   wire unused_0;
   wire [7:0] \$codes_left$mux_2 ;
@@ -145,11 +142,12 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire a_scales_ready;
   output a_scales_valid;
   wire a_scales_valid;
+  wire affine_starts;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [13:0] beats_of_numbers;
   /* verilator lint_on UNUSEDSIGNAL */
-  reg [56:0] chain_controls;
+  reg [57:0] chain_controls;
   wire [255:0] chain_m_axis_tdata;
   wire chain_m_axis_tlast;
   wire chain_m_axis_tready;
@@ -219,7 +217,6 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire is_converted;
   wire is_outside;
   reg [1:0] kind_of_y;
-  wire norm_starts;
   output [5:0] out_codes_address;
   wire [5:0] out_codes_address;
   output [255:0] out_codes_data;
@@ -245,11 +242,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire pack_m_axis_tready;
   wire pack_m_axis_tuser;
   wire pack_m_axis_tvalid;
-  // These inputs belong to the interface; not all of their bits are needed here.
-  /* verilator lint_off UNUSEDSIGNAL */
   input [229:0] queue_descriptor;
   wire [229:0] queue_descriptor;
-  /* verilator lint_on UNUSEDSIGNAL */
   output queue_done;
   wire queue_done;
   output [3:0] queue_error;
@@ -329,12 +323,6 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire y_ready;
   output y_valid;
   wire y_valid;
-  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
-  assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
-  assign \$norm_starts$equal  = queue_descriptor[202:201] == 2'h2;
-  assign \$norm_starts$equal_2  = queue_descriptor[202:201] == 2'h3;
-  assign \$norm_starts$any  = | { \$norm_starts$equal_2 , \$norm_starts$equal  };
-  assign norm_starts = feed_bias_start & \$norm_starts$any ;
   assign read_bias_origin = { 1'h0, queue_descriptor[229:216] } + { 4'h0, beats_of_numbers[13:3] };
   assign \$read_gain_read_ready$not  = ~ read_y_read_valid;
   assign read_gain_read_ready = y_ready & \$read_gain_read_ready$not ;
@@ -408,6 +396,9 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign \$read_y_start$equal_3  = queue_descriptor[194:192] == 3'h3;
   assign \$read_y_start$any  = | { \$read_y_start$equal_3 , \$read_y_start$equal_2 , \$read_y_start$equal  };
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
+  assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
+  assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
+  assign affine_starts = feed_bias_start & queue_descriptor[215];
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$is_busy$and ;
@@ -475,7 +466,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[215], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;
@@ -590,7 +581,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .read_valid(read_bias_read_valid),
     .rows(queue_descriptor[159:152]),
     .rst(rst),
-    .start(norm_starts),
+    .start(affine_starts),
     .stop(queue_stop),
     .stride(14'h0000)
   );
@@ -610,7 +601,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .read_valid(read_gain_read_valid),
     .rows(queue_descriptor[159:152]),
     .rst(rst),
-    .start(norm_starts),
+    .start(affine_starts),
     .stop(queue_stop),
     .stride(14'h0000)
   );

@@ -32,39 +32,62 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$slice_functions__tready$and ;
-  wire \$slice_functions__tready$or ;
-  wire \$slice_functions__tready$and_2 ;
-  wire [1:0] \$arithmetic_s_axis_tuser$sub ;
-  wire [14:0] \$length$add ;
-  wire \$length$less ;
-  wire \$length$and ;
-  wire [12:0] \$length$add_2 ;
-  wire [12:0] \$length$mux ;
-  wire \$length$more ;
+  wire [1:0] \$user$sub ;
+  wire \$before_in__tready$not ;
+  wire \$s_axis_operand_tready$not ;
+  wire \$before_out__tvalid$not ;
   wire \$s_axis_tready$and ;
-  wire [12:0] \$length$mux_2 ;
-  wire \$reduced_1_wanted$or ;
-  wire [12:0] \$length$mux_3 ;
   wire \$s_axis_tready$and_2 ;
+  wire [14:0] \$length$add ;
   wire \$slice_operated__tready$and ;
   wire \$slice_operated__tready$and_2 ;
   wire \$row_enters$and ;
+  wire \$normalise_m_axis_tready$and ;
+  wire \$normalise_m_axis_tready$and_2 ;
   wire \$reduced_passes$any ;
+  wire \$slice_functions__tready$and ;
+  wire \$slice_functions__tready$and_2 ;
+  wire \$slice_functions__tready$or ;
+  wire \$length$less ;
   wire \$slice_functions__tready$and_3 ;
+  wire [12:0] \$length$mux ;
+  wire \$length$and ;
+  wire [12:0] \$length$add_2 ;
+  wire [12:0] \$length$mux_2 ;
+  wire \$length$more ;
+  wire [12:0] \$length$mux_3 ;
+  wire \$reduced_1_wanted$or ;
   wire \$length$differ ;
   wire [12:0] \$length$mux_4 ;
+  reg affine_held;
   wire [31:0] arithmetic_m_axis_tdata;
   wire arithmetic_m_axis_tlast;
   wire arithmetic_m_axis_tready;
   wire arithmetic_m_axis_tvalid;
+  wire [31:0] arithmetic_s_axis_operand_tdata;
+  wire arithmetic_s_axis_operand_tready;
+  wire arithmetic_s_axis_operand_tvalid;
+  wire [31:0] arithmetic_s_axis_tdata;
+  wire arithmetic_s_axis_tlast;
   wire arithmetic_s_axis_tready;
-  reg [34:0] arithmetic_s_axis_tuser;
+  wire [31:0] \arithmetic_s_axis_tuser.factor ;
+  wire [1:0] \arithmetic_s_axis_tuser.operation ;
+  wire \arithmetic_s_axis_tuser.single ;
   wire arithmetic_s_axis_tvalid;
+  wire before_in__tready;
+  wire before_in__tvalid;
+  wire before_out__tready;
+  wire before_out__tvalid;
+  wire [31:0] behind_in__tdata;
+  wire behind_in__tlast;
+  wire behind_in__tready;
+  wire behind_in__tvalid;
+  wire behind_out__tready;
+  wire behind_out__tvalid;
   input clk;
   wire clk;
-  input [56:0] controls;
-  wire [56:0] controls;
+  input [57:0] controls;
+  wire [57:0] controls;
   wire [1:0] function_code_low;
   wire [1:0] function_code_low_high;
   wire [1:0] function_code_low_high_low;
@@ -82,6 +105,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   reg functions_0_wanted;
   wire [33:0] functions_beat;
   wire functions_passes;
+  wire gain_is_there;
   wire has_function;
   wire is_layer_norm;
   wire is_rms_norm;
@@ -96,8 +120,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire m_axis_tready;
   output m_axis_tvalid;
   wire m_axis_tvalid;
-  wire [31:0] normalise_m_axis_tdata;
-  wire normalise_m_axis_tlast;
+  wire norm_is_taken;
   wire normalise_m_axis_tready;
   wire normalise_m_axis_tvalid;
   wire [31:0] normalise_s_axis_tdata;
@@ -110,6 +133,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire operates;
   reg reduced_0_wanted;
   reg reduced_1_wanted;
+  wire reduced__tready;
   wire [33:0] reduced_beat;
   wire [33:0] reduced_beat_0;
   wire [33:0] reduced_beat_1;
@@ -145,10 +169,16 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
+  reg scaled_0_wanted;
+  wire [33:0] scaled_beat;
+  wire scaled_passes;
   wire slice_functions__tready;
   wire slice_functions__tvalid;
   wire slice_operated__tready;
   wire slice_operated__tvalid;
+  wire [31:0] slice_scaled__tdata;
+  wire slice_scaled__tlast;
+  wire slice_scaled__tvalid;
   wire [31:0] softmax_m_axis_tdata;
   wire softmax_m_axis_tlast;
   wire softmax_m_axis_tvalid;
@@ -156,19 +186,74 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire softmax_s_axis_tvalid;
   input start;
   wire start;
+  reg [34:0] user;
+  assign scaled_beat = scaled_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, normalise_m_axis_tvalid };
+  assign \$reduced_passes$any  = | { reduced_1_wanted, reduced_0_wanted };
+  assign reduced_passes = ~ \$reduced_passes$any ;
+  assign softmax_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
+  assign normalise_s_axis_tvalid = slice_functions__tvalid & reduced_1_wanted;
+  assign \$slice_functions__tready$and  = reduced_passes & reduced__tready;
+  assign \$slice_functions__tready$and_2  = reduced_0_wanted & softmax_s_axis_tready;
+  assign \$slice_functions__tready$or  = \$slice_functions__tready$and  | \$slice_functions__tready$and_2 ;
+  assign \$slice_functions__tready$and_3  = reduced_1_wanted & normalise_s_axis_tready;
+  assign slice_functions__tready = \$slice_functions__tready$or  | \$slice_functions__tready$and_3 ;
+  assign reduced_beat_0 = \$reduced_passes$any  ? 34'h000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
+  assign reduced_beat_1 = reduced_0_wanted ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 34'h000000000;
+  assign reduced_beat_2 = reduced_1_wanted ? { slice_scaled__tdata, slice_scaled__tlast, slice_scaled__tvalid } : 34'h000000000;
+  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
+  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
+  always @(posedge clk)
+    user <= { controls[57:26], controls[3], \$user$sub  };
+  always @(posedge clk)
+    affine_held <= controls[11];
+  always @(posedge clk)
+    operated_0_wanted <= operates;
+  always @(posedge clk)
+    functions_0_wanted <= has_function;
+  always @(posedge clk)
+    scaled_0_wanted <= controls[11];
+  always @(posedge clk)
+    reduced_0_wanted <= is_softmax;
+  always @(posedge clk)
+    reduced_1_wanted <= \$reduced_1_wanted$or ;
+  assign \$user$sub  = controls[1:0] - 2'h1;
+  assign \$length$add  = { 1'h0, controls[25:12] } + 15'h0001;
+  assign \$length$less  = \$length$add  < 15'h1000;
+  assign \$length$and  = controls[10] & \$length$less ;
+  assign \$length$add_2  = controls[24:12] + 13'h0001;
+  assign \$length$mux_2  = \$length$and  ? \$length$add_2  : 13'h1000;
+  assign \$length$more  = length_grown > 14'h1000;
+  assign \$length$mux_3  = \$length$more  ? 13'h1000 : length_grown[12:0];
+  assign \$reduced_1_wanted$or  = is_layer_norm | is_rms_norm;
+  assign gain_is_there = behind_in__tvalid & s_axis_gain_tvalid;
+  assign norm_is_taken = affine_held & arithmetic_s_axis_tready;
+  assign { arithmetic_s_axis_tlast, arithmetic_s_axis_tdata } = affine_held ? { behind_in__tlast, behind_in__tdata } : { s_axis_tlast, s_axis_tdata };
+  assign arithmetic_s_axis_tvalid = affine_held ? gain_is_there : before_in__tvalid;
+  assign \$before_in__tready$not  = ~ affine_held;
+  assign before_in__tready = arithmetic_s_axis_tready & \$before_in__tready$not ;
+  assign behind_in__tready = norm_is_taken & s_axis_gain_tvalid;
+  assign s_axis_gain_tready = norm_is_taken & behind_in__tvalid;
+  assign arithmetic_s_axis_operand_tvalid = affine_held ? s_axis_bias_tvalid : s_axis_operand_tvalid;
+  assign \$s_axis_operand_tready$not  = ~ affine_held;
+  assign s_axis_operand_tready = arithmetic_s_axis_operand_tready & \$s_axis_operand_tready$not ;
+  assign s_axis_bias_tready = arithmetic_s_axis_operand_tready & affine_held;
+  assign arithmetic_m_axis_tready = affine_held ? behind_out__tready : before_out__tready;
+  assign \$before_out__tvalid$not  = ~ affine_held;
+  assign before_out__tvalid = arithmetic_m_axis_tvalid & \$before_out__tvalid$not ;
+  assign behind_out__tvalid = arithmetic_m_axis_tvalid & affine_held;
   assign operates = | controls[2:0];
   assign operated_passes = ~ operated_0_wanted;
-  assign arithmetic_s_axis_tvalid = s_axis_tvalid & operated_0_wanted;
-  assign \$s_axis_tready$and  = operated_passes & arithmetic_m_axis_tready;
-  assign \$s_axis_tready$and_2  = operated_0_wanted & arithmetic_s_axis_tready;
+  assign before_in__tvalid = s_axis_tvalid & operated_0_wanted;
+  assign \$s_axis_tready$and  = operated_passes & before_out__tready;
+  assign \$s_axis_tready$and_2  = operated_0_wanted & before_in__tready;
   assign s_axis_tready = \$s_axis_tready$and  | \$s_axis_tready$and_2 ;
-  assign operated_beat = operated_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, arithmetic_m_axis_tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
-  assign has_function = | controls[7:4];
+  assign operated_beat = operated_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, before_out__tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
   assign function_code_low_low_high = controls[4] ? 2'h1 : 2'h0;
   assign function_code_low_low = controls[5] ? function_code_low_low_high : 2'h0;
   assign function_code_low_high_low = controls[4] ? 2'h3 : 2'h2;
   assign function_code_low_high = controls[5] ? 2'h0 : function_code_low_high_low;
   assign function_code_low = controls[6] ? function_code_low_high : function_code_low_low;
+  assign has_function = | controls[7:4];
   assign functions_passes = ~ functions_0_wanted;
   assign function_s_axis_tvalid = slice_operated__tvalid & functions_0_wanted;
   assign \$slice_operated__tready$and  = functions_passes & function_m_axis_tready;
@@ -181,47 +266,23 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
   assign row_enters = \$row_enters$and  & normalise_s_axis_tlast;
   assign length_grown = { 1'h0, length } + 14'h0001;
-  assign \$reduced_passes$any  = | { reduced_1_wanted, reduced_0_wanted };
-  assign reduced_passes = ~ \$reduced_passes$any ;
-  assign softmax_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
-  assign normalise_s_axis_tvalid = slice_functions__tvalid & reduced_1_wanted;
-  assign \$slice_functions__tready$and_3  = reduced_passes & normalise_m_axis_tready;
-  assign \$slice_functions__tready$and  = reduced_0_wanted & softmax_s_axis_tready;
-  assign \$slice_functions__tready$or  = \$slice_functions__tready$and_3  | \$slice_functions__tready$and ;
-  assign \$slice_functions__tready$and_2  = reduced_1_wanted & normalise_s_axis_tready;
-  assign slice_functions__tready = \$slice_functions__tready$or  | \$slice_functions__tready$and_2 ;
-  assign reduced_beat_0 = \$reduced_passes$any  ? 34'h000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
-  assign reduced_beat_1 = reduced_0_wanted ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 34'h000000000;
-  assign reduced_beat_2 = reduced_1_wanted ? { normalise_m_axis_tdata, normalise_m_axis_tlast, normalise_m_axis_tvalid } : 34'h000000000;
-  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
-  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
-  assign \$arithmetic_s_axis_tuser$sub  = controls[1:0] - 2'h1;
-  assign \$length$add  = { 1'h0, controls[24:11] } + 15'h0001;
-  assign \$length$less  = \$length$add  < 15'h1000;
-  assign \$length$and  = controls[10] & \$length$less ;
-  assign \$length$add_2  = controls[23:11] + 13'h0001;
-  assign \$length$mux  = \$length$and  ? \$length$add_2  : 13'h1000;
-  assign \$length$more  = length_grown > 14'h1000;
-  assign \$length$mux_2  = \$length$more  ? 13'h1000 : length_grown[12:0];
-  assign \$reduced_1_wanted$or  = is_layer_norm | is_rms_norm;
+  assign scaled_passes = ~ scaled_0_wanted;
+  assign behind_in__tvalid = normalise_m_axis_tvalid & scaled_0_wanted;
+  assign \$normalise_m_axis_tready$and  = scaled_passes & behind_out__tready;
+  assign \$normalise_m_axis_tready$and_2  = scaled_0_wanted & behind_in__tready;
+  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
   always @(posedge clk)
-    arithmetic_s_axis_tuser <= { controls[56:25], controls[3], \$arithmetic_s_axis_tuser$sub  };
-  always @(posedge clk)
-    operated_0_wanted <= operates;
-  always @(posedge clk)
-    functions_0_wanted <= has_function;
-  always @(posedge clk)
-    reduced_0_wanted <= is_softmax;
-  always @(posedge clk)
-    reduced_1_wanted <= \$reduced_1_wanted$or ;
-  always @(posedge clk)
-    if (\$length$differ ) length <= \$length$mux_3 ;
+    if (\$length$differ ) length <= \$length$mux ;
   always @(posedge clk)
     if (controls[7]) function_held <= 2'h0;
     else function_held <= function_code_low;
   assign \$length$differ  = { start, row_enters } != 2'h0;
-  assign \$length$mux_4  = row_enters ? \$length$mux_2  : 13'hxxxx;
-  assign \$length$mux_3  = start ? \$length$mux  : \$length$mux_4 ;
+  assign arithmetic_s_axis_operand_tdata = affine_held ? s_axis_bias_tdata : s_axis_operand_tdata;
+  assign \$length$mux  = start ? \$length$mux_2  : \$length$mux_4 ;
+  assign \arithmetic_s_axis_tuser.factor  = affine_held ? s_axis_gain_tdata : user[34:3];
+  assign \arithmetic_s_axis_tuser.single  = affine_held ? 1'h1 : user[2];
+  assign \arithmetic_s_axis_tuser.operation  = affine_held ? 2'h2 : user[1:0];
+  assign \$length$mux_4  = row_enters ? \$length$mux_3  : 13'hxxxx;
   mxsafe_vector_add_multiply_axpy_scale_371be145 arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),
@@ -229,13 +290,13 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .m_axis_tready(arithmetic_m_axis_tready),
     .m_axis_tvalid(arithmetic_m_axis_tvalid),
     .rst(rst),
-    .s_axis_operand_tdata(s_axis_operand_tdata),
-    .s_axis_operand_tready(s_axis_operand_tready),
-    .s_axis_operand_tvalid(s_axis_operand_tvalid),
-    .s_axis_tdata(s_axis_tdata),
-    .s_axis_tlast(s_axis_tlast),
+    .s_axis_operand_tdata(arithmetic_s_axis_operand_tdata),
+    .s_axis_operand_tready(arithmetic_s_axis_operand_tready),
+    .s_axis_operand_tvalid(arithmetic_s_axis_operand_tvalid),
+    .s_axis_tdata(arithmetic_s_axis_tdata),
+    .s_axis_tlast(arithmetic_s_axis_tlast),
     .s_axis_tready(arithmetic_s_axis_tready),
-    .s_axis_tuser(arithmetic_s_axis_tuser),
+    .s_axis_tuser({ \arithmetic_s_axis_tuser.factor , \arithmetic_s_axis_tuser.single , \arithmetic_s_axis_tuser.operation  }),
     .s_axis_tvalid(arithmetic_s_axis_tvalid)
   );
   mxsafe_activation_stream_width1_pipeline6 \function  (
@@ -251,21 +312,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tuser(function_held),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes1_beats_gain_bias_3d52c27d normalise (
+  mxsafe_normalise_lanes1_beats_depth128_feaac5a0 normalise (
     .centred(is_layer_norm),
     .clk(clk),
-    .epsilon(controls[56:25]),
-    .m_axis_tdata(normalise_m_axis_tdata),
-    .m_axis_tlast(normalise_m_axis_tlast),
+    .epsilon(controls[57:26]),
+    .m_axis_tdata(behind_in__tdata),
+    .m_axis_tlast(behind_in__tlast),
     .m_axis_tready(normalise_m_axis_tready),
     .m_axis_tvalid(normalise_m_axis_tvalid),
     .rst(rst),
-    .s_axis_bias_tdata(s_axis_bias_tdata),
-    .s_axis_bias_tready(s_axis_bias_tready),
-    .s_axis_bias_tvalid(s_axis_bias_tvalid),
-    .s_axis_gain_tdata(s_axis_gain_tdata),
-    .s_axis_gain_tready(s_axis_gain_tready),
-    .s_axis_gain_tvalid(s_axis_gain_tvalid),
     .s_axis_tdata(normalise_s_axis_tdata),
     .s_axis_tlast(normalise_s_axis_tlast),
     .s_axis_tready(normalise_s_axis_tready),
@@ -288,7 +343,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .sink_ready(slice_operated__tready),
     .sink_valid(slice_operated__tvalid),
     .source_payload({ operated_beat[1], operated_beat[33:2] }),
-    .source_ready(arithmetic_m_axis_tready),
+    .source_ready(before_out__tready),
     .source_valid(operated_beat[0])
   );
   mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_reduced (
@@ -298,20 +353,30 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .sink_ready(m_axis_tready),
     .sink_valid(m_axis_tvalid),
     .source_payload({ reduced_beat[1], reduced_beat[33:2] }),
-    .source_ready(normalise_m_axis_tready),
+    .source_ready(reduced__tready),
     .source_valid(reduced_beat[0])
+  );
+  mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_scaled (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload({ slice_scaled__tlast, slice_scaled__tdata }),
+    .sink_ready(reduced__tready),
+    .sink_valid(slice_scaled__tvalid),
+    .source_payload({ scaled_beat[1], scaled_beat[33:2] }),
+    .source_ready(behind_out__tready),
+    .source_valid(scaled_beat[0])
   );
   mxsafe_softmax_lanes1_beats_depth128_fpga softmax (
     .clk(clk),
     .m_axis_tdata(softmax_m_axis_tdata),
     .m_axis_tlast(softmax_m_axis_tlast),
-    .m_axis_tready(normalise_m_axis_tready),
+    .m_axis_tready(reduced__tready),
     .m_axis_tvalid(softmax_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(normalise_s_axis_tdata),
     .s_axis_tlast(normalise_s_axis_tlast),
     .s_axis_tready(softmax_s_axis_tready),
-    .s_axis_tuser({ controls[10], length, controls[56:25] }),
+    .s_axis_tuser({ controls[10], length, controls[57:26] }),
     .s_axis_tvalid(softmax_s_axis_tvalid)
   );
 endmodule

@@ -30,9 +30,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   m_axis_tready,
   m_axis_tlast
 );
+  wire \$operated__tready$and ;
+  wire \$operated__tready$and_2 ;
+  wire \$row_enters$and ;
+  wire \$normalise_m_axis_tready$and ;
+  wire \$normalise_m_axis_tready$and_2 ;
+  wire \$reduced_passes$or ;
   wire \$reduced_passes$any ;
   wire \$normalise_s_axis_tvalid$or ;
-  wire \$normalise_m_axis_tready$or ;
+  wire \$scaled__tready$or ;
   wire \$functions__tready$and ;
   wire \$functions__tready$and_2 ;
   wire \$functions__tready$or ;
@@ -41,31 +47,47 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   wire \$reduced_beat_2$or ;
   wire [14:0] \$length$add ;
   wire \$length$less ;
+  wire \$before_in__tready$not ;
   wire \$length$and ;
   wire [12:0] \$length$add_2 ;
   wire [12:0] \$length$mux ;
   wire \$length$more ;
   wire [12:0] \$length$mux_2 ;
   wire [12:0] \$length$mux_3 ;
+  wire \$s_axis_operand_tready$not ;
+  wire \$before_out__tvalid$not ;
   wire \$s_axis_tready$and ;
   wire \$s_axis_tready$and_2 ;
-  wire \$operated__tready$and ;
-  wire \$operated__tready$and_2 ;
-  wire \$row_enters$and ;
-  wire \$reduced_passes$or ;
   wire \$length$differ ;
   wire [12:0] \$length$mux_4 ;
   wire [255:0] arithmetic_m_axis_tdata;
   wire arithmetic_m_axis_tlast;
   wire arithmetic_m_axis_tready;
   wire arithmetic_m_axis_tvalid;
+  wire [31:0] \arithmetic_s_axis_operand_tdata[0] ;
+  wire arithmetic_s_axis_operand_tready;
+  wire arithmetic_s_axis_operand_tvalid;
+  wire [255:0] arithmetic_s_axis_tdata;
+  wire arithmetic_s_axis_tlast;
   wire arithmetic_s_axis_tready;
+  wire [31:0] \arithmetic_s_axis_tuser.factor ;
   wire [1:0] \arithmetic_s_axis_tuser.operation ;
+  wire \arithmetic_s_axis_tuser.single ;
   wire arithmetic_s_axis_tvalid;
+  wire before_in__tready;
+  wire before_in__tvalid;
+  wire before_out__tready;
+  wire before_out__tvalid;
+  wire [255:0] behind_in__tdata;
+  wire behind_in__tlast;
+  wire behind_in__tready;
+  wire behind_in__tvalid;
+  wire behind_out__tready;
+  wire behind_out__tvalid;
   input clk;
   wire clk;
-  input [56:0] controls;
-  wire [56:0] controls;
+  input [57:0] controls;
+  wire [57:0] controls;
   wire [1:0] function_code;
   wire [1:0] function_code_low;
   wire [1:0] function_code_low_high;
@@ -81,6 +103,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   wire functions__tready;
   wire [257:0] functions_beat;
   wire functions_passes;
+  wire gain_is_there;
   wire has_function;
   wire is_layer_norm;
   wire is_rms_norm;
@@ -95,8 +118,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   wire m_axis_tready;
   output m_axis_tvalid;
   wire m_axis_tvalid;
-  wire [255:0] normalise_m_axis_tdata;
-  wire normalise_m_axis_tlast;
+  wire norm_is_taken;
   wire normalise_m_axis_tready;
   wire normalise_m_axis_tvalid;
   wire normalise_s_axis_tready;
@@ -140,6 +162,9 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   wire s_axis_tready;
   input s_axis_tvalid;
   wire s_axis_tvalid;
+  wire scaled__tready;
+  wire [257:0] scaled_beat;
+  wire scaled_passes;
   wire [255:0] softmax_m_axis_tdata;
   wire softmax_m_axis_tlast;
   wire softmax_m_axis_tready;
@@ -148,22 +173,69 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   wire softmax_s_axis_tvalid;
   input start;
   wire start;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [34:0] user;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign \$reduced_passes$any  = | { \$reduced_passes$or , is_softmax };
+  assign reduced_passes = ~ \$reduced_passes$any ;
+  assign softmax_s_axis_tvalid = functions_beat[0] & is_softmax;
+  assign softmax_m_axis_tready = m_axis_tready & is_softmax;
+  assign \$normalise_s_axis_tvalid$or  = is_layer_norm | is_rms_norm;
+  assign normalise_s_axis_tvalid = functions_beat[0] & \$normalise_s_axis_tvalid$or ;
+  assign \$scaled__tready$or  = is_layer_norm | is_rms_norm;
+  assign scaled__tready = m_axis_tready & \$scaled__tready$or ;
+  assign \$functions__tready$and  = reduced_passes & m_axis_tready;
+  assign \$functions__tready$and_2  = is_softmax & softmax_s_axis_tready;
+  assign \$functions__tready$or  = \$functions__tready$and  | \$functions__tready$and_2 ;
+  assign \$functions__tready$or_2  = is_layer_norm | is_rms_norm;
+  assign \$functions__tready$and_3  = \$functions__tready$or_2  & normalise_s_axis_tready;
+  assign functions__tready = \$functions__tready$or  | \$functions__tready$and_3 ;
+  assign reduced_beat_0 = \$reduced_passes$any  ? 258'h00000000000000000000000000000000000000000000000000000000000000000 : functions_beat;
+  assign reduced_beat_1 = is_softmax ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 258'h00000000000000000000000000000000000000000000000000000000000000000;
+  assign \$reduced_beat_2$or  = is_layer_norm | is_rms_norm;
+  assign reduced_beat_2 = \$reduced_beat_2$or  ? scaled_beat : 258'h00000000000000000000000000000000000000000000000000000000000000000;
+  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
+  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
+  assign \$length$add  = { 1'h0, controls[25:12] } + 15'h0001;
+  assign \$length$less  = \$length$add  < 15'h1000;
+  assign \$length$and  = controls[10] & \$length$less ;
+  assign \$length$add_2  = controls[24:12] + 13'h0001;
+  assign \$length$mux  = \$length$and  ? \$length$add_2  : 13'h1000;
+  assign \$length$more  = length_grown > 14'h1000;
+  assign \$length$mux_2  = \$length$more  ? 13'h1000 : length_grown[12:0];
+  assign user[1:0] = controls[1:0] - 2'h1;
+  assign gain_is_there = behind_in__tvalid & s_axis_gain_tvalid;
+  assign norm_is_taken = controls[11] & arithmetic_s_axis_tready;
+  assign { arithmetic_s_axis_tlast, arithmetic_s_axis_tdata } = controls[11] ? { behind_in__tlast, behind_in__tdata } : { s_axis_tlast, s_axis_tdata };
+  assign arithmetic_s_axis_tvalid = controls[11] ? gain_is_there : before_in__tvalid;
+  assign \$before_in__tready$not  = ~ controls[11];
+  assign before_in__tready = arithmetic_s_axis_tready & \$before_in__tready$not ;
+  assign behind_in__tready = norm_is_taken & s_axis_gain_tvalid;
+  assign s_axis_gain_tready = norm_is_taken & behind_in__tvalid;
+  assign arithmetic_s_axis_operand_tvalid = controls[11] ? s_axis_bias_tvalid : s_axis_operand_tvalid;
+  assign \$s_axis_operand_tready$not  = ~ controls[11];
+  assign s_axis_operand_tready = arithmetic_s_axis_operand_tready & \$s_axis_operand_tready$not ;
+  assign s_axis_bias_tready = arithmetic_s_axis_operand_tready & controls[11];
+  assign arithmetic_m_axis_tready = controls[11] ? behind_out__tready : before_out__tready;
+  assign \$before_out__tvalid$not  = ~ controls[11];
+  assign before_out__tvalid = arithmetic_m_axis_tvalid & \$before_out__tvalid$not ;
+  assign behind_out__tvalid = arithmetic_m_axis_tvalid & controls[11];
   assign operates = | controls[2:0];
-  assign \arithmetic_s_axis_tuser.operation  = controls[1:0] - 2'h1;
   assign operated_passes = ~ operates;
-  assign arithmetic_s_axis_tvalid = s_axis_tvalid & operates;
-  assign arithmetic_m_axis_tready = operated__tready & operates;
+  assign before_in__tvalid = s_axis_tvalid & operates;
+  assign before_out__tready = operated__tready & operates;
   assign \$s_axis_tready$and  = operated_passes & operated__tready;
-  assign \$s_axis_tready$and_2  = operates & arithmetic_s_axis_tready;
+  assign \$s_axis_tready$and_2  = operates & before_in__tready;
   assign s_axis_tready = \$s_axis_tready$and  | \$s_axis_tready$and_2 ;
-  assign operated_beat = operates ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, arithmetic_m_axis_tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
-  assign has_function = | controls[7:4];
+  assign operated_beat = operates ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, before_out__tvalid } : { s_axis_tdata, s_axis_tlast, s_axis_tvalid };
   assign function_code_low_low_high = controls[4] ? 2'h1 : 2'h0;
   assign function_code_low_low = controls[5] ? function_code_low_low_high : 2'h0;
   assign function_code_low_high_low = controls[4] ? 2'h3 : 2'h2;
   assign function_code_low_high = controls[5] ? 2'h0 : function_code_low_high_low;
   assign function_code_low = controls[6] ? function_code_low_high : function_code_low_low;
   assign function_code = controls[7] ? 2'h0 : function_code_low;
+  assign has_function = | controls[7:4];
   assign functions_passes = ~ has_function;
   assign function_s_axis_tvalid = operated_beat[0] & has_function;
   assign function_m_axis_tready = functions__tready & has_function;
@@ -177,39 +249,23 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
   assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
   assign row_enters = \$row_enters$and  & functions_beat[1];
   assign length_grown = { 1'h0, length } + 14'h0008;
+  assign scaled_passes = ~ controls[11];
+  assign behind_in__tvalid = normalise_m_axis_tvalid & controls[11];
+  assign behind_out__tready = scaled__tready & controls[11];
+  assign \$normalise_m_axis_tready$and  = scaled_passes & scaled__tready;
+  assign \$normalise_m_axis_tready$and_2  = controls[11] & behind_in__tready;
+  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
+  assign scaled_beat = controls[11] ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, normalise_m_axis_tvalid };
   assign \$reduced_passes$or  = is_layer_norm | is_rms_norm;
-  assign \$reduced_passes$any  = | { \$reduced_passes$or , is_softmax };
-  assign reduced_passes = ~ \$reduced_passes$any ;
-  assign softmax_s_axis_tvalid = functions_beat[0] & is_softmax;
-  assign softmax_m_axis_tready = m_axis_tready & is_softmax;
-  assign \$normalise_s_axis_tvalid$or  = is_layer_norm | is_rms_norm;
-  assign normalise_s_axis_tvalid = functions_beat[0] & \$normalise_s_axis_tvalid$or ;
-  assign \$normalise_m_axis_tready$or  = is_layer_norm | is_rms_norm;
-  assign normalise_m_axis_tready = m_axis_tready & \$normalise_m_axis_tready$or ;
-  assign \$functions__tready$and  = reduced_passes & m_axis_tready;
-  assign \$functions__tready$and_2  = is_softmax & softmax_s_axis_tready;
-  assign \$functions__tready$or  = \$functions__tready$and  | \$functions__tready$and_2 ;
-  assign \$functions__tready$or_2  = is_layer_norm | is_rms_norm;
-  assign \$functions__tready$and_3  = \$functions__tready$or_2  & normalise_s_axis_tready;
-  assign functions__tready = \$functions__tready$or  | \$functions__tready$and_3 ;
-  assign reduced_beat_0 = \$reduced_passes$any  ? 258'h00000000000000000000000000000000000000000000000000000000000000000 : functions_beat;
-  assign reduced_beat_1 = is_softmax ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 258'h00000000000000000000000000000000000000000000000000000000000000000;
-  assign \$reduced_beat_2$or  = is_layer_norm | is_rms_norm;
-  assign reduced_beat_2 = \$reduced_beat_2$or  ? { normalise_m_axis_tdata, normalise_m_axis_tlast, normalise_m_axis_tvalid } : 258'h00000000000000000000000000000000000000000000000000000000000000000;
-  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
-  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
-  assign \$length$add  = { 1'h0, controls[24:11] } + 15'h0001;
-  assign \$length$less  = \$length$add  < 15'h1000;
-  assign \$length$and  = controls[10] & \$length$less ;
-  assign \$length$add_2  = controls[23:11] + 13'h0001;
-  assign \$length$mux  = \$length$and  ? \$length$add_2  : 13'h1000;
-  assign \$length$more  = length_grown > 14'h1000;
-  assign \$length$mux_2  = \$length$more  ? 13'h1000 : length_grown[12:0];
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux_3 ;
   assign \$length$differ  = { start, row_enters } != 2'h0;
   assign \$length$mux_4  = row_enters ? \$length$mux_2  : 13'hxxxx;
+  assign \arithmetic_s_axis_tuser.operation  = controls[11] ? 2'h2 : user[1:0];
   assign \$length$mux_3  = start ? \$length$mux  : \$length$mux_4 ;
+  assign \arithmetic_s_axis_operand_tdata[0]  = controls[11] ? s_axis_bias_tdata : s_axis_operand_tdata[31:0];
+  assign \arithmetic_s_axis_tuser.factor  = controls[11] ? s_axis_gain_tdata : controls[57:26];
+  assign \arithmetic_s_axis_tuser.single  = controls[11] ? 1'h1 : controls[3];
   mxsafe_vector_add_multiply_axpy_scale_1d13d68b arithmetic (
     .clk(clk),
     .m_axis_tdata(arithmetic_m_axis_tdata),
@@ -217,13 +273,13 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
     .m_axis_tready(arithmetic_m_axis_tready),
     .m_axis_tvalid(arithmetic_m_axis_tvalid),
     .rst(rst),
-    .s_axis_operand_tdata(s_axis_operand_tdata),
-    .s_axis_operand_tready(s_axis_operand_tready),
-    .s_axis_operand_tvalid(s_axis_operand_tvalid),
-    .s_axis_tdata(s_axis_tdata),
-    .s_axis_tlast(s_axis_tlast),
+    .s_axis_operand_tdata({ s_axis_operand_tdata[255:32], \arithmetic_s_axis_operand_tdata[0]  }),
+    .s_axis_operand_tready(arithmetic_s_axis_operand_tready),
+    .s_axis_operand_tvalid(arithmetic_s_axis_operand_tvalid),
+    .s_axis_tdata(arithmetic_s_axis_tdata),
+    .s_axis_tlast(arithmetic_s_axis_tlast),
     .s_axis_tready(arithmetic_s_axis_tready),
-    .s_axis_tuser({ controls[56:25], controls[3], \arithmetic_s_axis_tuser.operation  }),
+    .s_axis_tuser({ \arithmetic_s_axis_tuser.factor , \arithmetic_s_axis_tuser.single , \arithmetic_s_axis_tuser.operation  }),
     .s_axis_tvalid(arithmetic_s_axis_tvalid)
   );
   mxsafe_activation_stream_width8 \function  (
@@ -239,21 +295,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
     .s_axis_tuser(function_code),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes8_beats_gain_bias_1fa6fb3f normalise (
+  mxsafe_normalise_lanes8_beats_depth128_0cbe52d7 normalise (
     .centred(is_layer_norm),
     .clk(clk),
-    .epsilon(controls[56:25]),
-    .m_axis_tdata(normalise_m_axis_tdata),
-    .m_axis_tlast(normalise_m_axis_tlast),
+    .epsilon(controls[57:26]),
+    .m_axis_tdata(behind_in__tdata),
+    .m_axis_tlast(behind_in__tlast),
     .m_axis_tready(normalise_m_axis_tready),
     .m_axis_tvalid(normalise_m_axis_tvalid),
     .rst(rst),
-    .s_axis_bias_tdata(s_axis_bias_tdata),
-    .s_axis_bias_tready(s_axis_bias_tready),
-    .s_axis_bias_tvalid(s_axis_bias_tvalid),
-    .s_axis_gain_tdata(s_axis_gain_tdata),
-    .s_axis_gain_tready(s_axis_gain_tready),
-    .s_axis_gain_tvalid(s_axis_gain_tvalid),
     .s_axis_tdata(functions_beat[257:2]),
     .s_axis_tlast(functions_beat[1]),
     .s_axis_tready(normalise_s_axis_tready),
@@ -269,11 +319,12 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
     .s_axis_tdata(functions_beat[257:2]),
     .s_axis_tlast(functions_beat[1]),
     .s_axis_tready(softmax_s_axis_tready),
-    .s_axis_tuser({ controls[10], length, controls[56:25] }),
+    .s_axis_tuser({ controls[10], length, controls[57:26] }),
     .s_axis_tvalid(softmax_s_axis_tvalid)
   );
   assign m_axis_tdata = reduced_beat[257:2];
   assign m_axis_tlast = reduced_beat[1];
   assign m_axis_tvalid = reduced_beat[0];
+  assign user[34:2] = { controls[57:26], controls[3] };
 endmodule
 `default_nettype wire

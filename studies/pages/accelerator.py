@@ -67,6 +67,7 @@ def values() -> dict[str, Any]:
         "figures": machine_figures.rows(figures),
         "idle": figures["idle"],
         "gates": gates(load()),
+        "units": vector_gates(load()),
         "window": window_gates(load()),
         "window_machine": WINDOW_MACHINE,
         "busy": {name: machine_figures.busy_after_another(m) for name, m in machines.items()},
@@ -107,6 +108,16 @@ def gates(synthesis: Mapping[str, Any]) -> list[dict[str, Any]]:
         "paper_ge": _PAPER_TOTAL / _GATE,
     }
     return [*table, total]
+
+
+def vector_gates(synthesis: Mapping[str, Any]) -> dict[str, float]:
+    """Gates of functions, softmax and norms together, and those of the paper's three units."""
+    parts = {part["name"]: part for part in gates(synthesis)}
+    names = ("functions", "powers and roots", "softmax", "norms")
+    return {
+        "ours": sum(parts[name]["ge"] for name in names),
+        "paper": sum(parts[name]["paper_ge"] for name in names),
+    }
 
 
 def window_gates(synthesis: Mapping[str, Any]) -> dict[str, float]:

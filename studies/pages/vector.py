@@ -286,6 +286,7 @@ _LIMITS = {
     "s_axis_tuser": "from the largest exponent through a shifter to the value in its window",
     "largest": "from the largest exponent so far through a comparison with those of a beat",
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
+    "affine": "within the product with the gain, or the sum with the bias",
     "core.lane_": "within a lane, through the product of significands",
     "core.of_row": "within the steps that find the reciprocal deviation",
 }

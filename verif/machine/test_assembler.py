@@ -199,6 +199,11 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
         ("vector", {"to_vector": 1, "affine": 1, **fields}, "vector: affine is for norms")
         for fields in ({}, {"reduction": "softmax", "parameter": 1.0})
     ),
+    (
+        "vector",
+        {"to_vector": 1, "affine": 1, "reduction": "layer_norm", "arithmetic": "add"},
+        "vector: arithmetic must be none with affine, which is arithmetic too",
+    ),
     *(
         (
             "vector",
@@ -249,8 +254,8 @@ def test_a_machine_refuses_what_it_lacks() -> None:
     with pytest.raises(ValueError, match="affine is for machines whose norms have gain and bias"):
         plain.vector(to_vector=1, reduction="layer_norm", affine=1)
     plain.vector(to_vector=1, reduction="layer_norm")
-    with pytest.raises(ValueError, match="affine is set with norms on machines whose norms have"):
-        ASSEMBLER.vector(to_vector=1, reduction="layer_norm")
+    for affine in (0, 1):
+        ASSEMBLER.vector(to_vector=1, reduction="layer_norm", affine=affine)
     for buffer in ("a_scales", "w_scales"):
         with pytest.raises(ValueError, match="scales are not transposed on a machine of 8 rows"):
             small.load(buffer=buffer, transpose=1)

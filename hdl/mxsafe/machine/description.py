@@ -706,12 +706,8 @@ def _vector_rules() -> Iterator[Rule]:
         lacks="affine",
     )
     yield Rule(
-        meaning="affine is set with norms on machines whose norms have gain and bias",
-        conditions=(
-            Condition(field="affine", values=(0,)),
-            Condition(field="reduction", values=norms),
-        ),
-        has="affine",
+        meaning="arithmetic must be none with affine, which is arithmetic too",
+        conditions=(affine, Condition(field="arithmetic", values=(0,), negated=True)),
     )
 
 

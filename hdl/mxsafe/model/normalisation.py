@@ -1,7 +1,8 @@
 """Model of layer and RMS normalisation (hardware: `mxsafe.rtl.vector.normalise`).
 
-All is done in integers, but for the addition of a bias in grade ``fine``, and sums are exact:
-results do not depend on how a row lies in lanes and beats, nor on the order of its values.
+All is done in integers, and sums are exact: results do not depend on how a row lies in lanes and
+beats, nor on the order of its values. Gain and bias follow: a product and a sum of binary32, each
+rounded once.
 
 The values of a row are cut to a fixed-point *window*, whose unit is q. The mean is rounded down to
 units, and differences are taken from half a unit below it: a one's complement is their exact
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec._inputs import Numbers, require_broadcast
-from mxsafe.model.accumulate import CANONICAL_NAN, canonical
+from mxsafe.model.accumulate import CANONICAL_NAN
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import GRADES, Grade
@@ -28,7 +29,6 @@ from mxsafe.validation import (
     PositiveInteger,
     checked,
     require_axis,
-    require_integer,
     require_one_of,
     shown,
 )
@@ -37,7 +37,6 @@ __all__ = [
     "MOST_VALUES",
     "Gradients",
     "Normalised",
-    "add_short",
     "layer_norm",
     "layer_norm_backward",
     "normalise",
@@ -262,7 +261,8 @@ def normalise(
     x : array_like of float32
         Values; along `axis` are rows of 1 to 8,192.
     gain, bias : array_like of float32, optional
-        One number for each place in a row. A subnormal gain counts as 0.
+        One number for each place in a row, which results are multiplied by, and to which they are
+        added, in IEEE 754 binary32.
     epsilon : float
         Added to the variance, or mean square; from 0, rounded to float32. A subnormal counts as 0.
     axis : int
@@ -270,14 +270,14 @@ def normalise(
         Whether the mean is subtracted (layer normalisation) or not (RMS normalisation, whose `mean`
         is 0).
     grade : {"compact", "fine"}
-        How exact results are. Those of ``compact`` have 12 significant bits.
+        How exact results are. Those of ``compact`` have 12 significant bits before gain and bias.
 
     Returns
     -------
     Normalised
-        A NaN or Inf in a row makes all of it NaN, and a constant row (with any `epsilon`) is the
-        bias, in grade ``compact`` as `add_short` adds it to 0, or +0. Without a deviation or
-        `epsilon` results are 0 too, and the reciprocal is Inf.
+        A NaN or Inf in a row makes all of it NaN, and results of a constant row (with any
+        `epsilon`) are 0 before gain and bias. Without a deviation or `epsilon` they are 0 too, and
+        the reciprocal is Inf.
 
     Raises
     ------
@@ -287,33 +287,28 @@ def normalise(
 
     Notes
     -----
-    Let Y be the row's largest normalised value, and the mean be below 256 standard deviations s. In
-    grade ``compact`` the error of a result is less than ``2^-9`` of the largest of ``Y*abs(gain)``,
-    ``abs(bias)`` and the result, plus ``2^-136``. In grade ``fine`` it is less than ``2^-14 * Y *
-    abs(gain)`` plus ``2^-149``, plus the one rounding of the sum with the bias. In a row of nothing
-    but subnormals the unit of the window can be more than that. In units of u, results are too
-    small or too large by up to:
+    Let Y be the row's largest normalised value, and the mean be below 256 standard deviations s.
+    Before gain and bias, which are rounded by binary32 alone, the error of a result is less than
+    ``2^-9 * Y`` plus ``2^-136`` in grade ``compact``, and less than ``2^-14 * Y`` plus ``2^-149``
+    in grade ``fine``. In a row of nothing but subnormals the unit of the window can be more than
+    that. In units of u, results are too small or too large by up to:
 
     ======================================================== ======== ======== ======== ========
-    grade, and u as a part of Y*abs(gain)                    compact: 2^-13    fine: 2^-18
+    grade, and u as a part of Y                              compact: 2^-13    fine: 2^-18
     -------------------------------------------------------- ----------------- -----------------
     what is cut or rounded                                   small    large    small    large
     ======================================================== ======== ======== ======== ========
     window and mean, and squares cut, see below              0.6      2.4      3        3.5
-    significands of differences, in results and in s         2        2        4        4
-    product with the reciprocal: rows, and rounded           2        2        3        2.5
-    the same in squares, and half of that in s               1        0.6      1.3      1.5
-    variance, `epsilon` and their sum, half of that in s     0        0.2      0        1.5
-    reciprocal, rounded (in ``fine`` up)                     1        1        0        2
-    a gain, the product with it, cut to the bits of a result 5.6      4        2.8      0.6
-    sum                                                      12.2     12.2     14.1     15.6
+    significands of differences, in results and in s         4        4        4        4
+    product with the reciprocal: rows, and rounded           3.7      4        3        2.5
+    the same in squares, and half of that in s               2        0.9      1.3      1.5
+    variance, `epsilon` and their sum, half of that in s     0        0.8      0        1.5
+    reciprocal, rounded (in ``fine`` up)                     2        2        0        2
+    sum                                                      12.3     14.1     11.3     15
     ======================================================== ======== ======== ======== ========
 
-    The errors of products, gains and reciprocals of ``compact`` are those of all factors, found by
-    trying them. Without a gain its product is cut to 12 bits: 4 and 2 in place of 7.6 and 6. With a
-    bias three more come up: it is cut to 14 bits, 1 of it; the smaller term at half a place of the
-    larger, 0.5 of that; and the sum is rounded to 12 bits, 2 of the result. Together that is 15.7,
-    and ``2^-9`` is 16.
+    The errors of products of ``compact``, cut to the bits of a result, are those of all factors,
+    found by trying them. ``2^-9`` is 16 there, as ``2^-14`` is in ``fine``.
 
     Let M be the largest difference: s <= M <= 90.5 s, because a value is no further away than
     ``sqrt(8191) s``. The largest value is below ``256 s + M``, and q is ``2^-23`` of its binade in
@@ -346,15 +341,13 @@ def normalise(
     product = _product(reciprocal, rows.significand, widths.number, widths.cut, widths)
     field = largest - power - rows.place
     zero = rows.zero | (variance == 0)
-    if gain is None:
-        bits = _packed(product, widths.product, field, rows.negative, zero, widths)
-    else:
-        factor = _along("gain", gain, count)
-        bits = _gained(product, field, rows.negative, zero, factor, widths)
+    bits = _packed(product, widths.product, field, rows.negative, zero, widths)
     bits = np.where(largest == _NOT_FINITE, CANONICAL_NAN, bits.astype(np.uint32))
     result = bits.astype(np.uint32).view(np.float32)
+    if gain is not None:
+        result = multiply(result, _along("gain", gain, count))
     if bias is not None:
-        result = _biased(result, _along("bias", bias, count), widths)
+        result = add(result, _along("bias", bias, count))
     shape = (*values.shape[:-1], 1)
     return Normalised(
         np.moveaxis(result.reshape(values.shape), -1, axis),
@@ -384,12 +377,12 @@ def _binary32(numbers: Numbers) -> NDArray[np.float32]:
         return np.asarray(numbers, np.float32)
 
 
-def _along(name: str, numbers: Numbers, count: int) -> Integers:
-    """Bits of numbers that all rows share."""
+def _along(name: str, numbers: Numbers, count: int) -> NDArray[np.float32]:
+    """Numbers that all rows share."""
     array = _binary32(numbers)
     if array.shape != (count,):
         raise ValueError(f"{name} must have shape ({count},), not {array.shape}")
-    return np.ascontiguousarray(array).view(np.uint32).astype(np.int64)
+    return array
 
 
 def _unpacked(words: Integers) -> tuple[Integers, Integers, Flags]:
@@ -501,101 +494,6 @@ def _packed(
     magnitude = np.where(exponent > 0, normal, subnormal) << below
     magnitude = np.where(exponent >= _NOT_FINITE, _NOT_FINITE << 23, magnitude)
     return np.where(zero, 0, magnitude) | negative.astype(np.int64) << 31
-
-
-def _gained(
-    product: Integers,
-    field: Integers,
-    negative: Flags,
-    zero: Flags,
-    gain: Integers,
-    widths: NormaliseWidths,
-) -> Integers:
-    """Words of results times gains; a subnormal gain counts as 0."""
-    carry = product >> widths.product - 1
-    gain_field, mantissa = gain >> 23 & 0xFF, gain & 0x7FFFFF
-    factor = (mantissa | 1 << 23) >> 24 - widths.gain
-    scaled = _product(product >> carry, factor, widths.gain, widths.gained_cut, widths)
-    exponent = field + carry + gain_field - 127
-    sign = negative ^ (gain >> 31 > 0)
-    words = _packed(scaled, widths.gained, exponent, sign, zero | (gain_field == 0), widths)
-    infinite = _NOT_FINITE << 23 | sign.astype(np.int64) << 31
-    special = np.where(zero | (mantissa > 0), np.int64(CANONICAL_NAN), infinite)
-    return np.where(gain_field == _NOT_FINITE, special, words)
-
-
-def _biased(
-    result: NDArray[np.float32], bias: Integers, widths: NormaliseWidths
-) -> NDArray[np.float32]:
-    """Results plus biases, see `normalise`."""
-    addend = bias.astype(np.uint32).view(np.float32)
-    if widths.term is not None:
-        return add_short(result, addend, widths.term, widths.result)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return canonical(result + addend)
-
-
-@checked
-def add_short(x: Numbers, addend: Numbers, term: int, result: int) -> NDArray[np.float32]:
-    """Sums of binary32 numbers with short significands.
-
-    Hardware: `mxsafe.rtl.vector.short_adder`.
-
-    Parameters
-    ----------
-    x, addend : array_like of float32
-        Shapes that broadcast.
-    term : int
-        Bits of their significands, from 2 to 24, below which they are cut. The smaller one is cut
-        once more, at half of the last place of the larger one.
-    result : int
-        Bits of the significand of a sum, `term` at most, to which it is rounded: to nearest, ties
-        away from zero. Subnormals have as many bits less.
-
-    Returns
-    -------
-    ndarray of float32
-        A sum of two that cancel is +0, overflow gives Inf, and every NaN is ``0x7fc00000``.
-
-    Raises
-    ------
-    ValueError
-        If bits are not as above, or shapes do not broadcast.
-    """
-    term = require_integer("term", term, 2, 24)
-    result = require_integer("result", result, 2, term)
-    require_broadcast(x=x, addend=addend)
-    a, b = (
-        each.view(np.uint32).astype(np.int64)
-        for each in np.broadcast_arrays(_binary32(x), _binary32(addend))
-    )
-    below, bits = 24 - term, term - 1
-    sizes = [word & 0x7FFFFFFF for word in (a, b)]
-    subtract = (a ^ b) >> 31 > 0
-    swap = sizes[1] >> below > sizes[0] >> below
-    large, small = np.where(swap, sizes[::-1], sizes) >> below
-    fields = [np.maximum(size >> bits, 1) for size in (large, small)]
-    # A bit more below the last one, for what is subtracted from a number of the next binade.
-    numbers = [
-        (size & (1 << bits) - 1 | (size >> bits > 0).astype(np.int64) << bits) << 1
-        for size in (large, small)
-    ]
-    moved = _cut(numbers[1], fields[0] - fields[1])
-    total = numbers[0] + np.where(subtract, -moved, moved)
-    # With its top bit a sum has the exponent field above. No field is less than 1.
-    length = term + 2
-    zeros = length - _bit_length(total)
-    shift = np.where(total > 0, np.minimum(zeros, fields[0]), fields[0])
-    rounded = (total << np.minimum(shift, zeros) >> length - result - 1) + 1 >> 1
-    size = (fields[0] - shift) * (1 << result - 1) + rounded << 24 - result
-    infinity = np.int64(_NOT_FINITE << 23)
-    infinite = (size >= infinity) | (np.maximum(*sizes) == infinity)
-    invalid = np.minimum(*sizes) == infinity
-    invalid = (invalid & subtract) | (np.maximum(*sizes) > infinity)
-    negative = np.where(subtract & (total == 0), 0, np.where(swap, b, a) >> 31)
-    word = np.where(infinite, infinity, size) | negative << 31
-    word = np.where(invalid, np.int64(CANONICAL_NAN), word)
-    return word.astype(np.uint32).view(np.float32)
 
 
 def _mean_value(

@@ -53,11 +53,10 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     # Where it is known whether a lane has no number, a choice stands before the registers.
     "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
     "Normalise": {"rows": (0, 1)},
-    "NormaliseCore": {"squares": (0, 1)},
+    "NormaliseCore": {"squares": (0, 1), "multiply_stages": (3, 5)},
     # Behind a difference and its zeros, and within a product, behind sums of its rows.
     "NormaliseLane": {"difference": (0, 2), "product rows": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
-    "ShortAdder": {"steps": (0, 1)},
     "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},
     "BurstSplitter": {"burst": (0, 1)},

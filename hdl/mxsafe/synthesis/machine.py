@@ -12,6 +12,7 @@ from typing import Any
 
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.machine.accelerator import Accelerator
+from mxsafe.rtl.machine.vector.narrow_function import NarrowFunction
 from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.block_converter import BlockConverter
@@ -21,7 +22,14 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 
-_OF_VECTORS = (VectorArithmetic, VectorFunction, Softmax, Normalise, BlockConverter)
+_OF_VECTORS = (
+    VectorArithmetic,
+    VectorFunction,
+    NarrowFunction,
+    Softmax,
+    Normalise,
+    BlockConverter,
+)
 
 
 @dataclass(frozen=True)
@@ -54,14 +62,18 @@ PARTS: Mapping[str, Part] = MappingProxyType(
             lambda machine: VectorArithmetic(_chain(machine).arithmetic),
         ),
         "functions": Part(
-            "GELU and eleven others of 16 numbers a cycle",
+            "GELU and seven others of 16 numbers a cycle",
             lambda machine: VectorFunction(_chain(machine).function),
+        ),
+        "powers and roots": Part(
+            "`exp`, `sigmoid`, `reciprocal` and `rsqrt` of 4 numbers a cycle",
+            lambda machine: NarrowFunction(_chain(machine).narrow),
         ),
         "softmax": Part(
             "of 16 rows side by side", lambda machine: Softmax(_chain(machine).softmax)
         ),
         "norms": Part(
-            "layer and RMS norm of 16 rows side by side, with gain and bias",
+            "layer and RMS norm of 16 rows side by side; arithmetic applies gain and bias",
             lambda machine: Normalise(_chain(machine).normalise),
         ),
         "converter": Part(

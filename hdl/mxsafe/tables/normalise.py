@@ -1,8 +1,8 @@
 """Widths of normalisation's numbers, for each grade: what its model and hardware have in common.
 
 A difference from the mean has a significand of `number` bits; its square and its product with the
-reciprocal deviation come from one multiplier, and a product with a gain from another. What their
-rows lose, see `mxsafe.rtl.arithmetic.truncated_product`, is made up for by `correction` on average.
+reciprocal deviation come from one multiplier. What its rows lose, see
+`mxsafe.rtl.arithmetic.truncated_product`, is made up for by `correction` on average.
 """
 
 from collections.abc import Mapping
@@ -35,18 +35,12 @@ class NormaliseWidths:
         Bits of a reciprocal deviation that are found: one less than below the point, and more.
     reciprocal : int
         Bits of its significand, to which it is rounded: no fewer than of a difference.
-    gain : int
-        Bits of the significand of a gain, below which it is cut.
-    cut, gained_cut : int
-        Bits of a product with a deviation, and with a gain, that are not added up.
+    cut : int
+        Bits of a product that are not added up.
     correction : int
         What is added to products, in units of what is left.
     result : int
         Significant bits of a result, below which it is cut.
-    term : int, optional
-        Bits of the significand of a bias, below which it is cut before it is added. A sum is then
-        rounded to the bits of a result, see `mxsafe.model.normalisation.normalise`; without, it is
-        one of IEEE 754 binary32.
     """
 
     window: int
@@ -55,12 +49,9 @@ class NormaliseWidths:
     point: int
     root: int
     reciprocal: int
-    gain: int
     cut: int
-    gained_cut: int
     correction: int
     result: int
-    term: int | None = None
 
     @property
     def variance(self) -> int:
@@ -74,11 +65,6 @@ class NormaliseWidths:
         Two go once rows are added up.
         """
         return self.number + self.reciprocal - self.cut - 2
-
-    @property
-    def gained(self) -> int:
-        """Bits of a product with a gain."""
-        return self.product - 1 + self.gain - self.gained_cut - 2
 
     @property
     def most_steps(self) -> int:
@@ -95,17 +81,14 @@ WIDTHS: Mapping[Grade, NormaliseWidths] = MappingProxyType(
     {
         "compact": NormaliseWidths(
             window=24,
-            number=13,
+            number=12,
             square=32,
-            point=16,
-            root=14,
-            reciprocal=13,
-            gain=13,
-            cut=10,
-            gained_cut=11,
+            point=14,
+            root=13,
+            reciprocal=12,
+            cut=9,
             correction=4,
             result=12,
-            term=14,
         ),
         "fine": NormaliseWidths(
             window=26,
@@ -114,9 +97,7 @@ WIDTHS: Mapping[Grade, NormaliseWidths] = MappingProxyType(
             point=18,
             root=18,
             reciprocal=18,
-            gain=19,
             cut=14,
-            gained_cut=14,
             correction=5,
             result=24,
         ),

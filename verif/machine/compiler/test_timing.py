@@ -68,10 +68,15 @@ def test_vectors_take_passes() -> None:
     for work, more in (
         (Pass(), 256),
         (Pass(function="gelu"), 256 + TIMES.function),
+        (Pass(function="rsqrt"), 4 * 256 + TIMES.narrow),
         (Pass(arithmetic="scale"), 256 + TIMES.arithmetic),
         (Pass(reduction="softmax", parameter=1.0), 128 + 512 + 2 * TIMES.softmax),
         (Pass(reduction="layer_norm"), 128 + 768 + 2 * TIMES.layer_norm),
         (Pass(reduction="rms_norm"), 128 + 512 + 2 * TIMES.rms_norm),
+        (
+            Pass(function="exp", reduction="rms_norm"),
+            TIMES.narrow + 512 + 2 * max(256 + TIMES.rms_norm, 512),
+        ),
     ):
         e.compute(rows, work, d=rows)
         run = predict(e).runs[-1]

@@ -296,14 +296,16 @@ class _Writer:
         kinds = range(3) if fields["reduction"] else range(5)
         softmax = fields["reduction"] == REDUCTION["softmax"]
         fields["causal"] = draw("causal", (0, 1)) if softmax else 0
-        fields["arithmetic"] = 0 if fields["causal"] else draw(f"arithmetic {len(kinds)}", kinds)
+        norm = fields["reduction"] > REDUCTION["softmax"]
+        fields["affine"] = draw("affine", (0, 1)) if norm and c.affine else 0
+        without = fields["causal"] or fields["affine"]
+        fields["arithmetic"] = 0 if without else draw(f"arithmetic {len(kinds)}", kinds)
         fields["y_mode"] = draw("y_mode", range(3))
         functions = own.field("function").allowed(c) or (0,)
         fields["function"] = draw("function", functions) if self.chance(0.6) else 0
         fields["convert"] = draw("convert", (0, *(own.field("convert").allowed(c) or (0,))))
         fields["target"] = draw(f"target {fields['convert']}", range(3))
         fields["to_vector"] = int(not fields["convert"] or self.chance(0.5))
-        fields["affine"] = int(fields["reduction"] > softmax and c.affine)
         fields["parameter"] = self._parameter(fields)
         longest = c.reduction_beats if fields["reduction"] else 80
         fields["beats"] = self.upto(longest, 1) if self.chance(_LONG) else self.upto(20, 1)

@@ -163,5 +163,14 @@ def test_the_latency_of_a_machine(target: Literal["asic", "fpga"]) -> None:
 
 def test_times_of_a_machine_without_some_units() -> None:
     bare = MachineConfiguration(functions=(), reductions=(), conversions=())
-    absent = {"function": 0, "convert": 0, "softmax": 0, "layer_norm": 0, "rms_norm": 0}
+    absent = {
+        "function": 0,
+        "narrow_functions": (),
+        "narrow": 0,
+        "narrow_pace": 1,
+        "convert": 0,
+        "softmax": 0,
+        "layer_norm": 0,
+        "rms_norm": 0,
+    }
     assert times_of(bare, memory=7) == replace(Times(), memory=7, **absent)

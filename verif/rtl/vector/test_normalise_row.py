@@ -183,7 +183,7 @@ def _check(
         [[(_reciprocal(each, widths), power) for each, power in row] for row in found]
     )
     base_bits = ports["base"].width // rows
-    deviations[..., 1] = (largest - deviations[..., 1] + p["base_offset"]) % (1 << base_bits)
+    deviations[..., 1] = (largest - deviations[..., 1] - (not p["centre"])) % (1 << base_bits)
     constant = np.array([[not variance for variance, _ in row] for row in found])
     assert constant.any() or not zeros
     for column, name in enumerate(("reciprocal", "base")):
@@ -255,7 +255,6 @@ test_configurations_that_cannot_work = refused(
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"span": 3}, "span must be a power of two, not 3"),
         ({"centre": False, "optional": True}, "centre must be set with optional"),
-        ({"base_offset": 2}, "base_offset must be an integer from -1 to 1, not 2"),
         ({"depth": -1}, "depth must be a positive integer, not -1"),
     ],
 )

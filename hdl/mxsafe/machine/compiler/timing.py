@@ -50,6 +50,10 @@ class Times:
         without what follows.
     function, arithmetic : int
         More of that with a function, and with arithmetic.
+    narrow_functions : tuple of str
+        Functions with fewer lanes than the others.
+    narrow, narrow_pace : int
+        More of that with one of these, and cycles in which it takes a beat.
     convert : int
         More of that with a conversion, beside the values of a block.
     softmax, layer_norm, rms_norm : int
@@ -72,11 +76,14 @@ class Times:
     pace: int = 1
     vector: int = 5
     arithmetic: int = 6
-    function: int = 8
+    function: int = 3
+    narrow_functions: tuple[str, ...] = ("exp", "sigmoid", "reciprocal", "rsqrt")
+    narrow: int = 12
+    narrow_pace: int = 4
     convert: int = 7
     softmax: int = 45
-    layer_norm: int = 280
-    rms_norm: int = 186
+    layer_norm: int = 268
+    rms_norm: int = 174
 
 
 @dataclass(frozen=True)
@@ -254,27 +261,37 @@ def vector_clocks(
     """Cycles of a descriptor of vectors."""
     beats, rows = fields["beats"], fields["rows"]
     clocks = times.queue + times.vector
-    clocks += times.arithmetic * bool(fields["arithmetic"])
-    clocks += times.function * bool(fields["function"])
-    reduction = DESCRIPTORS["vector"].field("reduction").enumeration
-    assert reduction is not None
-    name = reduction.name_of(fields["reduction"])
+    clocks += times.arithmetic * bool(fields["arithmetic"] or fields.get("affine"))
+    is_narrow = _name("function", fields) in times.narrow_functions
+    clocks += (times.narrow if is_narrow else times.function) * bool(fields["function"])
+    narrow = times.narrow_pace * is_narrow
+    pace = max(times.pace, times.parts * narrow)
     if fields["reduction"]:
-        assert name is not None
+        name = _name("reduction", fields)
         # The first row enters the memory; then passes of rows follow one another. First parts of
         # beats come as they are read, the others from memories.
         passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2}[name]
-        clocks += beats * (times.pace + rows * (times.pace - 1))
-        clocks += rows * times.parts * (passes * beats + getattr(times, name))
+        clocks += beats * (pace + rows * (times.pace - 1))
+        row = max(passes * beats + getattr(times, name), narrow * beats)
+        clocks += rows * times.parts * row
         if fields.get("affine") and times.pace > 1:
             # Gain and bias of a beat of results are read one after the other, and handed on.
             clocks += rows * beats * max(3 * times.pace - times.parts, 0)
     else:
-        clocks += beats * rows * max(times.parts, times.pace)
+        clocks += beats * rows * max(times.parts, pace)
     if fields.get("convert"):
         block = configuration.block_beats * configuration.lanes
         clocks += times.convert + min(beats, block)
     return clocks
+
+
+def _name(field: str, fields: Mapping[str, int]) -> str:
+    """The name of a field's value."""
+    enumeration = DESCRIPTORS["vector"].field(field).enumeration
+    assert enumeration is not None
+    name = enumeration.name_of(fields[field])
+    assert name is not None
+    return name
 
 
 def _is_of_vectors(step: Step) -> bool:

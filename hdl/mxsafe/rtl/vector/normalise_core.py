@@ -20,7 +20,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.rtl.vector.short_adder import ShortAdder, ShortAdderConfiguration
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import MOST_VALUES
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
@@ -103,25 +102,36 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def stages(self) -> int:
         """Enabled cycles from a beat of the last pass to its results."""
-        return self.lane.latency + (1 + self.adder.latency if self.bias else 0)
+        return self.lane.latency + (1 + self.affine.latency if self.affine else 0)
 
     @property
-    def holds_bias(self) -> bool:
-        """Whether biases wait in a register: one that all lanes share has many gates to drive."""
-        return self.bias and self.rows > 1
+    def holds_factors(self) -> bool:
+        """Whether gains and biases wait in registers: what all lanes share drives many gates."""
+        return self.rows > 1
+
+    @property
+    def gain_stage(self) -> int:
+        """Enabled cycles from a beat of the last pass until its gains are taken."""
+        return self.lane.latency + (not self.holds_factors)
 
     @property
     def bias_stage(self) -> int:
         """Enabled cycles from a beat of the last pass until its biases are taken."""
-        return self.lane.latency + (not self.holds_bias)
+        assert self.affine is not None
+        return self.gain_stage + self.affine.addend_latency
 
     @property
-    def adder(self) -> MultiplyAddConfiguration | ShortAdderConfiguration:
-        """Configuration of the adder of biases, behind registers of results and biases."""
-        widths = self.lane.widths
-        if widths.term is None:
-            return self.part(MultiplyAddConfiguration, multiply=False)
-        return self.part(ShortAdderConfiguration, term=widths.term, result=widths.result)
+    def affine(self) -> MultiplyAddConfiguration | None:
+        """Configuration of what applies gain and bias, behind registers of results."""
+        if not self.gain and not self.bias:
+            return None
+        return self.part(
+            MultiplyAddConfiguration,
+            multiply=self.gain,
+            add=self.bias,
+            multiply_stages=at(self, "multiply_stages"),
+            late_addend=True,
+        )
 
     @property
     def sum_latency(self) -> int:
@@ -153,7 +163,6 @@ class NormaliseCoreConfiguration(Configuration):
             NormaliseRowConfiguration,
             rows=self.rows // self.dividers,
             span=self.lanes // self.rows,
-            base_offset=self.lane.base_offset,
         )
 
     @property
@@ -211,7 +220,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
 
     Squares of the lanes of a row are added up without carries, to two numbers; `NormaliseRow` adds
     those to its sum. Sums of two and two lanes with a register behind each, as before, take 236
-    bits of registers more. A bias goes from its stream into the adder, unless all lanes share it.
+    bits of registers more. Gain and bias are applied in binary32 (`MultiplyAdd`), each rounded
+    once. A machine has a multiplier and an adder in each lane, which do that behind a core without
+    them.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -249,19 +260,24 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         first = self._take(m, en, shared)
         tokens = self._tokens(m, en, first)
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
-        biases: list[Value] = []
-        if config.bias:
-            biases = [Value.cast(bias) for bias in self.s_axis_bias.tdata]
-            if config.holds_bias:
-                biases = [self._held(m, en, "bias", bias) for bias in biases]
+        factors = {
+            name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
+            for name in ("gain", "bias")
+            if getattr(config, name)
+        }
+        if config.holds_factors:
+            factors = {
+                name: [self._held(m, en, name, factor) for factor in each]
+                for name, each in factors.items()
+            }
         for number, lane in enumerate(lanes):
             place(m, platform, f"lane_{number}", lane)
             m.d.comb += lane.en.eq(en)
             self._connect(m, lane, number, shared, tokens)
             result: Value = lane.result
-            if biases:
-                bias = biases[number % len(biases)]
-                result = self._biased(m, platform, en, number, (result, bias))
+            if config.affine:
+                own = {name: each[number % len(each)] for name, each in factors.items()}
+                result = self._scaled(m, platform, en, number, result, own)
             m.d.comb += self.m_axis.tdata[number].eq(result)
         self._add_up(m, en, lanes, shared, tokens)
         return m
@@ -353,7 +369,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         have: Value = free
         factors = []
         if config.gain:
-            factors.append((self.s_axis_gain, tokens[config.lane.square_latency].results))
+            factors.append((self.s_axis_gain, tokens[config.gain_stage].results))
         if config.bias:
             factors.append((self.s_axis_bias, tokens[config.bias_stage].results))
         for stream, wanted in factors:
@@ -396,28 +412,29 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.comb += lane.mean.eq(unit.mean[own * copies + half])
         if config.optional:
             m.d.comb += lane.centred.eq(self.centred)
-        if config.gain:
-            m.d.comb += lane.gain.eq(self.s_axis_gain.tdata[number % span])
 
-    def _biased(
-        self, m: Module, platform: object, en: Signal, number: int, terms: tuple[Value, Value]
+    def _scaled(
+        self,
+        m: Module,
+        platform: object,
+        en: Signal,
+        number: int,
+        result: Value,
+        factors: Mapping[str, Value],
     ) -> Value:
-        """A lane's result plus its bias."""
-        result, bias = terms
-        config = self.config.adder
-        adder: MultiplyAdd | ShortAdder
-        if isinstance(config, ShortAdderConfiguration):
-            adder = ShortAdder(config)
-        else:
-            adder = MultiplyAdd(config)
+        """A lane's result times its gain, plus its bias."""
+        unit = MultiplyAdd(self.config.affine)
         # It holds data alone; tokens say whether they count.
-        place(m, platform, f"adder_{number}", adder, reset=False)
+        place(m, platform, f"affine_{number}", unit, reset=False)
         m.d.comb += [
-            adder.en.eq(en),
-            adder.x.eq(self._held(m, en, f"result_{number}", result)),
-            adder.addend.eq(bias),
+            unit.en.eq(en),
+            unit.x.eq(self._held(m, en, f"result_{number}", result)),
         ]
-        return adder.result
+        if "gain" in factors:
+            m.d.comb += unit.factor.eq(factors["gain"])
+        if "bias" in factors:
+            m.d.comb += unit.addend.eq(factors["bias"])
+        return unit.result
 
     def _add_up(
         self,

@@ -11,7 +11,6 @@ from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
     MANTISSA_BITS,
-    pack_special,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.target import Target
@@ -44,8 +43,6 @@ class NormaliseLaneConfiguration(Configuration):
     ----------
     centre : bool
         Whether a mean is subtracted.
-    gain : bool
-        Whether results are multiplied by a gain.
     optional : bool
         With `centre`: whether an input says if a mean is subtracted.
     grade : {"compact", "fine"}
@@ -61,7 +58,6 @@ class NormaliseLaneConfiguration(Configuration):
     """
 
     centre: bool = True
-    gain: bool = False
     optional: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
@@ -74,11 +70,6 @@ class NormaliseLaneConfiguration(Configuration):
     def widths(self) -> NormaliseWidths:
         """Widths of the grade."""
         return WIDTHS[self.grade]
-
-    @property
-    def base_offset(self) -> int:
-        """Offset that is added to the exponent fields that lanes get."""
-        return self.gain - (not self.centre)
 
     @property
     def latency(self) -> int:
@@ -103,10 +94,8 @@ class NormaliseLaneConfiguration(Configuration):
     @property
     def places(self) -> tuple[str, ...]:
         """Where registers stand."""
-        products: tuple[str, ...] = ("product", "scaled") if self.gain else ("product",)
-        if at(self, "product rows"):
-            products = tuple(part for name in products for part in (f"{name}_rows", name))
-        return (*self._difference_places, "significand", *products)
+        rows = ("product_rows",) * at(self, "product rows")
+        return (*self._difference_places, "significand", *rows, "product")
 
 
 class NormaliseLane(Unit[NormaliseLaneConfiguration]):
@@ -140,12 +129,10 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         Significand of the reciprocal deviation; where a mean is always subtracted, 0 beside
         `squares`.
     base : In(signed 10)
-        Exponent field of a result whose difference fills all its bits, plus `base_offset`; a cycle
-        before `square`.
-    gain : In(32)
-        A binary32 beside `square`.
+        Exponent field of a result whose difference fills all its bits, less 1 without `centre`; a
+        cycle before `square`.
     constant : In(1)
-        The row has no deviation: results are 0. A cycle before `result`, and with a gain two.
+        The row has no deviation: results are 0. A cycle before `result`.
     not_finite : In(1)
         There is an Inf or NaN in the row: results are NaN. Beside `constant`, and beside `result`.
     result : Out(32)
@@ -172,7 +159,6 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             "square": Out(widths.square),
             "reciprocal": In(widths.reciprocal),
             "base": In(signed(BASE_BITS)),
-            **({"gain": In(32)} if self.config.gain else {}),
             "constant": In(1),
             "not_finite": In(1),
             "result": Out(32),
@@ -211,10 +197,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         amount = named(m, "amount", signed(BASE_BITS), Mux(squares, twice, down))
         far = named(m, "is_far_square", 1, squares & twice[_shift_bits(widths.square) :].any())
         nothing = named(m, "is_nothing", 1, zero | far)
-        if self.config.gain:
-            self._scale(m, pipe, product, amount, negative, nothing)
-        else:
-            self._finish(m, pipe, product, amount, negative, (nothing, squares))
+        self._finish(m, pipe, product, amount, negative, (nothing, squares))
         return m
 
     def _difference(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value, Value]:
@@ -310,68 +293,13 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         moves = named(m, "moves_product", steps, Mux(shifts, amount[:steps], 0))
         moved = _shifted(m, "moved_product", product, moves, widths.square)
         shifted = named(m, "shifted", widths.square, Mux(nothing, 0, moved))
-        self._give_square(m, shifted)
+        # Places that are counted without a mean are lower by one.
+        m.d.comb += self.square.eq(shifted if self.config.centre else shifted >> 2)
         magnitude = _magnitude(m, product, shifted[-widths.result - 1 :], amount, shifts)
         # Without a number there are zeros where NaN needs them.
         quiet = 1 << MANTISSA_BITS - 1
         ones = LARGEST_EXPONENT + 1 << MANTISSA_BITS | quiet
         m.d.comb += self.result.eq(Cat(magnitude | Mux(self.not_finite, ones, 0), negative))
-
-    def _scale(
-        self,
-        m: Module,
-        pipe: Pipeline,
-        product: Value,
-        amount: Value,
-        negative: Value,
-        nothing: Value,
-    ) -> None:
-        """A square in fixed point, and a result times its gain."""
-        widths = self.config.widths
-        product, amount, negative, zero = pipe.cross_all(
-            "product", product=product, amount=amount, negative=negative, nothing=nothing
-        )
-        distance = amount[: _shift_bits(widths.square)]
-        square = _shifted(m, "moved_square", product, distance, widths.square)
-        self._give_square(m, Mux(zero, 0, square))
-        carry = product[-1]
-        number = named(m, "normalised", len(product) - 1, Mux(carry, product[1:], product[:-1]))
-        factor = Cat(self.gain[_FULL - widths.gain : MANTISSA_BITS], Const(1, 1))
-        scaled = self._product(m, pipe, "scaled", (number, factor), widths.gained_cut)
-        gain: Value = self.gain
-        amount, carry, negative, zero, gain = pipe.cross_all(
-            "scaled_rows", amount=amount, carry=carry, negative=negative, zero=zero, gain=gain
-        )
-        field, mantissa = gain[MANTISSA_BITS:31], gain[:MANTISSA_BITS]
-        # Less the exponent of the gain, and a carry: `base_offset` is what this lacks.
-        above = Cat(~field[:-1], field[-1]).as_signed()
-        terms = Cat(Const(1, 1), amount).as_signed(), Cat(~carry, above).as_signed()
-        down = named(m, "down_twice", signed(BASE_BITS + 1), terms[0] + terms[1])[1:].as_signed()
-        # What depends on the exponent alone is known long before the product is.
-        short = named(m, "is_short", 1, ~down[-1])
-        steps = _shift_bits(widths.result + 1)
-        far = named(m, "is_far_down", 1, short & down[steps:].any())
-        special = named(m, "gain_is_special", 1, field.all())
-        invalid = special & (zero | mantissa.any() | self.constant)
-        nothing = named(m, "is_no_result", 1, zero | far | self.constant | ~field.any())
-        beyond = named(m, "is_beyond_all", 1, ~nothing & (down < -LARGEST_EXPONENT))
-        scaled, down, shifts, negative, infinite, nan, at_end, nothing = pipe.cross_all(
-            "scaled",
-            scaled=scaled,
-            down=down[:EXPONENT_BITS],
-            shifts=short | nothing,
-            negative=negative ^ gain[31],
-            infinite=special | beyond,
-            nan=invalid | self.not_finite,
-            at_end=down == -LARGEST_EXPONENT,
-            nothing=nothing,
-        )
-        scaled = named(m, "scaled_there", len(scaled), Mux(nothing, 0, scaled))
-        moves = named(m, "moves_scaled", steps, Mux(shifts, down[:steps], 0))
-        lowered = _shifted(m, "lowered", scaled, moves, widths.result + 1)
-        magnitude = _magnitude(m, scaled, lowered, down, shifts)
-        infinite = named(m, "is_infinite", 1, infinite | (at_end & scaled[-1]))
-        m.d.comb += self.result.eq(pack_special(m, magnitude, negative, infinite, nan))
 
     def _product(
         self, m: Module, pipe: Pipeline, name: str, factors: tuple[Value, Value], cut: int
@@ -389,10 +317,6 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             correction=self.config.widths.correction,
             cross=cross if at(self.config, "product rows") else None,
         )[2:]
-
-    def _give_square(self, m: Module, shifted: Value) -> None:
-        """Let out a square; places that are counted without a mean are lower by one."""
-        m.d.comb += self.square.eq(shifted if self.config.centre else shifted >> 2)
 
 
 def _normalised(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
@@ -22,7 +21,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
-from mxsafe.validation import Alike, AlikePower, PositiveInteger, within
+from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 
@@ -59,8 +58,6 @@ class NormaliseRowConfiguration(Configuration):
         With `centre`: whether an input says if there is a mean.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
-    base_offset : int
-        What is added to `base`, -1 to 1.
 
     Raises
     ------
@@ -75,7 +72,6 @@ class NormaliseRowConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     grade: Grade = "compact"
-    base_offset: Annotated[int, within(-1, 1)] = 0
 
     def __post_init__(self) -> None:
         if self.optional and not self.centre:
@@ -182,7 +178,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         set it is 0. From the cycle after `leaves` to the next mean its lower bits are 0, which
         `NormaliseLane` wants early. Each mean is there `copies` times, side by side.
     reciprocal, base, constant, not_finite : Out(array)
-        As `NormaliseLane` wants them, with `base_offset`; from a mean to the deviation `reciprocal`
+        As `NormaliseLane` wants them; from a mean to the deviation `reciprocal`
         is 0.
     statistics : Out(array)
         Of each row ``mean``, if there is one, and ``reciprocal_deviation`` as numbers, with
@@ -282,7 +278,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         full = named(m, "root_is_full", 1, root.all())
         rounded = truncated(m, "root_rounded", widths.root, root + ~full)
         reciprocal = rounded[widths.root - widths.reciprocal :]
-        base = truncated(m, "base_of_row", BASE_BITS, largest - power + config.base_offset)
+        base = truncated(m, "base_of_row", BASE_BITS, largest - power - (not config.centre))
         constant = named(m, "is_constant", 1, ~divisor.any())
         not_finite = named(m, "is_not_finite", 1, self.overlong | largest.all())
         found = Cat(base, constant, not_finite)

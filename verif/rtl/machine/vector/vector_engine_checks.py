@@ -104,12 +104,11 @@ def _steps(rng: np.random.Generator, machine: MachineConfiguration) -> dict[str,
     if values["reduction"] and values["arithmetic"] in (3, 4):
         values["arithmetic"] = int(rng.integers(0, 3))
     values["causal"] = int(values["reduction"] == 1 and rng.random() < 0.5)
-    if values["causal"]:
+    values["affine"] = int(machine.affine and values["reduction"] > 1 and rng.random() < 0.7)
+    if values["causal"] or values["affine"]:
         values["arithmetic"] = 0
     values["to_vector"] = int(not values["convert"] or rng.random() < 0.4)
     values["parameter"] = _parameter(rng, values)
-    # Norms of a unit with gain and bias always have them.
-    values["affine"] = int(machine.affine and values["reduction"] > 1)
     return values
 
 

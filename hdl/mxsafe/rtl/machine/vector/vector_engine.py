@@ -22,7 +22,7 @@ from mxsafe.rtl.machine.ports import WIDTHS, BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
-from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain, VectorChainConfiguration
+from mxsafe.rtl.machine.vector.vector_chain import VectorChain, VectorChainConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
@@ -219,8 +219,6 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
 
     Notes
     -----
-    Of an engine that is `affine`, norms always have gain and bias, whatever the descriptor says.
-
     Beats of x and y are read ahead of the results of beats before. So a descriptor must not read
     beats that it writes, but x and y may be where the results of the same beats go.
     """
@@ -299,6 +297,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 controls.function.eq(command.function),
                 controls.reduction.eq(command.reduction),
                 controls.causal.eq(command.causal),
+                controls.affine.eq(command.affine),
                 controls.before.eq(command.y),
                 controls.parameter.eq(command.parameter),
             ]
@@ -372,8 +371,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         beats = whole >> self.config.machine.rows.bit_length() - 1
         rows = Cat(Const(0, self.config.machine.vector_parts.bit_length() - 1), command.rows)
         origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
-        norms = (command.reduction == _number("reduction", name) for name in REDUCTIONS[1:])
-        starts = named(m, "norm_starts", 1, start & Cat(*norms).any())
+        starts = named(m, "affine_starts", 1, start & command.affine)
         found = []
         for name, origin in origins.items():
             reader = BeatReader(self.config.number_reader)
