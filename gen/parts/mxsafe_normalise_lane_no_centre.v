@@ -167,6 +167,7 @@ module mxsafe_normalise_lane_no_centre(
   reg negative_significand;
   input not_finite;
   wire not_finite;
+  reg not_finite_product;
   reg nothing_product;
   reg [10:0] number_significand;
   wire [8:0] place;
@@ -313,7 +314,7 @@ module mxsafe_normalise_lane_no_centre(
   assign \$raised$not  = ~ amount_product;
   assign raised = { \$raised$not , product_product[12] } + 9'h003;
   assign \$result$mux_2  = shifts_product ? { 7'h00, mantissa[11] } : raised[8:1];
-  assign \$result$mux  = not_finite ? 31'h7fc00000 : 31'h00000000;
+  assign \$result$mux  = not_finite_product ? 31'h7fc00000 : 31'h00000000;
   assign result[30:0] = { \$result$mux_2 , mantissa[10:0], 12'h000 } | \$result$mux ;
   assign \$zero_significand$not  = ~ is_nonzero;
   assign \$shifts_product$or  = squares_significand | is_short;
@@ -322,6 +323,8 @@ module mxsafe_normalise_lane_no_centre(
   assign \$negative_product$and  = not_finite & \$negative_product$not ;
   assign \$negative_product$not_2  = ~ \$negative_product$and ;
   assign \$negative_product$and_2  = negative_significand & \$negative_product$not_2 ;
+  always @(posedge clk)
+    if (en) not_finite_product <= not_finite;
   always @(posedge clk)
     if (en) nothing_product <= is_no_product;
   always @(posedge clk)

@@ -195,6 +195,7 @@ module mxsafe_normalise_lane_optional(
   reg negative_significand;
   input not_finite;
   wire not_finite;
+  reg not_finite_product;
   reg nothing_product;
   reg [10:0] number_significand;
   wire [8:0] place;
@@ -357,7 +358,7 @@ module mxsafe_normalise_lane_optional(
   assign \$raised$not  = ~ amount_product;
   assign raised = { \$raised$not , product_product[12] } + 9'h003;
   assign \$result$mux  = shifts_product ? { 7'h00, mantissa[11] } : raised[8:1];
-  assign \$result$mux_2  = not_finite ? 31'h7fc00000 : 31'h00000000;
+  assign \$result$mux_2  = not_finite_product ? 31'h7fc00000 : 31'h00000000;
   assign result[30:0] = { \$result$mux , mantissa[10:0], 12'h000 } | \$result$mux_2 ;
   assign \$high_value$xor  = magnitude ^ { flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value };
   assign \$high_value$not  = ~ has_sign;
@@ -369,6 +370,8 @@ module mxsafe_normalise_lane_optional(
   assign \$negative_product$and  = not_finite & \$negative_product$not ;
   assign \$negative_product$not_2  = ~ \$negative_product$and ;
   assign \$negative_product$and_2  = negative_significand & \$negative_product$not_2 ;
+  always @(posedge clk)
+    if (en) not_finite_product <= not_finite;
   always @(posedge clk)
     if (en) nothing_product <= is_no_product;
   always @(posedge clk)

@@ -208,6 +208,7 @@ module mxsafe_normalise_lane_optional_fpga(
   reg negative_significand;
   input not_finite;
   wire not_finite;
+  reg not_finite_product;
   reg nothing_product;
   reg [10:0] number_significand;
   wire [8:0] place;
@@ -375,7 +376,7 @@ module mxsafe_normalise_lane_optional_fpga(
   assign \$raised$not  = ~ amount_product;
   assign raised = { \$raised$not , product_product[12] } + 9'h003;
   assign \$result$mux  = shifts_product ? { 7'h00, mantissa[11] } : raised[8:1];
-  assign \$result$mux_2  = not_finite ? 31'h7fc00000 : 31'h00000000;
+  assign \$result$mux_2  = not_finite_product ? 31'h7fc00000 : 31'h00000000;
   assign result[30:0] = { \$result$mux , mantissa[10:0], 12'h000 } | \$result$mux_2 ;
   assign \$high_value$xor  = magnitude ^ { flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value, flips_value };
   assign \$high_value$not  = ~ has_sign;
@@ -387,6 +388,12 @@ module mxsafe_normalise_lane_optional_fpga(
   assign \$negative_product$and  = not_finite & \$negative_product$not ;
   assign \$negative_product$not_2  = ~ \$negative_product$and ;
   assign \$negative_product$and_2  = negative_product_rows & \$negative_product$not_2 ;
+  always @(posedge clk)
+    if (en) itself_difference <= itself_value;
+  always @(posedge clk)
+    if (en) flips_difference <= less_high[8];
+  always @(posedge clk)
+    if (en) distance_difference <= distance;
   always @(posedge clk)
     if (en) begin
       if (centred) lower_value <= 8'h00;
@@ -400,6 +407,8 @@ module mxsafe_normalise_lane_optional_fpga(
     if (en) borrow_value <= less_low[18];
   always @(posedge clk)
     if (en) low_value <= less_low[17:0];
+  always @(posedge clk)
+    if (en) not_finite_product <= not_finite;
   always @(posedge clk)
     if (en) nothing_product <= is_no_product;
   always @(posedge clk)
@@ -456,12 +465,6 @@ module mxsafe_normalise_lane_optional_fpga(
     if (en) window_zeros[18:1] <= moved_by_8[25:8];
   always @(posedge clk)
     if (en) lower_difference <= lower_value;
-  always @(posedge clk)
-    if (en) itself_difference <= itself_value;
-  always @(posedge clk)
-    if (en) flips_difference <= less_high[8];
-  always @(posedge clk)
-    if (en) distance_difference <= distance;
   assign \$full_product_row_5_twice$not  = ~ number_significand[10];
   assign result[31] = negative_product;
   assign value = { high_value, low_value };

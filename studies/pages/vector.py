@@ -284,6 +284,7 @@ _ON_FPGA = ("activation of four functions, 1 lane", "float32_multiplier, 2 stage
 _LIMITS = {
     "of_row/mean": "from the mean through its subtraction to the significand of the difference",
     "s_axis_tuser": "from the largest exponent through a shifter to the value in its window",
+    "s_axis_tdata": "from the numbers of a beat through a comparison of their exponents",
     "largest": "from the largest exponent so far through a comparison with those of a beat",
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
     "affine": "within the product with the gain, or the sum with the bias",

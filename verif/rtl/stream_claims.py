@@ -330,6 +330,7 @@ LEFT_OUT: Mapping[str, str] = {
     "machine/control/queues": "what it gives rests on what engines do; its tokens are proved",
     "machine/vector/vector_chain": "a chain of stream units",
     "machine/vector/folded_chain": "a chain of stream units",
+    "machine/vector/narrow_function": "a chain of stream units",
     "machine/layer": "a chain of stream units",
     "vector/softmax": _BYPASS,
     "vector/softmax_core": _BYPASS,

@@ -18,8 +18,8 @@ _ENABLED = re.compile(r"^    ((?:else )?)if \((?!rst\)).+\) (\S+ <= .+;)$", re.M
 _MOST = 24
 """Changes of a unit that are tried: not each of them makes a stream wrong."""
 _NORMALISE = (
-    r"assign \$adder_0_en$and  = output_is_free & \$adder_0_en$or ;",
-    r"assign \$adder_0_en$and  = \$adder_0_en$or ;",
+    r"assign en = \$en$not  | m_axis_tready;",
+    "assign en = 1'h1;",
 )
 BY_HAND = {
     "vector/normalise": (*_NORMALISE, 60),

@@ -134,7 +134,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     constant : In(1)
         The row has no deviation: results are 0. A cycle before `result`.
     not_finite : In(1)
-        There is an Inf or NaN in the row: results are NaN. Beside `constant`, and beside `result`.
+        There is an Inf or NaN in the row: results are NaN. Beside `constant`.
     result : Out(32)
         A binary32, cut towards zero; `latency` cycles after `word`.
 
@@ -282,13 +282,14 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         lost = named(m, "is_far_down", 1, short & amount[steps:].any())
         blank = named(m, "is_blank", 1, lost | self.constant | self.not_finite)
         nothing = named(m, "is_no_product", 1, nothing | (blank & ~squares))
-        product, amount, shifts, negative, nothing = pipe.cross_all(
+        product, amount, shifts, negative, nothing, not_finite = pipe.cross_all(
             "product",
             product=product,
             amount=amount[:EXPONENT_BITS],
             shifts=squares | short | nothing,
             negative=negative & ~(self.not_finite & ~squares),
             nothing=nothing,
+            not_finite=self.not_finite,
         )
         moves = named(m, "moves_product", steps, Mux(shifts, amount[:steps], 0))
         moved = _shifted(m, "moved_product", product, moves, widths.square)
@@ -299,7 +300,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         # Without a number there are zeros where NaN needs them.
         quiet = 1 << MANTISSA_BITS - 1
         ones = LARGEST_EXPONENT + 1 << MANTISSA_BITS | quiet
-        m.d.comb += self.result.eq(Cat(magnitude | Mux(self.not_finite, ones, 0), negative))
+        m.d.comb += self.result.eq(Cat(magnitude | Mux(not_finite, ones, 0), negative))
 
     def _product(
         self, m: Module, pipe: Pipeline, name: str, factors: tuple[Value, Value], cut: int
