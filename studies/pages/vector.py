@@ -287,6 +287,7 @@ _LIMITS = {
     "s_axis_tdata": "from the numbers of a beat through a comparison of their exponents",
     "largest": "from the largest exponent so far through a comparison with those of a beat",
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
+    "replay_memory": "from the memory of rows to the significand of a value",
     "affine": "within the product with the gain, or the sum with the bias",
     "core.lane_": "within a lane, through the product of significands",
     "core.of_row": "within the steps that find the reciprocal deviation",
