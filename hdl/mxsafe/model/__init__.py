@@ -50,7 +50,7 @@ from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.model.softmax import softmax, softmax_backward, softmax_by_factor, softmax_factor
 from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
 from mxsafe.model.transposer import transpose_beats
-from mxsafe.model.vector_arithmetic import add, axpy, multiply
+from mxsafe.model.vector_arithmetic import add, axpy, half_sums, multiply
 
 __all__ = [
     "Beats",
@@ -75,6 +75,7 @@ __all__ = [
     "exp",
     "gelu",
     "gelu_derivative",
+    "half_sums",
     "layer_beats",
     "layer_norm",
     "layer_norm_backward",

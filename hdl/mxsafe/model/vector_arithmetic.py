@@ -84,6 +84,35 @@ def axpy(a: Numbers, x: Numbers, y: Numbers) -> NDArray[np.float32]:
     return _sum(_product(_operand("a", a), _operand("x", x)), _operand("y", y))
 
 
+@checked
+def half_sums(x: Numbers) -> NDArray[np.float32]:
+    """The sum along the last axis as binary32, in an order that its length alone decides.
+
+    The last ``n // 2`` of n values are added to the first ones, until one is left.
+
+    Parameters
+    ----------
+    x : array_like of float32, float16 or bfloat16
+
+    Returns
+    -------
+    ndarray of float32
+        Of the shape of `x`, but the last axis has length 1.
+
+    Raises
+    ------
+    TypeError
+        If `x` has another dtype.
+    """
+    total = _operand("x", x)
+    while (count := total.shape[-1]) > 1:
+        half = -(-count // 2)
+        kept = total[..., :half].copy()
+        kept[..., : count - half] = _sum(kept[..., : count - half], total[..., half:])
+        total = kept
+    return total
+
+
 def _operand(name: str, values: Numbers) -> NDArray[np.float32]:
     array = np.asarray(require_numbers(name, values))
     if array.dtype.name not in _DTYPES:

@@ -133,6 +133,8 @@ class Panels:
         What the number of results of a part of a strip is a multiple of.
     block : int or tuple of int, optional
         Results are converted, with these blocks.
+    share : int
+        What part of the vector buffer the results of a part may take.
 
     Attributes
     ----------
@@ -141,9 +143,16 @@ class Panels:
     """
 
     def __init__(
-        self, e: Emitter, w: Side, a: Side, *, grain: int, block: Block | None = None
+        self,
+        e: Emitter,
+        w: Side,
+        a: Side,
+        *,
+        grain: int,
+        block: Block | None = None,
+        share: int = 2,
     ) -> None:
-        self._e, self._w, self._a = e, w, a
+        self._e, self._w, self._a, self._share = e, w, a, share
         # Those that fill the last tile are zeros.
         self._results = a.outer if block is None else filled(a.outer, block)
         self.k = self._parts_of_k()
@@ -285,9 +294,9 @@ class Panels:
         return grain * max(1, min(self._results_fit(self._panel * grain, block), panel))
 
     def _results_fit(self, results: int, block: Block | None) -> int:
-        """How many times so many results have room, twice, also when they are converted."""
+        """How many times so many results have room, also when they are converted, twice."""
         c = self._e.configuration
-        fits = [c.vector_beats // (2 * results)]
+        fits = [c.vector_beats // (self._share * results)]
         if block is not None:
             length = block if isinstance(block, int) else _TILE
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))

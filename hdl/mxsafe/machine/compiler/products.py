@@ -13,7 +13,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.ordering import Access
 from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.compiler.tensors import Operand, Rows, Vectors
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import STORE_BUFFERS
 from mxsafe.machine.layout import Float32Layout, OperandLayout
@@ -214,7 +214,7 @@ class Products:
             if lanes < e.configuration.vector_lanes:
                 last = rows.some(part)
                 e.compute(last, Pass(), d=last, lanes=lanes)
-            _store_sums(e, result, strips, span, rows)
+            store_sums(e, result, strips, span, rows)
             e.vector.free(rows.start)
         return Sums(result)
 
@@ -253,8 +253,7 @@ class Products:
             for lanes, part in e.by_lanes(result.operand.layout.rows, strips):
                 e.compute(rows.some(part), Pass(), out=out.some(part), lanes=lanes)
             e.vector.free(rows.start)
-            first = strip_of(result.operand, strips.start)
-            e.store_part(out, columns_of(first, span), result.operand)
+            store_operand(e, result.operand, strips, span, out)
             e.free(out)
         return result
 
@@ -277,7 +276,12 @@ class Products:
         )
 
 
-def _store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
+def store_operand(e: Emitter, operand: Operand, strips: range, span: range, out: Placed) -> None:
+    """Some converted results of some strips."""
+    e.store_part(out, columns_of(strip_of(operand, strips.start), span), operand)
+
+
+def store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
     """Some results of some strips."""
     layout, word = result.layout, e.configuration.word_bytes
     start = result.address + strips.start * layout.strip_bytes + span.start * layout.beat_bytes

@@ -1,0 +1,919 @@
+"""From a graph to a program: what is computed together, where tensors lie, and the descriptors.
+
+The compiler walks a graph from its outputs to its inputs. Each operation is asked for by those
+that take its result, in a `Placement`: which element stands in which lane of which beat. If one
+kernel alone asks, the operation becomes a part of it, and its result stays in the vector buffer.
+Otherwise it begins a kernel of its own, whose result goes to memory.
+
+A kernel is a loop over strips and beats of one placement. Its root is stored in binary32, or
+converted and stored as an operand of a product. At most one product is part of it; the results of
+the array are then where the loop begins. Arithmetic, function, reduction and conversion that follow
+one another are one pass of the vector unit.
+
+Gathers are carried out by asking for elements in another order. A vector beat moves as a whole, so
+a tensor is computed in every placement that others need: products and arithmetic have results with
+their last axis along beats or along lanes, whichever is asked for. Norms and softmax have the axis
+that they reduce along beats alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.codec import quantize
+from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.panels import Panels, Side, columns_of, strip_of
+from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.products import store_operand, store_sums
+from mxsafe.machine.compiler.tensors import Operand, Rows, Vectors
+from mxsafe.machine.compiler.units import cut
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.graph import Graph, Value
+from mxsafe.machine.layout import Float32Layout, OperandLayout
+from mxsafe.model.softmax import softmax_factor
+
+__all__ = ["Kernel", "Lowered", "Table", "lowered"]
+
+Block = int | tuple[int, int]
+Indices = NDArray[np.int32]
+_REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
+_MOST_BEATS = 2032
+"""Beats of a row that a kernel works on at a time: a multiple of all grains."""
+_MOST_STRIPS = 8
+
+
+@dataclass(eq=False)
+class Kernel:
+    """Operations that are computed together.
+
+    Attributes
+    ----------
+    root : Value
+        Whose result leaves the kernel.
+    kind : {"tensor", "operand"}
+        As what.
+    placement : Placement
+    targets : list of Vectors or Operand
+        Of each matrix of the placement where it goes in memory.
+    placed : dict
+        Values that it computes, each with the number of times that their result is needed.
+    names : list of str
+        Of these values.
+    whole : bool
+        Whether rows must be there as a whole.
+    cost : int
+        Results that are in the vector buffer together, at most.
+    longest : int
+        Beats of the longest row.
+    product : _Product, optional
+    steps : range
+        Descriptors.
+    """
+
+    root: Value
+    kind: Literal["tensor", "operand"]
+    placement: Placement
+    turned: bool = False
+    targets: list[Any] = field(default_factory=list)
+    placed: dict[tuple[int, Key], int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    whole: bool = False
+    cost: int = 1
+    longest: int = 0
+    product: "_Product | None" = None
+    steps: range = range(0)
+
+
+class Table(NamedTuple):
+    """Numbers that the host writes into memory: those of a value, in a placement."""
+
+    value: Value
+    placement: Placement
+    matrices: list[int]
+    vectors: list[Vectors]
+    """Where the named matrices of the placement lie."""
+
+
+class _Source(NamedTuple):
+    """Operands of a product: for each matrix of its placement which one of some."""
+
+    operands: "list[Operand] | Kernel"
+    which: list[int]
+
+    def operand(self, matrix: int) -> Operand:
+        """Where it lies."""
+        found = self.operands.targets if isinstance(self.operands, Kernel) else self.operands
+        made: Operand = found[self.which[matrix]]
+        return made
+
+    @property
+    def turned(self) -> bool:
+        """Whether its rows and columns are exchanged in memory."""
+        return isinstance(self.operands, Kernel) and self.operands.turned
+
+
+class _Product(NamedTuple):
+    """The product of a kernel: operands whose rows are lanes, and beats."""
+
+    value: Value
+    key: Key
+    lanes: _Source
+    beats: _Source
+
+
+class _Binary(NamedTuple):
+    """Arithmetic of two values: the first one in full, the second one perhaps broadcast."""
+
+    x: tuple[Value, Placement]
+    y: tuple[Value, Placement]
+    mode: str
+
+
+@dataclass
+class _Demand:
+    """A kernel asks for a value in a placement."""
+
+    kernel: Kernel | None
+    placement: Placement | None
+    joins: bool
+    count: int = 0
+
+
+@dataclass
+class _Lazy:
+    """A result with the operations of a pass that are still to be done."""
+
+    rows: Rows
+    work: Pass
+    owned: bool
+    held: tuple[int, ...] = ()
+
+
+@dataclass
+class Lowered:
+    """A program, and what the host needs to know about it.
+
+    Attributes
+    ----------
+    emitter : Emitter
+    kernels : list of Kernel
+        In the order of the program.
+    tables : list of Table
+        Numbers that the host writes.
+    image : list of tuple
+        Address and bytes of operands that are constants.
+    stored : dict of int to list
+        By the value, placements that are in memory, and where.
+    """
+
+    emitter: Emitter
+    kernels: list[Kernel]
+    tables: list[Table]
+    image: list[tuple[int, NDArray[np.uint8]]]
+    stored: dict[int, list[Kernel]]
+
+
+def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64) -> Lowered:
+    """Compile a graph.
+
+    Raises
+    ------
+    CompileError
+        If the machine lacks what it needs; the message has every reason.
+    """
+    return _Lowering(graph, configuration, block).run()
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, configuration: MachineConfiguration, block: Block) -> None:
+        self._graph, self._block = graph, block
+        self._c = configuration
+        self._e = Emitter(configuration)
+        self._lanes = configuration.vector_lanes
+        self._kernels: list[Kernel] = []
+        self._operand_kernels: dict[Any, Kernel] = {}
+        self._constants: dict[Any, Operand] = {}
+        self._demands: dict[int, dict[Any, _Demand]] = {}
+        self._stored: dict[int, list[Kernel]] = {}
+        self._beats: dict[int, Beats] = {}
+        self._tables: dict[tuple[int, Key], tuple[Table, list[Vectors]]] = {}
+        self._resolved: dict[tuple[int, Key], list[tuple[Value, Placement]]] = {}
+        self._possible: dict[tuple[int, Key], bool] = {}
+        self._binary: dict[tuple[int, Key], _Binary] = {}
+        self._image: list[tuple[int, NDArray[np.uint8]]] = []
+        self._affine: dict[int, tuple[Value, Placement]] = {}
+        self._numbers: dict[Any, Rows] = {}
+        self._errors: list[str] = []
+
+    def run(self) -> Lowered:
+        """Plan from the outputs back, then emit."""
+        self._require()
+        for value in self._graph.outputs.values():
+            for source in _sources(value):
+                self._demands.setdefault(id(source), {})[None] = _Demand(None, None, joins=False)
+        for value in reversed(self._graph.values):
+            if not value.of_host and value.op != "gather":
+                self._plan(value)
+        self._fail()
+        self._kernels.reverse()
+        for kernel in self._kernels:
+            self._emit(kernel)
+        tables = [table for table, _ in self._tables.values()]
+        return Lowered(self._e, self._kernels, tables, self._image, self._stored)
+
+    def _fail(self) -> None:
+        if self._errors:
+            raise CompileError("\n".join(self._errors))
+
+    def _require(self) -> None:
+        """Refuse what the machine does not have."""
+        c = self._c
+        if c.formats.a != c.formats.w:
+            raise CompileError(
+                f"machine must have one format for both operands, not {c.formats.a.name} and "
+                f"{c.formats.w.name}"
+            )
+        kind = "tiles" if isinstance(self._block, tuple) else "blocks"
+        if kind not in c.conversions:
+            raise CompileError(
+                f"block must be of the machine's conversions {c.conversions}, not {self._block}"
+            )
+        for value in self._graph.values:
+            if value.op == "function" and value.detail not in c.functions:
+                self._refuse(value, f"functions of the machine must have it, not {c.functions}")
+            if value.op in _REDUCTIONS:
+                length = value.shape[-1]
+                if value.op not in c.reductions:
+                    self._refuse(value, f"reductions of the machine must have it, not {c.reductions}")
+                elif length > c.reduction_beats:
+                    self._refuse(
+                        value,
+                        f"a row that is reduced must have at most the {c.reduction_beats} values "
+                        f"of reduction_beats, not {length}",
+                    )
+            if value.op.endswith("norm") and not c.affine:
+                self._refuse(value, "affine of the machine must be True, not False")
+        self._fail()
+
+    def _refuse(self, value: Value, reason: str) -> None:
+        detail = f" {value.detail}" if value.detail else ""
+        self._errors.append(f"{value.name} ({value.op}{detail}, {value.shape}): {reason}")
+
+    # Planning.
+
+    def _plan(self, value: Value) -> None:
+        """Put a value into the kernel that asks for it, or make kernels of its own."""
+        demands = list(self._demands.pop(id(value), {}).values())
+        if not demands:
+            return
+        if len(demands) == 1 and self._joins(demands[0], value):
+            return
+        wanted = [d.placement for d in demands if d.placement is not None]
+        chosen: list[Placement] = []
+        natural = _natural(value)
+        for candidate in (natural, natural.turned()):
+            if self._can(value, candidate) and self._covers(value, candidate, wanted):
+                chosen = [candidate]
+                break
+        else:
+            for one in wanted:
+                if any(self._covers(value, there, [one]) for there in chosen):
+                    continue
+                options = [natural, natural.turned(), one]
+                fits = [
+                    o for o in options if self._can(value, o) and self._covers(value, o, [one])
+                ]
+                if not fits:
+                    self._refuse(
+                        value,
+                        "its result must be used along the axis that it reduces, because float32 "
+                        "tensors are not transposed; with block=(8, 8) operands are",
+                    )
+                    return
+                chosen.append(fits[0])
+        for placement in chosen:
+            kernel = Kernel(value, "tensor", placement, longest=placement.beats)
+            self._kernels.append(kernel)
+            self._stored.setdefault(id(value), []).append(kernel)
+            self._place(kernel, value, placement, 1)
+
+    def _joins(self, demand: _Demand, value: Value) -> bool:
+        """Make a value part of the one kernel that asks for it, if it can be."""
+        kernel, p = demand.kernel, demand.placement
+        if kernel is None or p is None or not demand.joins or not self._own(value, p):
+            return False
+        full = p.beats == kernel.placement.beats and p.lanes == kernel.placement.lanes
+        if value.op == "product" and (kernel.product is not None or not full):
+            return False
+        whole = value.op in _REDUCTIONS or value.op == "sum"
+        if value.op in _REDUCTIONS and not full:
+            return False
+        shared = demand.count > 1
+        extra = int(shared) + int(value.op == "arithmetic" and len(value.inputs) == 2)
+        longest = kernel.longest
+        if value.op == "sum":
+            longest = max(longest, value.inputs[0].shape[-1])
+            extra += 1
+        if not self._room(kernel, extra, longest, whole=whole or kernel.whole):
+            return False
+        kernel.longest = longest
+        kernel.cost += int(shared)
+        self._place(kernel, value, p, demand.count)
+        return True
+
+    def _room(self, kernel: Kernel, extra: int, longest: int, *, whole: bool) -> bool:
+        """Whether a kernel's results fit into the vector buffer, with some more."""
+        beats = longest if whole else min(longest, self._grain(kernel))
+        return (kernel.cost + extra + 1) * beats <= self._c.vector_beats
+
+    def _grain(self, kernel: Kernel) -> int:
+        """What the number of beats that are worked on together is a multiple of."""
+        if kernel.kind == "tensor":
+            return self._lanes
+        # Two scale entries are a word, the least that is stored.
+        return max(2 * kernel.targets[0].layout.length, self._lanes)
+
+    def _own(self, value: Value, p: Placement) -> bool:
+        """Whether an operation itself can have its result so."""
+        if value.op == "product":
+            return _factored(value, p) is not None
+        if value.op in _REDUCTIONS:
+            rows = p.rows(value.shape[-1])
+            if rows is None:
+                return False
+            if value.detail == "causal":
+                own = np.arange(p.lanes)
+                return bool(((rows < 0) | (rows % value.shape[-2] == own)).all())
+            return True
+        return value.op != "sum" or p.beats == 1
+
+    def _can(self, value: Value, p: Placement) -> bool:
+        """Whether a value can be had so, with all that it is made of."""
+        key = id(value), p.key
+        if key not in self._possible:
+            self._possible[key] = self._make(value, p)
+        return self._possible[key]
+
+    def _make(self, value: Value, p: Placement) -> bool:
+        if value.of_host:
+            return True
+        if value.op == "gather":
+            return all(self._had(*part) for part in self._resolve(value, p))
+        if not self._own(value, p):
+            return False
+        if value.op in ("arithmetic", "function"):
+            return all(self._had(one, p) for one in value.inputs)
+        return True
+
+    def _had(self, value: Value, p: Placement) -> bool:
+        """The same, or that it can be taken from one that can."""
+        if self._can(value, p):
+            return True
+        if value.op == "gather":
+            return False
+        natural = _natural(value)
+        return any(
+            self._can(value, one) and self._covers(value, one, [p])
+            for one in (natural, natural.turned())
+        )
+
+    def _covers(self, value: Value, there: Placement, wanted: Sequence[Placement]) -> bool:
+        """Whether all that is wanted consists of beats of what is there."""
+        others = [one for one in wanted if one.key != there.key]
+        if not others:
+            return True
+        beats = Beats(there, value.size, self._lanes)
+        return all(
+            beats.find(one.part(matrix, _strips(one, self._lanes), range(one.beats), self._lanes))
+            is not None
+            for one in others
+            for matrix in range(one.matrices)
+        )
+
+    def _place(self, kernel: Kernel, value: Value, p: Placement, count: int) -> None:
+        """Make a value part of a kernel and ask for what it is made of."""
+        kernel.placed[id(value), p.key] = count
+        kernel.names.append(value.name)
+        if value.op in _REDUCTIONS:
+            kernel.whole = True
+            self._ask(kernel, value.inputs[0], p)
+        elif value.op == "sum":
+            kernel.whole = True
+            self._ask(kernel, value.inputs[0], _summed(value, p))
+        elif value.op == "product":
+            self._place_product(kernel, value, p)
+        elif len(value.inputs) == 1:
+            self._ask(kernel, value.inputs[0], p)
+        else:
+            self._place_binary(kernel, value, p)
+
+    def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
+        x, y = ((one, p) for one in value.inputs)
+        sides = [(one, self._mode(*one)) for one in (x, y)]
+        sides.sort(key=lambda side: side[1] != "beats")  # the first one is there in full
+        (first, _), (second, mode) = sides
+        value_y, p_y = second
+        if mode == "constant":
+            p_y = Placement(p.index[:, :, :1])
+        elif mode == "numbers":
+            p_y = Placement(p.index[:, 0, :, None])
+        self._binary[id(value), p.key] = _Binary(first, (value_y, p_y), mode)
+        if mode == "beats" or not value_y.of_host:
+            kernel.cost += 1
+        self._ask(kernel, *first)
+        self._ask(kernel, value_y, p_y, joins=mode != "numbers")
+
+    def _mode(self, value: Value, p: Placement) -> str:
+        """How it can be broadcast as a second operand."""
+        parts = self._resolve(value, p)
+        if len(parts) > 1 and not value.of_host:
+            return "beats"
+        index = parts[0][1].index
+        if p.beats > 1 and (index == index[:, :, :1]).all():
+            return "constant"
+        if p.lanes > 1 and (index == index[:, :1]).all():
+            return "numbers"
+        return "beats"
+
+    def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
+        factors = _factored(value, p)
+        assert factors is not None
+        a, b = value.inputs
+        sides = []
+        for lanes in (True, False):
+            rows = [(f.matrix, f.lanes if lanes else f.beats) for f in factors]
+            sides.append(self._source(a if factors[0].straight == lanes else b, rows))
+        kernel.product = _Product(value, p.key, *sides)
+
+    def _source(self, value: Value, rows: list[tuple[int, Indices]]) -> _Source:
+        """Operands of some rows of some matrices of a value, each once."""
+        keys = [(matrix, own.tobytes()) for matrix, own in rows]
+        unique = list(dict.fromkeys(keys))
+        which = [unique.index(key) for key in keys]
+        wanted = [rows[keys.index(key)] for key in unique]
+        self._check_tiles(value, wanted)
+        if value.op == "constant":
+            return _Source([self._constant(value, *one) for one in wanted], which)
+        full = value, tuple(unique)
+        known = self._operand_kernels.get((id(value), full[1]))
+        if known is not None:
+            self._kernels.remove(known)
+            self._kernels.append(known)
+            return _Source(known, which)
+        count, length = value.shape[1:]
+        index = [
+            np.where(
+                own[:, None] >= 0,
+                (matrix * count + own)[:, None] * length + np.arange(length, dtype=np.int32),
+                np.int32(-1),
+            )
+            for matrix, own in wanted
+        ]
+        p = Placement(np.stack(index).astype(np.int32))
+        turned = (
+            isinstance(self._block, tuple)
+            and self._c.rows == 16
+            and length % 8 == 0
+            and p.lanes % 8 == 0
+            and not self._can(value, p)
+            and self._can(value, p.turned())
+        )
+        if turned:
+            p = p.turned()
+        layout = OperandLayout(
+            configuration=self._c, rows=p.lanes, columns=p.beats, block=self._block
+        )
+        kernel = Kernel(value, "operand", p, turned, longest=p.beats)
+        kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in unique]
+        self._operand_kernels[id(value), full[1]] = kernel
+        self._kernels.append(kernel)
+        self._ask(kernel, value, p)
+        return _Source(kernel, which)
+
+    def _check_tiles(self, value: Value, wanted: list[tuple[int, Indices]]) -> None:
+        if not isinstance(self._block, tuple):
+            return
+        for _, own in wanted:
+            step = np.arange(len(own)) % 8
+            if (own < 0).any() or (own % 8 != step).any() or (np.diff(own)[step[1:] != 0] != 1).any():
+                self._refuse(
+                    value, "rows of an operand must stay in their tiles; block must be 64, not (8, 8)"
+                )
+                return
+
+    def _constant(self, value: Value, matrix: int, rows: Indices) -> Operand:
+        """An operand that the host converts."""
+        key = id(value), matrix, rows.tobytes()
+        if key not in self._constants:
+            assert value.data is not None
+            data = value.data[matrix][np.maximum(rows, 0)]
+            data[rows < 0] = 0
+            layout = OperandLayout(
+                configuration=self._c, rows=len(rows), columns=value.shape[2], block=self._block
+            )
+            made = self._e.operand(value.name, layout)
+            q = quantize(data, self._c.conversion_format, block=self._block)
+            for address, part in zip((made.codes, made.scales), layout.packed(q), strict=True):
+                self._image.append((address, part))
+            self._constants[key] = made
+        return self._constants[key]
+
+    def _resolve(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
+        """What a placement of a gather takes from which value."""
+        key = id(value), p.key
+        if key not in self._resolved:
+            self._resolved[key] = self._behind(value, p)
+        return self._resolved[key]
+
+    def _behind(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
+        if value.op != "gather" or value.of_host:
+            return [(value, p)]
+        assert value.data is not None
+        index = p.of(value.data).index
+        parts, start = [], 0
+        for source in value.inputs:
+            own = (index >= start) & (index < start + source.size)
+            if own.any():
+                there = Placement(np.where(own, index - start, np.int32(-1)))
+                parts += self._resolve(source, there)
+            start += source.size
+        return parts
+
+    def _ask(self, kernel: Kernel, value: Value, p: Placement, *, joins: bool = True) -> None:
+        """Ask for a value in a placement."""
+        parts = self._resolve(value, p)
+        if len(parts) > 1:
+            kernel.cost += 1
+        for source, own in parts:
+            if source.of_host:
+                self._table(source, own)
+                continue
+            known = self._demands.setdefault(id(source), {})
+            one = known.setdefault((id(kernel), own.key), _Demand(kernel, own, joins=True))
+            one.joins &= joins and len(parts) == 1
+            one.count += 1
+
+    def _table(self, value: Value, p: Placement) -> list[Vectors]:
+        """Numbers of the host in memory: of each matrix where it lies, equal ones once."""
+        key = id(value), p.key
+        if key not in self._tables:
+            layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
+            found: dict[bytes, Vectors] = {}
+            matrices, places = [], []
+            for matrix in range(p.matrices):
+                own = p.index[matrix].tobytes()
+                if own not in found:
+                    found[own] = self._e.vectors(value.name, layout)
+                    matrices.append(matrix)
+                places.append(found[own])
+            table = Table(value, p, matrices, [places[matrix] for matrix in matrices])
+            self._tables[key] = table, places
+        return self._tables[key][1]
+
+    # Emission.
+
+    def _emit(self, kernel: Kernel) -> None:
+        p, first = kernel.placement, len(self._e.steps)
+        if kernel.kind == "tensor":
+            layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
+            kernel.targets = [
+                self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)
+            ]
+        for matrix in range(p.matrices):
+            for rows, strips, span in self._regions(kernel, matrix):
+                _Region(self, kernel, matrix, strips, span, rows).emit()
+        for rows in self._numbers.values():
+            self._e.vector.free(rows.start)
+        self._numbers.clear()
+        kernel.steps = range(first, len(self._e.steps))
+
+    def _regions(
+        self, kernel: Kernel, matrix: int
+    ) -> Iterator[tuple[Rows | None, range, range]]:
+        """Parts of a matrix: strips and beats, and results of the product if there is one."""
+        p, c = kernel.placement, self._c
+        grain = p.beats if kernel.whole else self._grain(kernel)
+        if kernel.product is not None:
+            own = kernel.product
+            lanes, beats = own.lanes.operand(matrix), own.beats.operand(matrix)
+            inner = own.value.inputs[0].shape[-1]
+            block = self._block[1] if isinstance(self._block, tuple) else self._block
+            panels = Panels(
+                self._e,
+                Side("w", lanes, own.lanes.turned, p.lanes, inner),
+                Side("a", beats, own.beats.turned, p.beats, inner),
+                grain=grain,
+                block=block if kernel.kind == "operand" else None,
+                share=2 * kernel.cost,
+            )
+            if c.anchored and len(panels.k) > 1:
+                raise CompileError(
+                    f"{own.value.name}: k must be at most {len(panels.k[0])} with arithmetic window "
+                    f"and these buffers, not {inner}"
+                )
+            yield from panels.results()
+            return
+        fit = c.vector_beats // (2 * (kernel.cost + 1))
+        most = max(grain, min(fit, _MOST_BEATS) // grain * grain)
+        if kernel.kind == "operand":
+            most = min(most, max(grain, c.out_beats * c.lanes // 2 // grain * grain))
+        for span in cut(p.beats, most):
+            together = max(1, min(_MOST_STRIPS, fit // max(kernel.longest, len(span))))
+            if not kernel.whole:
+                together = max(1, min(_MOST_STRIPS, fit // len(span)))
+            if kernel.kind == "operand":
+                room = c.out_beats // (2 * -(-len(span) // c.lanes))
+                entries = 2 * (-(-len(span) // kernel.targets[0].layout.length) // 2 + 1)
+                together = max(1, min(together, room, c.out_entries // (2 * entries)))
+            for part in cut(-(-p.lanes // self._lanes), together):
+                yield None, part, span
+
+    def _addresses(
+        self, value: Value, p: Placement, matrix: int, strips: range, span: range
+    ) -> NDArray[np.int64]:
+        """Where beats lie in memory; -1 for those that have nothing."""
+        size = self._c.beat_bytes
+        total = np.full((len(strips), len(span)), -1, np.int64)
+        for source, own in self._resolve(value, p):
+            if source.of_host:
+                vectors = self._table(source, own)[matrix]
+                strip = np.arange(strips.start, strips.stop)[:, None] * vectors.layout.strip_bytes
+                found = vectors.address + strip + np.arange(span.start, span.stop) * size
+                there = (own.part(matrix, strips, span, self._lanes) >= 0).any(axis=1)
+                if len(self._resolve(value, p)) == 1:
+                    there[:] = True
+            else:
+                found = self._stored_addresses(source, own.part(matrix, strips, span, self._lanes))
+                there = found >= 0
+            total[there] = found[there]
+        return total
+
+    def _stored_addresses(self, value: Value, index: Indices) -> NDArray[np.int64]:
+        for kernel in self._stored[id(value)]:
+            if id(kernel) not in self._beats:
+                self._beats[id(kernel)] = Beats(kernel.placement, value.size, self._lanes)
+            found = self._beats[id(kernel)].find(index)
+            if found is not None:
+                p, first = kernel.placement, kernel.targets[0]
+                each = -(-p.lanes // self._lanes) * p.beats
+                starts = np.array([target.address for target in kernel.targets], np.int64)
+                where = starts[np.maximum(found, 0) // each]
+                beat = np.maximum(found, 0) % each * first.layout.beat_bytes
+                return np.where(found >= 0, where + beat, -1)
+        raise AssertionError(f"{value.name} is not in memory as it is wanted")
+
+    def load(
+        self, value: Value, p: Placement, matrix: int, strips: range, span: range
+    ) -> Rows:
+        """Load some beats of some strips."""
+        rows = self._e.rows(len(span), len(strips), value.name)
+        load_beats(self._e, self._addresses(value, p, matrix, strips, span), rows)
+        return rows
+
+    def numbers(self, value: Value, p: Placement, matrix: int) -> Rows:
+        """Load numbers for all beats, C of them a beat; they stay for the kernel."""
+        own = p.index[matrix].tobytes()
+        key = id(value), own
+        if key not in self._numbers:
+            strips = _strips(p, self._lanes)
+            rows = self._e.rows(len(strips), 1, value.name, keep=True)
+            addresses = self._addresses(value, p, matrix, strips, range(1))
+            load_beats(self._e, addresses.reshape(1, -1), rows)
+            self._numbers[key] = rows
+        return self._numbers[key]
+
+    def affine(self, value: Value) -> Rows:
+        """Load gains of a norm, and behind them its biases; they stay for the kernel."""
+        if id(value) not in self._affine:
+            assert value.data is not None
+            length = value.shape[-1]
+            whole = np.zeros((2, -(-length // self._lanes) * self._lanes), np.float32)
+            whole[:, :length] = value.data
+            made = Value("constant", (whole.size,), (), f"gain and bias of {value.name}", data=whole)
+            index = np.arange(whole.size, dtype=np.int32).reshape(1, -1, 1)
+            self._affine[id(value)] = made, Placement(index)
+        return self.numbers(*self._affine[id(value)], 0)
+
+
+class _Region:
+    """Some strips and beats of a kernel."""
+
+    def __init__(
+        self,
+        lowering: _Lowering,
+        kernel: Kernel,
+        matrix: int,
+        strips: range,
+        span: range,
+        results: Rows | None,
+    ) -> None:
+        self._l, self._e, self._kernel = lowering, lowering._e, kernel
+        self._matrix, self._strips, self._span = matrix, strips, span
+        self._results = results
+        self._live = set() if results is None else {results.start}
+        self._shared: dict[tuple[int, Key], Rows] = {}
+
+    def emit(self) -> None:
+        """Compute the root and store it."""
+        kernel, e = self._kernel, self._e
+        lazy = self._value(kernel.root, kernel.placement)
+        target = kernel.targets[self._matrix]
+        if kernel.kind == "tensor":
+            rows = self._done(lazy)
+            store_sums(e, target, self._strips, self._span, rows)
+        else:
+            own = columns_of(strip_of(target, self._strips.start), self._span)
+            out = e.place("out", own, len(self._strips))
+            for lanes, part in e.by_lanes(target.layout.rows, self._strips):
+                work = _some(lazy.work, part, e.configuration.vector_lanes)
+                e.compute(lazy.rows.some(part), work, out=out.some(part), lanes=lanes)
+            store_operand(e, target, self._strips, self._span, out)
+            e.free(out)
+        for start in self._live:
+            e.vector.free(start)
+
+    def _own_span(self, p: Placement) -> range:
+        if self._kernel.whole:
+            return range(p.beats)
+        return self._span if p.beats == self._kernel.placement.beats else range(p.beats)
+
+    def _value(self, value: Value, p: Placement) -> _Lazy:
+        """A value of this region in the vector buffer."""
+        parts = self._l._resolve(value, p)
+        if len(parts) == 1:
+            value, p = parts[0]
+            key = id(value), p.key
+            if key in self._shared:
+                return _Lazy(self._shared[key], Pass(), owned=False)
+            if key in self._kernel.placed:
+                lazy = self._computed(value, p)
+                if self._kernel.placed[key] > 1:
+                    rows = self._done(lazy)
+                    self._shared[key] = rows
+                    lazy = _Lazy(rows, Pass(), owned=False)
+                return lazy
+        span = self._own_span(p)
+        rows = self._l.load(value, p, self._matrix, self._strips, span)
+        self._live.add(rows.start)
+        return _Lazy(rows, Pass(), owned=True)
+
+    def _computed(self, value: Value, p: Placement) -> _Lazy:
+        if value.op == "product":
+            assert self._results is not None
+            return _Lazy(self._results, Pass(), owned=True)
+        if value.op == "sum":
+            return self._sum(value, p)
+        if value.op == "arithmetic" and len(value.inputs) == 2:
+            return self._arithmetic(value, p)
+        lazy = self._value(value.inputs[0], p)
+        if value.op == "arithmetic":
+            return self._then(lazy, arithmetic="scale", parameter=value.parameter)
+        if value.op == "function":
+            return self._then(lazy, function=value.detail)
+        if value.op == "softmax":
+            causal = None
+            if value.detail == "causal":
+                causal = self._strips.start * self._e.configuration.vector_lanes
+            factor = float(softmax_factor(value.parameter))
+            return self._then(lazy, reduction="softmax", parameter=factor, causal=causal)
+        gains = self._l.affine(value)
+        return self._then(lazy, reduction=value.op, parameter=value.parameter, affine=gains)
+
+    def _arithmetic(self, value: Value, p: Placement) -> _Lazy:
+        x, (value_y, p_y), mode = self._l._binary[id(value), p.key]
+        lazy = self._value(*x)
+        if mode == "numbers":
+            whole = self._l.numbers(value_y, p_y, self._matrix)
+            span = self._own_span(p)
+            lanes = self._e.configuration.vector_lanes
+            beats = -(-len(span) // lanes)
+            y, held = Rows(whole.start + span.start // lanes, beats, len(self._strips)), ()
+        else:
+            other = self._value(value_y, p_y)
+            y = self._done(other)
+            held = (y.start,) if other.owned and y.start in self._live else ()
+        if value.detail == "add" and lazy.work == Pass(
+            arithmetic="scale", parameter=lazy.work.parameter
+        ):
+            work = replace(lazy.work, arithmetic="axpy", y=y, y_mode=mode)
+            return replace(lazy, work=work, held=(*lazy.held, *held))
+        lazy = self._then(lazy, arithmetic=value.detail, y=y, y_mode=mode)
+        return replace(lazy, held=(*lazy.held, *held))
+
+    def _sum(self, value: Value, p: Placement) -> _Lazy:
+        lazy = self._value(value.inputs[0], _summed(value, p))
+        rows = self._done(lazy) if lazy.owned else self._copy(lazy)
+        count = rows.beats
+        while count > 1:
+            half = -(-count // 2)
+            first, second = rows.cut(0, count - half), rows.cut(half, count - half)
+            self._e.compute(first, Pass(arithmetic="add", y=second), d=first)
+            count = half
+        return _Lazy(rows.cut(0, 1), Pass(), owned=True)
+
+    def _copy(self, lazy: _Lazy) -> Rows:
+        rows = self._e.rows(lazy.rows.beats, lazy.rows.count, "a copy")
+        self._live.add(rows.start)
+        self._e.compute(lazy.rows, lazy.work, d=rows)
+        return rows
+
+    def _then(self, lazy: _Lazy, **more: Any) -> _Lazy:
+        """One more operation, in the same pass if it can be."""
+        order = ("arithmetic", "function", "reduction")
+        work = lazy.work
+        stage = next(at for at, name in enumerate(order) if name in more)
+        taken = [at for at, name in enumerate(order) if getattr(work, name) != "none"]
+        clash = "reduction" in more and (
+            work.arithmetic in ("axpy", "scale")
+            or (more.get("causal") is not None and work.arithmetic != "none")
+        )
+        if (taken and max(taken) >= stage) or clash:
+            rows = self._done(lazy)
+            return _Lazy(rows, Pass(**more), owned=True)
+        return replace(lazy, work=replace(work, **more))
+
+    def _done(self, lazy: _Lazy) -> Rows:
+        """Do what is still to be done."""
+        rows = lazy.rows
+        if lazy.work != Pass():
+            if not lazy.owned:
+                rows = self._copy(lazy)
+            else:
+                self._e.compute(rows, lazy.work, d=rows)
+        for start in lazy.held:
+            self._live.discard(start)
+            self._e.vector.free(start)
+        return rows
+
+
+class _Factors(NamedTuple):
+    """A matrix of a placement as results of one matrix of a product."""
+
+    matrix: int
+    lanes: Indices
+    beats: Indices
+    straight: bool
+    """Whether lanes are rows of the product's first operand."""
+
+
+def _factored(value: Value, p: Placement) -> list[_Factors] | None:
+    """Rows of both operands that a placement of a product consists of; None if there are none."""
+    _, rows, columns = value.shape
+    found = []
+    for index in p.index:
+        filled = index >= 0
+        lanes = filled.any(axis=1)
+        own = index[lanes]
+        if not len(own) or not filled[lanes].all():
+            return None
+        matrix, row, column = np.unravel_index(own, value.shape)
+        if (matrix != matrix[0, 0]).any():
+            return None
+        straight = bool((row == row[:, :1]).all() and (column == column[:1]).all())
+        if not straight:
+            if (row != row[:1]).any() or (column != column[:, :1]).any():
+                return None
+            row, column = column, row
+        along = np.full(len(index), -1, np.int32)
+        along[lanes] = row[:, 0]
+        found.append(_Factors(int(matrix[0, 0]), along, column[0].astype(np.int32), straight))
+    if len({one.straight for one in found}) > 1:
+        return None
+    return found
+
+
+def _natural(value: Value) -> Placement:
+    """The last axis along beats, the one before it along lanes."""
+    shape = (*(1,) * (2 - len(value.shape)), *value.shape)
+    return Placement(value.places.reshape(-1, *shape[-2:]))
+
+
+def _summed(value: Value, p: Placement) -> Placement:
+    """What a sum adds up."""
+    length = value.inputs[0].shape[-1]
+    along = np.arange(length, dtype=np.int32)
+    return Placement(np.where(p.index >= 0, p.index * length + along, np.int32(-1)))
+
+
+def _strips(p: Placement, lanes: int) -> range:
+    return range(-(-p.lanes // lanes))
+
+
+def _sources(value: Value) -> list[Value]:
+    """What a value takes from, without gathers and what the host has."""
+    if value.of_host:
+        return []
+    if value.op == "gather":
+        return [source for one in value.inputs for source in _sources(one)]
+    return [value]
+
+
+def _some(work: Pass, part: range, lanes: int) -> Pass:
+    """The pass for some of its rows."""
+    if work.causal is not None:
+        return replace(work, causal=work.causal + part.start * lanes)
+    return work if work.y is None else replace(work, y=work.y.some(part))

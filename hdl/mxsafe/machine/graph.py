@@ -1,0 +1,264 @@
+"""Graphs of a network: tensors of binary32 and operations of the machine's own level.
+
+A graph is what `mxsafe.machine.compiler.lowering` makes a program of. It is built by hand from
+NumPy arrays, or from a PyTorch model by `mxsafe.torch.compile`.
+
+Operations are few, and each has one meaning, whatever the machine's sizes:
+
+============ =======================================================================
+``input``    numbers that the host writes before each run
+``constant`` numbers that are part of the program
+``product``  ``y[o, m, n]``: sum over k of ``a[o, m, k] * b[o, n, k]``; both operands in MX format
+``arithmetic``
+             ``add`` and ``multiply`` of two tensors, ``scale`` of one by a number
+``function`` a function of the vector unit
+``softmax``, ``layer_norm``, ``rms_norm``
+             along the last axis
+``sum``      along the last axis, by halves: see `mxsafe.model.half_sums`
+``gather``   elements of other tensors in another order: all of reshape, transpose, slice, concat
+============ =======================================================================
+
+Shapes do not broadcast: what is broadcast is gathered, which the compiler does not carry out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mxsafe.machine.configuration import FUNCTIONS
+from mxsafe.validation import require_one_of
+
+__all__ = ["Graph", "Value"]
+
+Indices = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor of a graph, by the operation that makes it.
+
+    Attributes
+    ----------
+    op : str
+        See the table of this module.
+    shape : tuple of int
+    inputs : tuple of Value
+    name : str
+        For reports and errors.
+    detail : str
+        Which arithmetic or function; ``causal`` of a softmax in which row m counts m + 1 values.
+    parameter : float
+        Factor of ``scale`` and ``softmax``, epsilon of a norm.
+    data : ndarray, optional
+        Numbers of a constant; of a gather for each element its place in the inputs, which lie one
+        behind the other.
+    """
+
+    op: str
+    shape: tuple[int, ...]
+    inputs: tuple["Value", ...] = ()
+    name: str = ""
+    detail: str = ""
+    parameter: float = 0.0
+    data: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the host has it before the program runs."""
+        if self.op == "gather":
+            return all(value.of_host for value in self.inputs)
+        return self.op in ("input", "constant")
+
+    @property
+    def places(self) -> Indices:
+        """Numbers of its elements, in its shape."""
+        return np.arange(self.size, dtype=np.int32).reshape(self.shape)
+
+
+@dataclass
+class Graph:
+    """A network as operations, in the order in which they are added.
+
+    Attributes
+    ----------
+    values : list of Value
+        Each after those that it needs.
+    outputs : dict of str to Value
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> graph = Graph()
+    >>> x = graph.input("x", (10, 32))
+    >>> y = graph.function("relu", graph.matmul(x, np.ones((32, 7), "f4")))
+    >>> graph.output("y", y)
+    >>> y.shape
+    (10, 7)
+    """
+
+    values: list[Value] = field(default_factory=list)
+    outputs: dict[str, Value] = field(default_factory=dict)
+
+    def _add(self, op: str, shape: Sequence[int], *inputs: Value, **more: Any) -> Value:
+        sizes = tuple(map(int, shape))
+        if not all(size > 0 for size in sizes):
+            raise ValueError(f"shape of {op} must have positive sizes, not {sizes}")
+        name = more.pop("name", "") or f"{op}_{len(self.values)}"
+        made = Value(op, sizes, inputs, name, **more)
+        self.values.append(made)
+        return made
+
+    def input(self, name: str, shape: Sequence[int]) -> Value:
+        """Numbers that the host writes before each run."""
+        if any(value.op == "input" and value.name == name for value in self.values):
+            raise ValueError(f"name must be of no other input, not {name}")
+        return self._add("input", shape, name=name)
+
+    def constant(self, data: ArrayLike, name: str = "") -> Value:
+        """Numbers of float32 that are part of the program."""
+        array = np.ascontiguousarray(data)
+        if array.dtype != np.float32:
+            raise TypeError(f"data must be float32, not {array.dtype}")
+        array = array.reshape(np.shape(data))
+        return self._add("constant", array.shape, data=array, name=name)
+
+    def value(self, x: Value | ArrayLike) -> Value:
+        """A value as it is, an array as a constant."""
+        return x if isinstance(x, Value) else self.constant(x)
+
+    def product(self, a: Value, b: Value, name: str = "") -> Value:
+        """``y[o, m, n]``, the sum over k of ``a[o, m, k] * b[o, n, k]``."""
+        if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[::2] != b.shape[::2]:
+            raise ValueError(f"b must have shape {a.shape[0]}, n, {a.shape[-1]}, not {b.shape}")
+        return self._add("product", (*a.shape[:2], b.shape[1]), a, b, name=name)
+
+    def matmul(self, a: Value, w: Value | ArrayLike, name: str = "") -> Value:
+        """``A W`` over the last two axes; leading axes of both broadcast."""
+        w = self.value(w)
+        if len(a.shape) < 2 or len(w.shape) < 2 or a.shape[-1] != w.shape[-2]:
+            raise ValueError(f"w must have {a.shape[-1]} rows like a columns, not shape {w.shape}")
+        turned = self.gather([w], w.places.swapaxes(-1, -2))
+        lead: tuple[int, ...] = ()
+        if len(w.shape) == 2:  # one matrix for all rows of a
+            flat = [(1, prod(a.shape[:-1]), a.shape[-1]), (1, *turned.shape)]
+        else:
+            lead = np.broadcast_shapes(a.shape[:-2], w.shape[:-2])
+            a = self.broadcast(a, (*lead, *a.shape[-2:]))
+            turned = self.broadcast(turned, (*lead, *turned.shape[-2:]))
+            flat = [(prod(lead), *v.shape[-2:]) for v in (a, turned)]
+        made = self.product(self.reshape(a, flat[0]), self.reshape(turned, flat[1]), name)
+        rows = a.shape[:-1] if len(w.shape) == 2 else (*lead, a.shape[-2])
+        return self.reshape(made, (*rows, w.shape[-1]))
+
+    def add(self, x: Value, y: Value | ArrayLike, name: str = "") -> Value:
+        """``x + y`` in binary32, with broadcasting."""
+        return self._arithmetic("add", x, self.value(y), name)
+
+    def multiply(self, x: Value, y: Value | ArrayLike, name: str = "") -> Value:
+        """``x * y`` in binary32, with broadcasting."""
+        return self._arithmetic("multiply", x, self.value(y), name)
+
+    def _arithmetic(self, detail: str, x: Value, y: Value, name: str) -> Value:
+        try:
+            shape = np.broadcast_shapes(x.shape, y.shape)
+        except ValueError:
+            raise ValueError(f"y must broadcast with {x.shape}, not {y.shape}") from None
+        x, y = self.broadcast(x, shape), self.broadcast(y, shape)
+        return self._add("arithmetic", shape, x, y, detail=detail, name=name)
+
+    def scale(self, x: Value, factor: float, name: str = "") -> Value:
+        """``factor * x`` in binary32."""
+        factor = float(np.float32(factor))
+        return self._add(
+            "arithmetic", x.shape, x, detail="scale", parameter=factor, name=name
+        )
+
+    def function(self, function: str, x: Value, name: str = "") -> Value:
+        """A function of the vector unit, of each element."""
+        require_one_of("function", function, FUNCTIONS)
+        return self._add("function", x.shape, x, detail=function, name=name)
+
+    def softmax(
+        self, x: Value, scale: float = 1.0, *, causal: bool = False, name: str = ""
+    ) -> Value:
+        """``exp(scale * x)`` over its sum, along the last axis."""
+        detail = "causal" if causal else ""
+        return self._add("softmax", x.shape, x, parameter=scale, detail=detail, name=name)
+
+    def norm(
+        self,
+        kind: str,
+        x: Value,
+        gain: ArrayLike | None = None,
+        bias: ArrayLike | None = None,
+        epsilon: float = 1e-5,
+        name: str = "",
+    ) -> Value:
+        """``layer_norm`` or ``rms_norm`` along the last axis, with a gain (1) and a bias (0)."""
+        require_one_of("kind", kind, ("layer_norm", "rms_norm"))
+        numbers = []
+        for label, given, default in (("gain", gain, 1.0), ("bias", bias, 0.0)):
+            wanted = x.shape[-1:]
+            array = np.full(wanted, default, np.float32) if given is None else np.asarray(given)
+            if array.shape != wanted or array.dtype != np.float32:
+                raise ValueError(f"{label} must be float32 of shape {wanted}, not {array.shape}")
+            numbers.append(array)
+        return self._add(kind, x.shape, x, data=np.stack(numbers), parameter=epsilon, name=name)
+
+    def sum(self, x: Value, name: str = "") -> Value:
+        """The sum along the last axis, which stays with length 1: see
+        `mxsafe.model.half_sums`."""
+        return self._add("sum", (*x.shape[:-1], 1), x, name=name)
+
+    def gather(self, inputs: Sequence[Value], places: ArrayLike, name: str = "") -> Value:
+        """Elements of some tensors, which lie one behind the other, in another order and shape."""
+        index = np.asarray(places, np.int32)
+        total = sum(value.size for value in inputs)
+        if index.size and not (0 <= index.min() and index.max() < total):
+            raise ValueError(f"places must be from 0 to {total - 1}, not {index.max()}")
+        if len(inputs) == 1:
+            source = inputs[0]
+            if index.shape == source.shape and np.array_equal(index, source.places):
+                return source
+            if source.op == "gather":  # of a gather, at once
+                assert source.data is not None
+                return self.gather(source.inputs, source.data.reshape(-1)[index], name)
+        if all(value.op == "constant" for value in inputs):
+            flat = np.concatenate([np.ravel(value.data) for value in inputs])  # type: ignore[arg-type]
+            return self.constant(flat[index], name)
+        return self._add("gather", index.shape, *inputs, data=index, name=name)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """The same elements in another shape."""
+        return self.gather([x], x.places.reshape(tuple(shape)))
+
+    def transpose(self, x: Value, axes: Sequence[int]) -> Value:
+        """Axes in another order."""
+        return self.gather([x], x.places.transpose(tuple(axes)))
+
+    def broadcast(self, x: Value, shape: Sequence[int]) -> Value:
+        """Repeated to a shape, as NumPy does it."""
+        return self.gather([x], np.broadcast_to(x.places, tuple(shape)))
+
+    def concatenate(self, inputs: Sequence[Value], axis: int = 0) -> Value:
+        """Tensors along an axis."""
+        starts = accumulate((value.size for value in inputs[:-1]), initial=0)
+        parts = [value.places + start for value, start in zip(inputs, starts, strict=True)]
+        return self.gather(inputs, np.concatenate(parts, axis))
+
+    def output(self, name: str, x: Value) -> None:
+        """A tensor that is read after each run."""
+        if name in self.outputs:
+            raise ValueError(f"name must be of no other output, not {name}")
+        self.outputs[name] = x
+
