@@ -160,6 +160,15 @@ class Graph:
         rows = a.shape[:-1] if len(w.shape) == 2 else (*lead, a.shape[-2])
         return self.reshape(made, (*rows, w.shape[-1]))
 
+    def linear(self, x: Value, weight: Value | ArrayLike, name: str = "") -> Value:
+        """``X W^T`` over the last axis, of a matrix with a row for each feature that comes out."""
+        weight = self.value(weight)
+        if len(weight.shape) != 2 or weight.shape[1] != x.shape[-1]:
+            raise ValueError(f"weight must have shape n, {x.shape[-1]}, not {weight.shape}")
+        rows = self.reshape(x, (1, -1, x.shape[-1]))
+        made = self.product(rows, self.reshape(weight, (1, *weight.shape)), name)
+        return self.reshape(made, (*x.shape[:-1], weight.shape[0]))
+
     def add(self, x: Value, y: Value | ArrayLike, name: str = "") -> Value:
         """``x + y`` in binary32, with broadcasting."""
         return self._arithmetic("add", x, self.value(y), name)
@@ -232,14 +241,27 @@ class Graph:
                 return source
             if source.op == "gather":  # of a gather, at once
                 assert source.data is not None
-                return self.gather(source.inputs, source.data.reshape(-1)[index], name)
+                inner = source.data.reshape(-1)[index]
+                if (inner >= 0).all():
+                    return self.gather(source.inputs, inner, name)
         if all(value.op == "constant" for value in inputs):
             flat = np.concatenate([np.ravel(value.data) for value in inputs])  # type: ignore[arg-type]
             return self.constant(flat[index], name)
         return self._add("gather", index.shape, *inputs, data=index, name=name)
 
+    def spread(self, x: Value, places: ArrayLike) -> Value:
+        """`gather`, where a place of -1 may have anything that rows of zeros of the inputs give."""
+        index = np.asarray(places, np.int32)
+        if x.op == "gather" and len(x.inputs) == 1:
+            assert x.data is not None
+            return self.spread(x.inputs[0], np.where(index >= 0, x.data.reshape(-1)[index], -1))
+        return self._add("gather", index.shape, x, data=index)
+
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The same elements in another shape."""
+        if x.op == "constant":
+            assert x.data is not None
+            return self.constant(x.data.reshape(tuple(shape)), x.name)
         return self.gather([x], x.places.reshape(tuple(shape)))
 
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:

@@ -18,6 +18,7 @@ that they reduce along beats alone.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -274,8 +275,7 @@ class _Lowering:
             return
         wanted = [d.placement for d in demands if d.placement is not None]
         chosen: list[Placement] = []
-        natural = _natural(value)
-        for candidate in (natural, natural.turned()):
+        for candidate in self._usual(value):
             if self._can(value, candidate) and self._covers(value, candidate, wanted):
                 chosen = [candidate]
                 break
@@ -283,23 +283,32 @@ class _Lowering:
             for one in wanted:
                 if any(self._covers(value, there, [one]) for there in chosen):
                     continue
-                options = [natural, natural.turned(), one]
-                fits = [
-                    o for o in options if self._can(value, o) and self._covers(value, o, [one])
-                ]
-                if not fits:
-                    self._refuse(
-                        value,
-                        "its result must be used along the axis that it reduces, because float32 "
-                        "tensors are not transposed; with block=(8, 8) operands are",
-                    )
+                options = chain(self._usual(value), [one])
+                fits = (o for o in options if self._covers(value, o, [one]) and self._can(value, o))
+                found = next(fits, None)
+                if found is None:
+                    self._refuse(value, self._why())
                     return
-                chosen.append(fits[0])
+                chosen.append(found)
+            if not chosen:
+                self._refuse(value, self._why())
         for placement in chosen:
             kernel = Kernel(value, "tensor", placement, longest=placement.beats)
             self._kernels.append(kernel)
             self._stored.setdefault(id(value), []).append(kernel)
             self._place(kernel, value, placement, 1)
+
+    def _why(self) -> str:
+        """Why no placement of a value will do."""
+        if isinstance(self._block, tuple):
+            return (
+                "rows of operands must stay in their tiles, and results along the axis that was "
+                "reduced: batches must be of 1, or of a multiple of 8 tokens, or block must be 64"
+            )
+        return (
+            "its result must be used along the axis that was reduced, because float32 tensors are "
+            "not transposed; with block=(8, 8) operands are"
+        )
 
     def _joins(self, demand: _Demand, value: Value) -> bool:
         """Make a value part of the one kernel that asks for it, if it can be."""
@@ -365,9 +374,14 @@ class _Lowering:
             return all(self._had(*part) for part in self._resolve(value, p))
         if not self._own(value, p):
             return False
-        if value.op in ("arithmetic", "function"):
-            return all(self._had(one, p) for one in value.inputs)
-        return True
+        if value.op == "product":
+            return all(
+                self._tiles_stay(wanted)
+                and (source.op == "constant" or self._operand_placement(source, wanted))
+                for source, wanted, _ in self._operands(value, p)
+            )
+        inner = _summed(value, p) if value.op == "sum" else p
+        return all(self._had(one, inner) for one in value.inputs)
 
     def _had(self, value: Value, p: Placement) -> bool:
         """The same, or that it can be taken from one that can."""
@@ -375,11 +389,21 @@ class _Lowering:
             return True
         if value.op == "gather":
             return False
-        natural = _natural(value)
         return any(
-            self._can(value, one) and self._covers(value, one, [p])
-            for one in (natural, natural.turned())
+            self._covers(value, one, [p]) and self._can(value, one) for one in self._usual(value)
         )
+
+    def _usual(self, value: Value) -> Iterator[Placement]:
+        """Placements that a value may have for all: rows along lanes, along beats, or apart."""
+        natural = _natural(value)
+        yield natural
+        yield natural.turned()
+        if natural.lanes == 1 or natural.matrices > 1:
+            return
+        rows = natural.index.reshape(-1, 1, natural.beats)
+        for before in range(self._lanes):  # the lane of the row that it is made of
+            empty = np.full((len(rows), before, natural.beats), -1, np.int32)
+            yield Placement(np.concatenate([empty, rows], axis=1))
 
     def _covers(self, value: Value, there: Placement, wanted: Sequence[Placement]) -> bool:
         """Whether all that is wanted consists of beats of what is there."""
@@ -439,71 +463,80 @@ class _Lowering:
             return "numbers"
         return "beats"
 
-    def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
+    def _operands(
+        self, value: Value, p: Placement
+    ) -> list[tuple[Value, list[tuple[int, Indices]], list[int]]]:
+        """Sources of lanes and of beats of a product: rows of matrices, each once, and which."""
         factors = _factored(value, p)
         assert factors is not None
         a, b = value.inputs
-        sides = []
+        found = []
         for lanes in (True, False):
             rows = [(f.matrix, f.lanes if lanes else f.beats) for f in factors]
-            sides.append(self._source(a if factors[0].straight == lanes else b, rows))
+            keys = [(matrix, own.tobytes()) for matrix, own in rows]
+            unique = list(dict.fromkeys(keys))
+            source = a if factors[0].straight == lanes else b
+            wanted = [rows[keys.index(key)] for key in unique]
+            found.append((source, wanted, [unique.index(key) for key in keys]))
+        return found
+
+    def _operand_placement(
+        self, value: Value, wanted: list[tuple[int, Indices]]
+    ) -> tuple[Placement, bool] | None:
+        """How rows of a value can be had as an operand, and whether transposed; None if not."""
+        count, length = value.shape[1:]
+        along = np.arange(length, dtype=np.int32)
+        index = [
+            np.where(rows[:, None] >= 0, (matrix * count + rows)[:, None] * length + along, -1)
+            for matrix, rows in wanted
+        ]
+        p = Placement(np.stack(index).astype(np.int32))
+        if self._had(value, p):
+            return p, False
+        tiles = isinstance(self._block, tuple) and self._c.rows == 16
+        if tiles and length % 8 == 0 == p.lanes % 8 and self._had(value, p.turned()):
+            return p.turned(), True
+        return None
+
+    def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
+        sides = [self._source(*one) for one in self._operands(value, p)]
         kernel.product = _Product(value, p.key, *sides)
 
-    def _source(self, value: Value, rows: list[tuple[int, Indices]]) -> _Source:
-        """Operands of some rows of some matrices of a value, each once."""
-        keys = [(matrix, own.tobytes()) for matrix, own in rows]
-        unique = list(dict.fromkeys(keys))
-        which = [unique.index(key) for key in keys]
-        wanted = [rows[keys.index(key)] for key in unique]
-        self._check_tiles(value, wanted)
+    def _source(
+        self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]
+    ) -> _Source:
+        """Operands of some rows of some matrices of a value."""
         if value.op == "constant":
             return _Source([self._constant(value, *one) for one in wanted], which)
-        full = value, tuple(unique)
-        known = self._operand_kernels.get((id(value), full[1]))
+        key = id(value), tuple((matrix, rows.tobytes()) for matrix, rows in wanted)
+        known = self._operand_kernels.get(key)
         if known is not None:
             self._kernels.remove(known)
             self._kernels.append(known)
             return _Source(known, which)
-        count, length = value.shape[1:]
-        index = [
-            np.where(
-                own[:, None] >= 0,
-                (matrix * count + own)[:, None] * length + np.arange(length, dtype=np.int32),
-                np.int32(-1),
-            )
-            for matrix, own in wanted
-        ]
-        p = Placement(np.stack(index).astype(np.int32))
-        turned = (
-            isinstance(self._block, tuple)
-            and self._c.rows == 16
-            and length % 8 == 0
-            and p.lanes % 8 == 0
-            and not self._can(value, p)
-            and self._can(value, p.turned())
-        )
-        if turned:
-            p = p.turned()
+        found = self._operand_placement(value, wanted)
+        assert found is not None
+        p, turned = found
         layout = OperandLayout(
             configuration=self._c, rows=p.lanes, columns=p.beats, block=self._block
         )
         kernel = Kernel(value, "operand", p, turned, longest=p.beats)
-        kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in unique]
-        self._operand_kernels[id(value), full[1]] = kernel
+        kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in wanted]
+        self._operand_kernels[key] = kernel
         self._kernels.append(kernel)
         self._ask(kernel, value, p)
         return _Source(kernel, which)
 
-    def _check_tiles(self, value: Value, wanted: list[tuple[int, Indices]]) -> None:
+    def _tiles_stay(self, wanted: list[tuple[int, Indices]]) -> bool:
+        """Whether rows are in the tiles in which the graph has them."""
         if not isinstance(self._block, tuple):
-            return
-        for _, own in wanted:
-            step = np.arange(len(own)) % 8
-            if (own < 0).any() or (own % 8 != step).any() or (np.diff(own)[step[1:] != 0] != 1).any():
-                self._refuse(
-                    value, "rows of an operand must stay in their tiles; block must be 64, not (8, 8)"
-                )
-                return
+            return True
+        for _, rows in wanted:
+            place = np.arange(len(rows)) % 8
+            inside = np.diff(rows)[place[1:] != 0]
+            if (rows < 0).any() or (rows % 8 != place).any() or (inside != 1).any():
+                return False
+        return True
 
     def _constant(self, value: Value, matrix: int, rows: Indices) -> Operand:
         """An operand that the host converts."""

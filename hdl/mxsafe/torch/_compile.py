@@ -1,0 +1,148 @@
+"""Any PyTorch model as a program of the machine."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch.export import ExportedProgram
+
+from mxsafe.formats import MXFormat
+from mxsafe.machine.compiled import Compiled, compile_graph
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.torch._export import legalised
+from mxsafe.validation import checked, require_one_of, shown
+
+__all__ = ["MACHINES", "compile", "compile_exported", "machine_named"]
+
+MACHINES = {
+    "default": MachineConfiguration(),
+    "small": SMALL_MACHINE,
+    "fpga": FPGA_MACHINE,
+}
+"""Machines by name."""
+Machine = MachineConfiguration | str
+
+
+def machine_named(
+    machine: Machine, format: str | MXFormat | None = None, arithmetic: str | None = None
+) -> MachineConfiguration:
+    """A machine by its name, perhaps with another format and arithmetic.
+
+    Raises
+    ------
+    ValueError
+        If there is no machine of that name, or it cannot be so.
+    """
+    if isinstance(machine, str):
+        require_one_of("machine", machine, MACHINES)
+        machine = MACHINES[machine]
+    values: dict[str, Any] = {}
+    if format is not None:
+        values |= {"format_a": format, "format_w": format}
+    if arithmetic is not None:
+        values["arithmetic"] = arithmetic
+    return replace(machine, **values)
+
+
+@checked
+def compile(  # noqa: A001
+    model: torch.nn.Module,
+    examples: Sequence[Any],
+    *,
+    machine: Machine = "default",
+    format: str | MXFormat | None = None,
+    block: int | tuple[int, int] = 64,
+    arithmetic: Literal["exact", "fp12", "window"] | None = None,
+) -> Compiled:
+    """A model as a program of the machine.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        In evaluation mode, if it has dropout.
+    examples : sequence
+        Its positional inputs; shapes of the program are theirs.
+    machine : str or MachineConfiguration
+        ``default``, ``small``, ``fpga``, or any sizes.
+    format : str or MXFormat, optional
+        Of both operands of all products; by default that of the machine.
+    block : int or tuple of int
+        64, along the sums of products, or tiles of ``(8, 8)``.
+    arithmetic : {"exact", "fp12", "window"}, optional
+        Of the array; by default that of the machine.
+
+    Returns
+    -------
+    Compiled
+        To be called with arrays of the shapes of the examples.
+
+    Raises
+    ------
+    CompileError
+        If the model has operators that are not compiled: the message has each of them, with its
+        line of source and the reason. Or if the machine lacks what they need.
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mxsafe.torch import compile
+    >>> model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.GELU(), torch.nn.Linear(64, 8))
+    >>> example = torch.randn(20, 48)
+    >>> compiled = compile(model, (example,))
+    >>> compiled(example.numpy()).shape
+    (20, 8)
+    """
+    configuration = machine_named(machine, format, arithmetic)
+    return compile_exported(exported(model, examples), configuration, block)
+
+
+def exported(model: torch.nn.Module, examples: Sequence[Any]) -> ExportedProgram:
+    """A model by `torch.export`, without the fused paths of PyTorch's own modules."""
+    for at, example in enumerate(examples):
+        if not isinstance(example, torch.Tensor):
+            raise TypeError(f"examples[{at}] must be a tensor, not {shown(example)}")
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        return torch.export.export(model, tuple(examples))
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def compile_exported(
+    program: ExportedProgram,
+    configuration: MachineConfiguration,
+    block: int | tuple[int, int] = 64,
+) -> Compiled:
+    """An exported model as a program of the machine; see `compile`.
+
+    Raises
+    ------
+    CompileError
+        As `compile`.
+    """
+    made = legalised(program)
+    return compile_graph(made.graph, configuration, block=block, lookups=made.lookups)
+
+
+def backend(
+    module: torch.fx.GraphModule, examples: Sequence[Any], **options: Any
+) -> Callable[..., Any]:
+    """``torch.compile(model, backend="mxsafe")``: one program for the whole model, on the interpreter.
+
+    Parameters
+    ----------
+    module : GraphModule
+    examples : sequence of Tensor
+    **options
+        ``machine``, ``format``, ``block`` and ``arithmetic`` of `compile`.
+
+    Raises
+    ------
+    CompileError
+        As `compile`.
+    """
+    raise NotImplementedError

@@ -1,0 +1,314 @@
+"""The reference of compiled models: an exported model, node by node, with the hardware's models.
+
+It shares nothing with the compiler but `mxsafe.model`. What is rounded, and when, is said by
+`docs/compiler.md`; here it is done in the plainest way.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from mxsafe import model
+from mxsafe.codec import quantize
+from mxsafe.machine.configuration import MachineConfiguration
+
+__all__ = ["Evaluated", "evaluated"]
+
+Floats = NDArray[np.float32]
+Block = int | tuple[int, int]
+
+
+class Evaluated(tuple[Floats, ...]):
+    """Outputs of a model.
+
+    Attributes
+    ----------
+    nodes : dict of str to ndarray
+        Results of all nodes that depend on inputs, by their names.
+    """
+
+    nodes: dict[str, Floats]
+
+
+def evaluated(
+    exported: ExportedProgram,
+    given: Sequence[Any],
+    configuration: MachineConfiguration,
+    block: Block = 64,
+) -> Evaluated:
+    """Outputs of an exported model as the hardware has them, bit for bit.
+
+    Parameters
+    ----------
+    exported : ExportedProgram
+    given : sequence of array_like
+        Inputs.
+    configuration : MachineConfiguration
+    block : int or tuple of int
+    """
+    return _Evaluator(configuration, block).run(exported, given)
+
+
+class _Evaluator:
+    def __init__(self, configuration: MachineConfiguration, block: Block) -> None:
+        self._c, self._block = configuration, block
+
+    def run(self, exported: ExportedProgram, given: Sequence[Any]) -> Evaluated:
+        state = {**exported.state_dict, **exported.constants}
+        signature = exported.graph_signature
+        names: dict[str, str] = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
+        users = iter(given)
+        env: dict[Node, Any] = {}
+        live: set[Node] = set()
+        for node in exported.graph.nodes:
+            if node.op == "placeholder":
+                if node.name in names:
+                    env[node] = state[names[node.name]].detach()
+                else:
+                    env[node] = torch.from_numpy(np.asarray(next(users)).copy())
+                    live.add(node)
+            elif node.op == "call_function":
+                args = torch.fx.map_arg(node.args, lambda one: env[one])
+                kwargs = torch.fx.map_arg(node.kwargs, lambda one: env[one])
+                if live.intersection(node.all_input_nodes):
+                    live.add(node)
+                    env[node] = self._call(node, args, kwargs)
+                else:
+                    with torch.no_grad():
+                        env[node] = cast(Callable[..., Any], node.target)(*args, **kwargs)
+            elif node.op == "output":
+                outputs = cast(Sequence[Node], node.args[0])
+                found = Evaluated(env[one].numpy() for one in outputs)
+                found.nodes = {
+                    one.name: env[one].numpy()
+                    for one in env
+                    if one in live and isinstance(env[one], torch.Tensor)
+                }
+                return found
+        raise ValueError("exported must have an output")
+
+    def _call(self, node: Node, args: Any, kwargs: Any) -> Any:
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        name = str(node.target).split(".")[1].strip("_")
+        own = getattr(self, f"_{name}", None)
+        if own is None:  # moves of elements, and embeddings
+            with torch.no_grad():
+                return cast(Callable[..., Any], node.target)(*args, **kwargs)
+        made = own(*args, **kwargs)
+        return torch.from_numpy(np.ascontiguousarray(made)).reshape(made.shape)
+
+    # Products.
+
+    def _products(self, a: Floats, w: Floats) -> Floats:
+        """Of matrices, both in the machine's format."""
+        lead = np.broadcast_shapes(a.shape[:-2], w.shape[:-2])
+        many = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, w)]
+        flat = [x.reshape(-1, *x.shape[-2:]) for x in many]
+        made = np.stack([self._product(x, y) for x, y in zip(*flat, strict=True)])
+        return made.reshape(*lead, a.shape[-2], w.shape[-1])
+
+    def _product(self, a: Floats, w: Floats) -> Floats:
+        fmt = self._c.conversion_format
+        tiles = isinstance(self._block, tuple)
+        left = quantize(a, fmt, block=self._block, **({} if tiles else {"axis": -1}))
+        right = quantize(w, fmt, block=self._block, **({} if tiles else {"axis": -2}))
+        return model.matmul(
+            left, right, arithmetic=self._c.arithmetic, lanes=self._c.lanes
+        )
+
+    def _linear(self, x: Any, weight: Any, bias: Any = None) -> Floats:
+        flat = _array(x).reshape(-1, weight.shape[-1])
+        made = self._product(flat, _array(weight).T)
+        if bias is not None:
+            made = model.add(made, _array(bias))
+        return made.reshape(*x.shape[:-1], weight.shape[0])
+
+    def _matmul(self, a: Any, b: Any) -> Floats:
+        a, b = _array(a), _array(b)
+        if b.ndim == 2:
+            return self._product(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+        return self._products(a, b)
+
+    _mm = _bmm = _matmul
+
+    def _addmm(self, bias: Any, a: Any, b: Any) -> Floats:
+        return model.add(self._matmul(a, b), _array(bias))
+
+    _baddbmm = _addmm
+
+    def _conv2d(
+        self, x: Any, weight: Any, bias: Any = None, stride: Any = 1, *rest: Any
+    ) -> Floats:
+        features, channels, height, width = weight.shape
+        rows = x.unfold(2, height, height).unfold(3, width, width)
+        batch, _, down, across = rows.shape[:4]
+        patches = rows.permute(0, 2, 3, 1, 4, 5).reshape(batch * down * across, -1)
+        made = self._linear(patches, weight.reshape(features, -1), bias)
+        return made.reshape(batch, down, across, features).transpose(0, 3, 1, 2)
+
+    def _scaled_dot_product_attention(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Floats:
+        if enable_gqa:
+            times = query.shape[-3] // key.shape[-3]
+            key, value = (one.repeat_interleave(times, -3) for one in (key, value))
+        scores = self._products(_array(query), _array(key.transpose(-1, -2)))
+        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+        lower = np.tri(*scores.shape[-2:], dtype=np.bool_)
+        mask = None if attn_mask is None else _any(attn_mask)
+        if is_causal:
+            mask = lower
+        if mask is not None and mask.dtype == np.bool_:
+            if mask.all():
+                mask = None
+            elif scores.shape[-1] == scores.shape[-2] and (mask == lower).all():
+                whole = np.broadcast_to(lower, scores.shape)
+                weights = model.softmax(scores, mask=whole, scale=factor, grade=self._c.grade)
+                return self._products(weights, _array(value))
+            else:
+                mask = np.where(mask, np.float32(0), np.float32(-np.inf))
+        if mask is None:
+            weights = model.softmax(scores, scale=factor, grade=self._c.grade)
+        else:
+            shifted = model.axpy(np.float32(factor), scores, mask)
+            weights = model.softmax(shifted, grade=self._c.grade)
+        return self._products(weights, _array(value))
+
+    # Between products.
+
+    def _add(self, x: Any, y: Any, alpha: Any = 1) -> Floats:
+        if alpha != 1:
+            y = model.multiply(np.float32(alpha), _array(y))
+        return model.add(_array(x), _array(y))
+
+    def _sub(self, x: Any, y: Any, alpha: Any = 1) -> Floats:
+        return model.add(_array(x), model.multiply(np.float32(-alpha), _array(y)))
+
+    def _rsub(self, x: Any, y: Any, alpha: Any = 1) -> Floats:
+        return self._sub(y, x, alpha)
+
+    def _mul(self, x: Any, y: Any) -> Floats:
+        return model.multiply(_array(x), _array(y))
+
+    def _div(self, x: Any, y: Any) -> Floats:
+        if isinstance(y, int | float):
+            return model.multiply(_array(x), np.float32(1 / y))
+        if not getattr(y, "computed", True):
+            return model.multiply(_array(x), (1 / np.float64(y)).astype(np.float32))
+        return model.multiply(_array(x), model.reciprocal(_array(y), self._c.grade))
+
+    def _neg(self, x: Any) -> Floats:
+        return model.multiply(np.float32(-1), _array(x))
+
+    def _square(self, x: Any) -> Floats:
+        return model.multiply(_array(x), _array(x))
+
+    def _sqrt(self, x: Any) -> Floats:
+        return model.reciprocal(model.rsqrt(_array(x), self._c.grade), self._c.grade)
+
+    def _pow(self, x: Any, exponent: Any) -> Floats:
+        number = float(exponent)
+        if number == 3:
+            return self._mul(self._square(x), x)
+        if number == 2:
+            return self._square(x)
+        known = {1: _array, 0.5: self._sqrt, -0.5: self._rsqrt, -1: self._reciprocal}
+        return known[number](x)
+
+    def _gelu(self, x: Any, approximate: str = "none") -> Floats:
+        x = _array(x)
+        if approximate == "none":
+            return model.gelu(x, self._c.grade)
+        cube = model.multiply(model.multiply(x, x), x)
+        inner = model.axpy(np.float32(0.044715), cube, x)
+        scaled = model.multiply(np.float32(math.sqrt(2 / math.pi)), inner)
+        half = model.multiply(np.float32(0.5), x)
+        return model.add(model.multiply(half, model.tanh(scaled, self._c.grade)), half)
+
+    def _relu(self, x: Any) -> Floats:
+        return model.relu(_array(x))
+
+    def _silu(self, x: Any) -> Floats:
+        return model.silu(_array(x), self._c.grade)
+
+    def _tanh(self, x: Any) -> Floats:
+        return model.tanh(_array(x), self._c.grade)
+
+    def _exp(self, x: Any) -> Floats:
+        return model.exp(_array(x), self._c.grade)
+
+    def _sigmoid(self, x: Any) -> Floats:
+        return model.sigmoid(_array(x), self._c.grade)
+
+    def _reciprocal(self, x: Any) -> Floats:
+        return model.reciprocal(_array(x), self._c.grade)
+
+    def _rsqrt(self, x: Any) -> Floats:
+        return model.rsqrt(_array(x), self._c.grade)
+
+    # Along rows.
+
+    def _softmax(self, x: Any, dim: int, dtype: Any = None) -> Floats:
+        return model.softmax(_array(x), axis=dim, grade=self._c.grade)
+
+    def _layer_norm(
+        self, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
+    ) -> Floats:
+        return self._normalised(x, shape, weight, bias, eps, centre=True)
+
+    def _rms_norm(self, x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Floats:
+        epsilon = torch.finfo(torch.float32).eps if eps is None else eps
+        return self._normalised(x, shape, weight, None, epsilon, centre=False)
+
+    def _normalised(
+        self, x: Any, shape: Any, weight: Any, bias: Any, epsilon: float, *, centre: bool
+    ) -> Floats:
+        size = math.prod(shape)
+        gain = np.ones(size, np.float32) if weight is None else _array(weight).reshape(-1)
+        shift = np.zeros(size, np.float32) if bias is None else _array(bias).reshape(-1)
+        rows = _array(x).reshape(-1, size)
+        grade = self._c.grade
+        made = model.normalise(rows, gain, shift, epsilon, centre=centre, grade=grade)
+        return made.result.reshape(x.shape)
+
+    def _sum(self, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Floats:
+        dims = [*range(x.dim())] if dim in (None, []) else [dim] if isinstance(dim, int) else dim
+        away = sorted(d % x.dim() for d in dims)
+        rows = np.moveaxis(_array(x), away, range(-len(away), 0))
+        lead = rows.shape[: rows.ndim - len(away)]
+        made = model.half_sums(rows.reshape(*lead, -1)).reshape(lead)
+        return np.expand_dims(made, tuple(away)) if keepdim else made
+
+    def _mean(self, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Floats:
+        made = self._sum(x, dim, keepdim)
+        return model.multiply(made, np.float32(1 / (x.numel() // made.size)))
+
+
+def _any(x: Any) -> NDArray[Any]:
+    return cast(NDArray[Any], x.detach().cpu().numpy())
+
+
+def _array(x: Any) -> Floats:
+    """A tensor or a number as float32."""
+    with np.errstate(over="ignore"):
+        return np.asarray(x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else x, np.float32)
