@@ -35,6 +35,7 @@ _COMMANDS: Mapping[str, Command] = {
         "inspect",
         "formats",
         "disassemble",
+        "compile",
         "run",
         "bitstream",
     )
@@ -60,6 +61,10 @@ examples:
                                         its area and timing (pip install '.[synth]')
   mxsafe vectors --unit mac --out v     test vectors: $readmemh files and vectors.json
   mxsafe disassemble program.bin        a program of the machine as text
+  mxsafe compile model.pt2 --out model.mxprog
+                                        a PyTorch model as a program (pip install '.[torch]')
+  mxsafe run model.mxprog --input x.npy --out y.npy
+                                        what it makes of an array
   mxsafe run program.bin memory.bin     what it makes of an image of memory
   mxsafe run program.bin memory.bin --backend verilog
                                         the same on the machine's simulated Verilog

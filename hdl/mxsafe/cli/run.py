@@ -1,13 +1,15 @@
 """``mxsafe run``: a program of the machine over an image of memory."""
 
 from argparse import ArgumentParser, Namespace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError, choice, read_bytes
+from mxsafe.cli.arguments import UsageError, UserError, choice, read_array, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
@@ -21,10 +23,33 @@ _BACKENDS = ("interpreter", "verilog", "serial")
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("program", type=Path, metavar="PROGRAM", help="file of descriptors")
-    parser.add_argument("memory", type=Path, metavar="MEMORY", help="file of bytes")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="memory after the run (default: MEMORY)"
+        "program",
+        type=Path,
+        metavar="PROGRAM",
+        help="file of descriptors, or .mxprog of a compiled model",
+    )
+    parser.add_argument(
+        "memory",
+        type=Path,
+        nargs="?",
+        metavar="MEMORY",
+        help="file of bytes; a compiled model has its own",
+    )
+    parser.add_argument(
+        "--input",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="X.npy",
+        help="array for a compiled model; again for each further input",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="memory after the run (default: MEMORY), or output of a compiled model: .npy, and "
+        ".npz of several",
     )
     add_force(parser)
     parser.add_argument(
@@ -84,11 +109,72 @@ def _check_backend(args: Namespace) -> None:
             raise UsageError(f"{name} must be given with backend serial alone")
 
 
+def _check_compiled(args: Namespace) -> None:
+    """Refuse arguments that a compiled model does not take, or lacks."""
+    if args.memory is not None:
+        raise UsageError(f"MEMORY must not be given with a compiled model, not {args.memory}")
+    if args.base:
+        raise UsageError(f"base must be 0 with a compiled model, not {args.base}")
+    if args.out is None:
+        raise UsageError("out must be given with a compiled model")
+    if args.out.suffix not in (".npy", ".npz"):
+        raise UsageError(f"out must end in .npy or .npz, not {args.out.name!r}")
+    require_new_file(args.out, force=args.force)
+
+
+def _run_compiled(args: Namespace) -> None:
+    """Run a compiled model over arrays."""
+    from mxsafe.host.host import Ended, Host
+    from mxsafe.machine.compiled import Compiled
+    from mxsafe.machine.program import Program
+
+    _check_compiled(args)
+    ends: list[Ended] = []
+
+    def run(program: Program, memory: NDArray[np.uint8]) -> None:
+        host = Host(_backend(args, program.configuration))
+        host.memory = memory
+        with CycleLine(args.program.name) as line:
+            ends.append(host.run(program, progress=line))
+
+    read_bytes(args.program)
+    if args.backend == "interpreter" and args.limit is None:
+        args.limit = 1 << 32
+    try:
+        model = Compiled.load(args.program, machine_of(args) if machine_values(args) else None)
+        if args.out.suffix == ".npy" and len(model.outputs) > 1:
+            raise ValueError(f"out must end in .npz for {len(model.outputs)} outputs")
+        found = model.run([read_array(path) for path in args.input], run)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UserError(str(error)) from None
+    if ends[0].code:
+        raise UserError(f"{args.program}: {ends[0].error}: {ends[0].reason}")
+    several = found if isinstance(found, tuple) else (found,)
+    names = [port.name for port in model.outputs]
+    data = BytesIO()
+    if args.out.suffix == ".npy":
+        np.save(data, several[0])
+    else:
+        np.savez(data, **dict(zip(names, several, strict=True)))
+    write_file(args.out, lambda: write_atomically(args.out, lambda f: f.write(data.getvalue())))
+    for name, array in zip(names, several, strict=True):
+        print(f"{args.out}: {name}, float32 of shape {array.shape}")
+    if cycles := ends[0].counters["cycles"]:
+        print(f"{cycles} cycles, array busy {ends[0].counters['array_busy'] / cycles:.1%}")
+
+
 def _run(args: Namespace) -> None:
     from mxsafe.host.host import Host
     from mxsafe.machine.program import Program
 
     _check_backend(args)
+    if args.program.suffix == ".mxprog":
+        _run_compiled(args)
+        return
+    if args.memory is None:
+        raise UsageError("MEMORY must be given with a file of descriptors")
+    if args.input:
+        raise UsageError(f"input must be given with a compiled model alone, not {args.input[0]}")
     if args.out not in (None, args.memory):
         require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
@@ -127,6 +213,6 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Run a program of the machine over an image of memory, bit for bit as the hardware "
-    "does, and write the image. After an error nothing is written. The first run of a machine on "
+    "does, and write the image. Or run a compiled model over arrays. After an error nothing is written. The first run of a machine on "
     "Verilog compiles it, which takes minutes for the default sizes.",
 )

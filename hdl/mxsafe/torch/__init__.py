@@ -1,4 +1,4 @@
-"""Microscaling in PyTorch: tensors, straight-through gradients, and whole models in a format.
+"""Microscaling in PyTorch: tensors, straight-through gradients, whole models in a format, and programs.
 
 Needs the extra ``torch``; ``import mxsafe`` does not import it.
 """
@@ -10,6 +10,7 @@ except ImportError as error:
         f"mxsafe.torch needs the extra torch, pip install '.[torch]': {error}"
     ) from None
 
+from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
 from mxsafe.torch.quantising import QuantizedTensor, dequantize, fake_quantize, quantize
 from mxsafe.torch.recipes import Quantiser
@@ -17,6 +18,8 @@ from mxsafe.torch.recipes import Quantiser
 __all__ = [
     "Quantiser",
     "QuantizedTensor",
+    "backend",
+    "compile",
     "dequantize",
     "fake_quantize",
     "microscaling",

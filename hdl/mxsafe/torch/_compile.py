@@ -128,21 +128,59 @@ def compile_exported(
     return compile_graph(made.graph, configuration, block=block, lookups=made.lookups)
 
 
+class _WithConstants(torch.nn.Module):
+    """A traced module whose parameters and buffers, which it takes as inputs, are its own."""
+
+    def __init__(self, module: torch.fx.GraphModule, given: Sequence[Any]) -> None:
+        super().__init__()
+        self._module = module
+        names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+        self.users = []
+        for at, (name, one) in enumerate(zip(names, given, strict=True)):
+            if isinstance(one, torch.nn.Parameter) or "_buffers_" in name:
+                self.register_buffer(f"constant_{at}", one.detach())
+            else:
+                self.users.append(at)
+        self._count = len(names)
+
+    def forward(self, *users: Any) -> Any:
+        own = dict(zip(self.users, users, strict=True))
+        every = range(self._count)
+        return self._module(*(own[at] if at in own else getattr(self, f"constant_{at}") for at in every))
+
+
 def backend(
     module: torch.fx.GraphModule, examples: Sequence[Any], **options: Any
 ) -> Callable[..., Any]:
-    """``torch.compile(model, backend="mxsafe")``: one program for the whole model, on the interpreter.
+    """Compile for ``torch.compile(model, backend="mxsafe")``: a program, run on the interpreter.
 
     Parameters
     ----------
     module : GraphModule
     examples : sequence of Tensor
+        Parameters, buffers and inputs.
     **options
-        ``machine``, ``format``, ``block`` and ``arithmetic`` of `compile`.
+        ``machine``, ``format``, ``block`` and ``arithmetic`` of `compile`, as ``options`` of
+        ``torch.compile``.
 
     Raises
     ------
     CompileError
         As `compile`.
+    ValueError
+        If gradients are on, or shapes are not fixed.
     """
-    raise NotImplementedError
+    if torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in examples):
+        raise ValueError("gradients must be off, by torch.no_grad(): programs have no backward pass")
+    for one in examples:
+        if not isinstance(one, torch.Tensor):
+            raise ValueError(f"shapes must be fixed, by torch.compile(dynamic=False), not {shown(one)}")
+    whole = _WithConstants(module, examples).eval()
+    made = compile(whole, tuple(examples[at] for at in whole.users), **options)
+
+    def run(*given: Any) -> tuple[torch.Tensor, ...]:
+        found = made(*(given[at].detach().cpu().numpy() for at in whole.users))
+        several = found if isinstance(found, tuple) else (found,)
+        return tuple(torch.from_numpy(one.copy()) for one in several)
+
+    return run
