@@ -414,11 +414,11 @@ def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
         return cast(NDArray[np.int64], np.concatenate(parts)[value.data])
     if value.of_host:
         raise CompileError(f"{value.name} must be computed by the machine where it is an output")
-    kernel = made.stored[id(value)][0]
     found = np.zeros(value.size, np.int64)
-    for index, vectors in zip(kernel.placement.index, kernel.targets, strict=True):
-        lane, beat = np.nonzero(index >= 0)
-        found[index[lane, beat]] = _number(vectors, lane, beat)
+    for kernel in made.stored[id(value)]:
+        for index, vectors in zip(kernel.placement.index, kernel.targets, strict=True):
+            lane, beat = np.nonzero(index >= 0)
+            found[index[lane, beat]] = _number(vectors, lane, beat)
     return found.reshape(value.shape)
 
 

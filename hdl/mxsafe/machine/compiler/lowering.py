@@ -136,10 +136,10 @@ class _Binary(NamedTuple):
 
 @dataclass
 class _Demand:
-    """A kernel asks for a value in a placement."""
+    """A kernel asks for a value in a placement, or the host for its elements."""
 
     kernel: Kernel | None
-    placement: Placement | None
+    placement: Placement
     joins: bool
     count: int = 0
 
@@ -214,8 +214,10 @@ class _Lowering:
         """Plan from the outputs back, then emit."""
         self._require()
         for value in self._graph.outputs.values():
-            for source in _sources(value):
-                self._demands.setdefault(id(source), {})[None] = _Demand(None, None, joins=False)
+            for source, placement in self._resolve(value, _natural(value)):
+                if not source.of_host:
+                    asked = self._demands.setdefault(id(source), {})
+                    asked[None, placement.key] = _Demand(None, placement, joins=False)
         for value in reversed(self._graph.values):
             if not value.of_host and value.op != "gather":
                 self._plan(value)
@@ -273,30 +275,33 @@ class _Lowering:
             return
         if len(demands) == 1 and self._joins(demands[0], value):
             return
-        wanted = [d.placement for d in demands if d.placement is not None]
         chosen: list[Placement] = []
         for candidate in self._usual(value):
-            if self._can(value, candidate) and self._covers(value, candidate, wanted):
+            if all(self._serves(value, candidate, d) for d in demands) and self._can(value, candidate):
                 chosen = [candidate]
                 break
         else:
-            for one in wanted:
-                if any(self._covers(value, there, [one]) for there in chosen):
+            for demand in demands:
+                if any(self._serves(value, there, demand) for there in chosen):
                     continue
-                options = chain(self._usual(value), [one])
-                fits = (o for o in options if self._covers(value, o, [one]) and self._can(value, o))
-                found = next(fits, None)
+                options = chain(self._usual(value), [demand.placement])
+                serving = (one for one in options if self._serves(value, one, demand))
+                found = next((one for one in serving if self._can(value, one)), None)
                 if found is None:
                     self._refuse(value, self._why())
                     return
                 chosen.append(found)
-            if not chosen:
-                self._refuse(value, self._why())
         for placement in chosen:
             kernel = Kernel(value, "tensor", placement, longest=placement.beats)
             self._kernels.append(kernel)
             self._stored.setdefault(id(value), []).append(kernel)
             self._place(kernel, value, placement, 1)
+
+    def _serves(self, value: Value, there: Placement, demand: _Demand) -> bool:
+        """Whether what is asked for can be had from a placement in memory."""
+        if demand.kernel is None:  # the host reads elements wherever they are
+            return bool(np.isin(demand.placement.index, there.index).all())
+        return self._covers(value, there, [demand.placement])
 
     def _why(self) -> str:
         """Why no placement of a value will do."""
@@ -313,7 +318,7 @@ class _Lowering:
     def _joins(self, demand: _Demand, value: Value) -> bool:
         """Make a value part of the one kernel that asks for it, if it can be."""
         kernel, p = demand.kernel, demand.placement
-        if kernel is None or p is None or not demand.joins or not self._own(value, p):
+        if kernel is None or not demand.joins or not self._own(value, p):
             return False
         full = p.beats == kernel.placement.beats and p.lanes == kernel.placement.lanes
         if value.op == "product" and (kernel.product is not None or not full):
@@ -934,15 +939,6 @@ def _summed(value: Value, p: Placement) -> Placement:
 
 def _strips(p: Placement, lanes: int) -> range:
     return range(-(-p.lanes // lanes))
-
-
-def _sources(value: Value) -> list[Value]:
-    """What a value takes from, without gathers and what the host has."""
-    if value.of_host:
-        return []
-    if value.op == "gather":
-        return [source for one in value.inputs for source in _sources(one)]
-    return [value]
 
 
 def _some(work: Pass, part: range, lanes: int) -> Pass:
