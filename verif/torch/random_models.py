@@ -167,8 +167,10 @@ def _attention(draw: _Draw, known: list[torch.Tensor]) -> torch.Tensor | None:
     elif kind == 2:
         mask = draw.constant(tokens, tokens)
     elif kind == 3:
-        mask = torch.ones(tokens, tokens, dtype=torch.bool).tril().logical_and(
-            torch.ones(tokens, tokens, dtype=torch.bool).triu(-3)
+        mask = (
+            torch.ones(tokens, tokens, dtype=torch.bool)
+            .tril()
+            .logical_and(torch.ones(tokens, tokens, dtype=torch.bool).triu(-3))
         )
     made = functional.scaled_dot_product_attention(
         part(heads), part(shared), part(shared), mask, 0.0, causal, enable_gqa=shared != heads

@@ -10,9 +10,7 @@ from mxsafe.cli.outputs import add_force, require_new_file, write_file
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "model", type=Path, metavar="MODEL.pt2", help="file of torch.export.save"
-    )
+    parser.add_argument("model", type=Path, metavar="MODEL.pt2", help="file of torch.export.save")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="MODEL.mxprog", help="the compiled model"
     )
@@ -42,7 +40,7 @@ def _run(args: Namespace) -> None:
         raise UserError(f"compile needs PyTorch, pip install '.[torch]': {error}") from None
     try:
         exported = torch.export.load(args.model)
-    except Exception as error:  # noqa: BLE001 - whatever PyTorch finds in a file
+    except Exception as error:
         reason = str(error).partition("\n")[0]
         raise UserError(f"{args.model} must be a file of torch.export.save: {reason}") from None
     try:

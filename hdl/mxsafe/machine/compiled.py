@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
@@ -82,7 +82,7 @@ class Lookup:
             raise TypeError(f"{self.name} must be integers, not {index.dtype}")
         if index.shape != self.shape:
             raise ValueError(f"{self.name} must have shape {self.shape}, not {index.shape}")
-        if index.size and not (0 <= index.min() and index.max() < len(self.table)):
+        if index.size and not (index.min() >= 0 and index.max() < len(self.table)):
             raise ValueError(
                 f"{self.name} must be from 0 to {len(self.table) - 1}, not "
                 f"{shown(int(index.min() if index.min() < 0 else index.max()))}"
@@ -249,11 +249,11 @@ class Compiled:
             If it is no such file, was changed, or is for another machine.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             head = json.loads(arrays.pop("head").tobytes())
             wanted = head.pop("hash")
-        except (BadZipFile, KeyError, EOFError, ValueError, AttributeError) as error:
+        except (BadZipFile, KeyError, EOFError, ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} must be a file of a compiled network: {error}") from None
         if _hash(head, arrays) != wanted:
             raise ValueError(f"{path} must have the hash {wanted}: it was changed")

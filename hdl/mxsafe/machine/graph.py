@@ -109,6 +109,11 @@ class Graph:
     values: list[Value] = field(default_factory=list)
     outputs: dict[str, Value] = field(default_factory=dict)
 
+    @property
+    def largest(self) -> int:
+        """Elements of the largest value."""
+        return max((value.size for value in self.values), default=0)
+
     def _add(self, op: str, shape: Sequence[int], *inputs: Value, **more: Any) -> Value:
         sizes = tuple(map(int, shape))
         if not all(size > 0 for size in sizes):
@@ -139,7 +144,9 @@ class Graph:
     def product(self, a: Value, b: Value, name: str = "") -> Value:
         """``y[o, m, n]``, the sum over k of ``a[o, m, k] * b[o, n, k]``."""
         if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[::2] != b.shape[::2]:
-            raise ValueError(f"b must have shape {a.shape[0]}, n, {a.shape[-1]}, not {b.shape}")
+            raise ValueError(
+                f"b must have the first and the last of the sizes {a.shape}, not {b.shape}"
+            )
         return self._add("product", (*a.shape[:2], b.shape[1]), a, b, name=name)
 
     def matmul(self, a: Value, w: Value | ArrayLike, name: str = "") -> Value:
@@ -188,9 +195,7 @@ class Graph:
     def scale(self, x: Value, factor: float, name: str = "") -> Value:
         """``factor * x`` in binary32."""
         factor = float(np.float32(factor))
-        return self._add(
-            "arithmetic", x.shape, x, detail="scale", parameter=factor, name=name
-        )
+        return self._add("arithmetic", x.shape, x, detail="scale", parameter=factor, name=name)
 
     def function(self, function: str, x: Value, name: str = "") -> Value:
         """A function of the vector unit, of each element."""
@@ -220,21 +225,26 @@ class Graph:
             wanted = x.shape[-1:]
             array = np.full(wanted, default, np.float32) if given is None else np.asarray(given)
             if array.shape != wanted or array.dtype != np.float32:
-                raise ValueError(f"{label} must be float32 of shape {wanted}, not {array.shape}")
+                raise ValueError(
+                    f"{label} must be float32 of shape {wanted}, not {array.dtype} of shape "
+                    f"{array.shape}"
+                )
             numbers.append(array)
         return self._add(kind, x.shape, x, data=np.stack(numbers), parameter=epsilon, name=name)
 
     def sum(self, x: Value, name: str = "") -> Value:
         """The sum along the last axis, which stays with length 1: see
-        `mxsafe.model.half_sums`."""
+        `mxsafe.model.half_sums`.
+        """
         return self._add("sum", (*x.shape[:-1], 1), x, name=name)
 
     def gather(self, inputs: Sequence[Value], places: ArrayLike, name: str = "") -> Value:
         """Elements of some tensors, which lie one behind the other, in another order and shape."""
         index = np.asarray(places, np.int32)
         total = sum(value.size for value in inputs)
-        if index.size and not (0 <= index.min() and index.max() < total):
-            raise ValueError(f"places must be from 0 to {total - 1}, not {index.max()}")
+        if index.size and not (index.min() >= 0 and index.max() < total):
+            wrong = index.min() if index.min() < 0 else index.max()
+            raise ValueError(f"places must be from 0 to {total - 1}, not {wrong}")
         if len(inputs) == 1:
             source = inputs[0]
             if index.shape == source.shape and np.array_equal(index, source.places):
@@ -283,4 +293,3 @@ class Graph:
         if name in self.outputs:
             raise ValueError(f"name must be of no other output, not {name}")
         self.outputs[name] = x
-

@@ -46,7 +46,7 @@ def machine_named(
 
 
 @checked
-def compile(  # noqa: A001
+def compile(
     model: torch.nn.Module,
     examples: Sequence[Any],
     *,
@@ -146,7 +146,9 @@ class _WithConstants(torch.nn.Module):
     def forward(self, *users: Any) -> Any:
         own = dict(zip(self.users, users, strict=True))
         every = range(self._count)
-        return self._module(*(own[at] if at in own else getattr(self, f"constant_{at}") for at in every))
+        return self._module(
+            *(own[at] if at in own else getattr(self, f"constant_{at}") for at in every)
+        )
 
 
 def backend(
@@ -171,10 +173,14 @@ def backend(
         If gradients are on, or shapes are not fixed.
     """
     if torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in examples):
-        raise ValueError("gradients must be off, by torch.no_grad(): programs have no backward pass")
+        raise ValueError(
+            "gradients must be off, by torch.no_grad(): programs have no backward pass"
+        )
     for one in examples:
         if not isinstance(one, torch.Tensor):
-            raise ValueError(f"shapes must be fixed, by torch.compile(dynamic=False), not {shown(one)}")
+            raise ValueError(
+                f"shapes must be fixed, by torch.compile(dynamic=False), not {shown(one)}"
+            )
     whole = _WithConstants(module, examples).eval()
     made = compile(whole, tuple(examples[at] for at in whole.users), **options)
 

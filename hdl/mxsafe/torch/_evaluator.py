@@ -124,9 +124,7 @@ class _Evaluator:
         tiles = isinstance(self._block, tuple)
         left = quantize(a, fmt, block=self._block, **({} if tiles else {"axis": -1}))
         right = quantize(w, fmt, block=self._block, **({} if tiles else {"axis": -2}))
-        return model.matmul(
-            left, right, arithmetic=self._c.arithmetic, lanes=self._c.lanes
-        )
+        return model.matmul(left, right, arithmetic=self._c.arithmetic, lanes=self._c.lanes)
 
     def _linear(self, x: Any, weight: Any, bias: Any = None) -> Floats:
         flat = _array(x).reshape(-1, weight.shape[-1])
@@ -148,9 +146,7 @@ class _Evaluator:
 
     _baddbmm = _addmm
 
-    def _conv2d(
-        self, x: Any, weight: Any, bias: Any = None, stride: Any = 1, *rest: Any
-    ) -> Floats:
+    def _conv2d(self, x: Any, weight: Any, bias: Any = None, stride: Any = 1, *rest: Any) -> Floats:
         features, channels, height, width = weight.shape
         rows = x.unfold(2, height, height).unfold(3, width, width)
         batch, _, down, across = rows.shape[:4]
@@ -311,4 +307,6 @@ def _any(x: Any) -> NDArray[Any]:
 def _array(x: Any) -> Floats:
     """A tensor or a number as float32."""
     with np.errstate(over="ignore"):
-        return np.asarray(x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else x, np.float32)
+        return np.asarray(
+            x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else x, np.float32
+        )

@@ -225,8 +225,10 @@ class _Legaliser:
         """
         g, computed = self._g, [v for v in values if not v.of_host]
         rank = len(values[0].shape)
-        if axis == rank - 1 or len(computed) != 1 or not all(
-            v is computed[0] or v.op == "constant" for v in values
+        if (
+            axis == rank - 1
+            or len(computed) != 1
+            or not all(v is computed[0] or v.op == "constant" for v in values)
         ):
             return g.concatenate(values, axis)
         if not _linear(computed[0]):
@@ -259,7 +261,9 @@ class _Legaliser:
             if array.dtype.kind == "b":
                 raise _RefusalError("operands must be numbers, not booleans")
             with np.errstate(over="ignore"):
-                return self._g.constant(np.ascontiguousarray(array, np.float32).reshape(array.shape))
+                return self._g.constant(
+                    np.ascontiguousarray(array, np.float32).reshape(array.shape)
+                )
         with np.errstate(over="ignore"):
             return self._g.constant(np.full(tuple(shape), x, np.float32))
 
@@ -582,7 +586,9 @@ def _pair(x: Any) -> list[Any]:
 
 def _line(node: Node) -> str:
     """The line of the model's source that a node comes from."""
-    found = re.findall(r'File "(.*?)", line (\d+), in .*\n\s*(.*)', node.meta.get("stack_trace") or "")
+    found = re.findall(
+        r'File "(.*?)", line (\d+), in .*\n\s*(.*)', node.meta.get("stack_trace") or ""
+    )
     if not found:
         return "no source line"
     file, line, text = found[-1]

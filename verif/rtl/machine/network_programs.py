@@ -6,12 +6,15 @@ from functools import cache
 import numpy as np
 
 import mxsafe as mx
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
+from verif.machine.compiler.graphs import Shape, layer, weights
 from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
 from verif.rtl.machine.accelerator_checks import Program
 
@@ -63,6 +66,16 @@ def large_product_program(configuration: MachineConfiguration) -> Program:
         x = rng.standard_normal(matrix.shape).astype(np.float32)
         matrix.write(memory, mx.quantize(x, matrix.format, block=_BLOCK))
     return Program.of(products.emitter, memory)
+
+
+@cache
+def graph_program(configuration: MachineConfiguration) -> Program:
+    """A layer of a transformer, compiled from a graph, with random weights."""
+    shape = Shape(tokens=11, features=20, width=9, hidden=33)
+    graph = layer(shape, weights(shape))
+    x = np.random.default_rng(5).standard_normal((shape.tokens, shape.features))
+    memory = compile_graph(graph, configuration).memory([x.astype(np.float32)])
+    return Program.of(lowered(graph, configuration).emitter, memory)
 
 
 @cache

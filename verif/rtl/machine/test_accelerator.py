@@ -35,6 +35,7 @@ from verif.rtl.machine.accelerator_checks import (
 from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.descriptor_places import touched
 from verif.rtl.machine.network_programs import (
+    graph_program,
     large_product_program,
     tiles_program,
     transformer_program,
@@ -290,6 +291,7 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
     # `docs/integration.md` has a product there.
     "encoder on Icarus": ("icarus", SMALL, encoder_program, 20, 0.2),
     "transformer on Icarus": ("icarus", SMALL, _transformer(**_LITTLE), 2, 0.0),
+    "graph": ("verilator", SMALL, graph_program, 20, 0.2),
     # Normalisations first.
     "transformer": ("verilator", SMALL, _transformer(tokens=11), 20, 0.2),
     # With fewer lanes than a beat has numbers, and other latencies, which the model predicts.
@@ -322,7 +324,7 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
     "transformer with windows": ("verilator", WINDOW, _transformer(tokens=37), 20, 0.2),
 }
 """Simulator, machine, program, and the latency and pauses of its memory."""
-_DEFAULT = ("encoder",)
+_DEFAULT = ("encoder", "graph")
 _VARIANTS = (
     "transformer on Icarus",
     "transformer for FPGAs",

@@ -13,7 +13,8 @@ one another are one pass of the vector unit.
 Gathers are carried out by asking for elements in another order. A vector beat moves as a whole, so
 a tensor is computed in every placement that others need: products and arithmetic have results with
 their last axis along beats or along lanes, whichever is asked for. Norms and softmax have the axis
-that they reduce along beats alone.
+that they reduce along beats alone. Where that does not suffice, each row has a strip for itself and
+uses one of its lanes: beats of one element, which can be put in any order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -186,12 +187,28 @@ def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64
     CompileError
         If the machine lacks what it needs; the message has every reason.
     """
-    return _Lowering(graph, configuration, block).run()
+    try:
+        return _Lowering(graph, configuration, block, configuration.vector_lanes).run()
+    except CompileError:  # with lanes that are not used, more can be had
+        return _Lowering(graph, configuration, block, graph.largest).run()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, configuration: MachineConfiguration, block: Block) -> None:
-        self._graph, self._block = graph, block
+    """The compiler's state.
+
+    Parameters
+    ----------
+    graph : Graph
+    configuration : MachineConfiguration
+    block : int or tuple of int
+    apart : int
+        Rows of a tensor, at most, that may have a strip each, of which they use one lane.
+    """
+
+    def __init__(
+        self, graph: Graph, configuration: MachineConfiguration, block: Block, apart: int
+    ) -> None:
+        self._graph, self._block, self._apart = graph, block, apart
         self._c = configuration
         self._e = Emitter(configuration)
         self._lanes = configuration.vector_lanes
@@ -251,7 +268,9 @@ class _Lowering:
             if value.op in _REDUCTIONS:
                 length = value.shape[-1]
                 if value.op not in c.reductions:
-                    self._refuse(value, f"reductions of the machine must have it, not {c.reductions}")
+                    self._refuse(
+                        value, f"reductions of the machine must have it, not {c.reductions}"
+                    )
                 elif length > c.reduction_beats:
                     self._refuse(
                         value,
@@ -277,7 +296,9 @@ class _Lowering:
             return
         chosen: list[Placement] = []
         for candidate in self._usual(value):
-            if all(self._serves(value, candidate, d) for d in demands) and self._can(value, candidate):
+            if all(self._serves(value, candidate, d) for d in demands) and self._can(
+                value, candidate
+            ):
                 chosen = [candidate]
                 break
         else:
@@ -403,7 +424,7 @@ class _Lowering:
         natural = _natural(value)
         yield natural
         yield natural.turned()
-        if natural.lanes == 1 or natural.matrices > 1:
+        if not 1 < natural.matrices * natural.lanes <= self._apart:
             return
         rows = natural.index.reshape(-1, 1, natural.beats)
         for before in range(self._lanes):  # the lane of the row that it is made of
@@ -507,9 +528,7 @@ class _Lowering:
         sides = [self._source(*one) for one in self._operands(value, p)]
         kernel.product = _Product(value, p.key, *sides)
 
-    def _source(
-        self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]
-    ) -> _Source:
+    def _source(self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]) -> _Source:
         """Operands of some rows of some matrices of a value."""
         if value.op == "constant":
             return _Source([self._constant(value, *one) for one in wanted], which)
@@ -618,9 +637,7 @@ class _Lowering:
         p, first = kernel.placement, len(self._e.steps)
         if kernel.kind == "tensor":
             layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
-            kernel.targets = [
-                self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)
-            ]
+            kernel.targets = [self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)]
         for matrix in range(p.matrices):
             for rows, strips, span in self._regions(kernel, matrix):
                 _Region(self, kernel, matrix, strips, span, rows).emit()
@@ -629,9 +646,7 @@ class _Lowering:
         self._numbers.clear()
         kernel.steps = range(first, len(self._e.steps))
 
-    def _regions(
-        self, kernel: Kernel, matrix: int
-    ) -> Iterator[tuple[Rows | None, range, range]]:
+    def _regions(self, kernel: Kernel, matrix: int) -> Iterator[tuple[Rows | None, range, range]]:
         """Parts of a matrix: strips and beats, and results of the product if there is one."""
         p, c = kernel.placement, self._c
         grain = p.beats if kernel.whole else self._grain(kernel)
@@ -704,9 +719,7 @@ class _Lowering:
                 return np.where(found >= 0, where + beat, -1)
         raise AssertionError(f"{value.name} is not in memory as it is wanted")
 
-    def load(
-        self, value: Value, p: Placement, matrix: int, strips: range, span: range
-    ) -> Rows:
+    def load(self, value: Value, p: Placement, matrix: int, strips: range, span: range) -> Rows:
         """Load some beats of some strips."""
         rows = self._e.rows(len(span), len(strips), value.name)
         load_beats(self._e, self._addresses(value, p, matrix, strips, span), rows)
@@ -731,7 +744,9 @@ class _Lowering:
             length = value.shape[-1]
             whole = np.zeros((2, -(-length // self._lanes) * self._lanes), np.float32)
             whole[:, :length] = value.data
-            made = Value("constant", (whole.size,), (), f"gain and bias of {value.name}", data=whole)
+            made = Value(
+                "constant", (whole.size,), (), f"gain and bias of {value.name}", data=whole
+            )
             index = np.arange(whole.size, dtype=np.int32).reshape(1, -1, 1)
             self._affine[id(value)] = made, Placement(index)
         return self.numbers(*self._affine[id(value)], 0)

@@ -66,7 +66,9 @@ class Placement:
 
     def part(self, matrix: int, strips: range, beats: range, lanes: int) -> Indices:
         """Some beats of some strips, shape (strips, lanes, beats)."""
-        own = self.index[matrix, strips.start * lanes : strips.stop * lanes, beats.start : beats.stop]
+        own = self.index[
+            matrix, strips.start * lanes : strips.stop * lanes, beats.start : beats.stop
+        ]
         whole = np.full((len(strips) * lanes, len(beats)), -1, np.int32)
         whole[: len(own)] = own
         return whole.reshape(len(strips), lanes, len(beats))
@@ -161,9 +163,7 @@ def _alike(addresses: Addresses, size: int) -> list[range]:
     return runs
 
 
-def _load_runs(
-    e: Emitter, addresses: Addresses, own: range, beats: range, rows: Rows
-) -> None:
+def _load_runs(e: Emitter, addresses: Addresses, own: range, beats: range, rows: Rows) -> None:
     """A run of beats of some rows, whose addresses are a stride apart."""
     c = e.configuration
     first = int(addresses[own.start, beats.start])

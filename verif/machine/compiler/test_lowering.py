@@ -1,0 +1,166 @@
+"""Graphs as programs: bits of the models, any sizes, any order of queues, reasons of refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe import model
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.lowering import lowered
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    WINDOW_MACHINE,
+    MachineConfiguration,
+)
+from mxsafe.machine.graph import Graph
+from mxsafe.model.machine import Machine
+from verif.machine.compiler.graphs import Block, Shape, layer, layer_result, weights
+from verif.machine.machine_schedules import run_in_any_order
+
+DEFAULT = MachineConfiguration()
+
+
+def drawn(*shape: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("machine", "shape", "block"),
+    [
+        (DEFAULT, Shape(), 64),
+        (DEFAULT, Shape(tokens=150, features=200, heads=3, width=64, hidden=300), 64),
+        (DEFAULT, Shape(tokens=1, heads=1), 64),
+        (DEFAULT, Shape(tokens=37, causal=True), 64),
+        (DEFAULT, Shape(tokens=24, width=16), (8, 8)),
+        (replace(DEFAULT, arithmetic="fp12"), Shape(), 64),
+        (replace(DEFAULT, format_a="mxfp4_e2m1", format_w="mxfp4_e2m1"), Shape(), 64),
+        (replace(DEFAULT, grade="fine"), Shape(causal=True), 64),
+        (WINDOW_MACHINE, Shape(), 64),
+        (SMALL_MACHINE, Shape(tokens=90, features=100, hidden=120), 64),
+        (FPGA_MACHINE, Shape(tokens=9), 64),
+    ],
+    ids=str,
+)
+def test_a_layer_has_the_bits_of_the_models(
+    machine: MachineConfiguration, shape: Shape, block: Block
+) -> None:
+    w, x = weights(shape), drawn(shape.tokens, shape.features)
+    compiled = compile_graph(layer(shape, w), machine, block=block)
+    wanted = layer_result(shape, w, x, machine, block)
+    assert np.array_equal(compiled(x).view(np.uint32), wanted.view(np.uint32))
+
+
+def test_sizes_of_the_machine_change_no_bit() -> None:
+    shape = Shape(tokens=70, features=100, heads=2, width=40, hidden=260)
+    w, x = weights(shape), drawn(70, 100)
+    found = [
+        compile_graph(layer(shape, w), machine)(x)
+        for machine in (
+            DEFAULT,
+            SMALL_MACHINE,
+            replace(DEFAULT, a_beats=64, w_beats=128, out_beats=64, bank_beats=256),
+            replace(SMALL_MACHINE, rows=4, conversions=("blocks",)),
+        )
+    ]
+    assert all(np.array_equal(one, found[0]) for one in found)
+
+
+@pytest.mark.parametrize("machine", [DEFAULT, SMALL_MACHINE], ids=["default", "small"])
+def test_tokens_order_the_queues(machine: MachineConfiguration) -> None:
+    """Memory is the same in whatever order queues run, and whatever buffers hold at first."""
+    shape = Shape(causal=True)
+    graph, x = layer(shape, weights(shape)), drawn(shape.tokens, shape.features)
+    compiled = compile_graph(graph, machine)
+    memory = compiled.memory([x])
+    once = memory.copy()
+    assert Machine(machine).run(compiled.program.data, once).error == "none"
+    for seed in range(3):
+        other = memory.copy()
+        program = lowered(layer(shape, weights(shape)), machine).emitter.program()
+        run_in_any_order(program, other, machine, seed)
+        assert np.array_equal(other, once)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 15, 16, 17, 31, 64, 100, 129, 197, 256, 385, 511, 512])
+def test_all_token_counts_compile(tokens: int) -> None:
+    shape = Shape(tokens=tokens, features=64, heads=1, width=32, hidden=64)
+    predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
+
+
+@pytest.mark.parametrize("features", [16, 17, 48, 100, 192, 384, 576, 768, 1000, 1024])
+def test_all_widths_compile(features: int) -> None:
+    wide = replace(DEFAULT, reduction_beats=1024)
+    shape = Shape(tokens=20, features=features, heads=1, width=16, hidden=features)
+    predict(lowered(layer(shape, weights(shape)), wide).emitter)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 16, 20, 24, 32, 40, 64, 72, 80, 96, 128, 160, 256])
+def test_all_widths_of_heads_compile(width: int) -> None:
+    shape = Shape(tokens=40, features=32, heads=3, width=width, hidden=16)
+    predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
+
+
+def test_a_product_by_hand() -> None:
+    graph = Graph()
+    w = drawn(300, 70)
+    graph.output("y", graph.matmul(graph.input("x", (2, 25, 300)), w))
+    x = drawn(2, 25, 300, seed=2)
+    found = compile_graph(graph)(x)
+    assert found.shape == (2, 25, 70)
+    assert np.linalg.norm(found - x @ w) < 0.02 * np.linalg.norm(x @ w)
+
+
+@pytest.mark.parametrize("block", [64, (8, 8)], ids=str)
+def test_a_reduced_axis_is_exchanged(block: Block) -> None:
+    """A norm's result can be summed over its rows by a product, and in binary32."""
+    x, w = drawn(2, 24, 40), drawn(8, 24, seed=2)
+    graph = Graph()
+    normed = graph.norm("layer_norm", graph.input("x", x.shape))
+    turned = graph.transpose(normed, (0, 2, 1))
+    graph.output("y", graph.linear(turned, w))
+    graph.output("sum", graph.sum(turned))
+    y, total = compile_graph(graph, block=block)(x)
+    rows = model.layer_norm(x, np.ones(40, "f4"), np.zeros(40, "f4")).swapaxes(1, 2)
+    assert np.array_equal(total, model.half_sums(rows))
+    axes = [{}, {}] if block != 64 else [{"axis": -1}, {"axis": -2}]
+    flat = np.ascontiguousarray(rows.reshape(-1, 24))
+    a, b = (mx.quantize(m, block=block, **o) for m, o in zip((flat, w.T.copy()), axes, strict=True))
+    wanted = model.matmul(a, b, arithmetic="exact")
+    assert np.array_equal(y, wanted.reshape(y.shape))
+
+
+def test_refusals_say_everything_at_once() -> None:
+    graph = Graph()
+    x = graph.input("x", (4, 200))
+    graph.output("y", graph.norm("rms_norm", graph.function("exp", x, "power"), name="norm"))
+    with pytest.raises(CompileError) as caught:
+        compile_graph(graph, SMALL_MACHINE)
+    assert str(caught.value).splitlines() == [
+        "power (function exp, (4, 200)): functions of the machine must have it, not "
+        "('relu', 'gelu', 'silu', 'tanh')",
+        "norm (rms_norm, (4, 200)): a row that is reduced must have at most the 128 values of "
+        "reduction_beats, not 200",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "block", "message"),
+    [
+        (replace(DEFAULT, format_a="mxint8"), 64, "machine must have one format"),
+        (DEFAULT, 32, "block must be 64 or (8, 8), not 32"),
+        (replace(DEFAULT, conversions=("tiles",)), 64, "block must be of the machine's"),
+        (replace(DEFAULT, affine=False), 64, "affine of the machine must be True"),
+        (replace(DEFAULT, reductions=("softmax",)), 64, "reductions of the machine must have it"),
+    ],
+)
+def test_refusals_of_machines(machine: MachineConfiguration, block: Block, message: str) -> None:
+    graph = Graph()
+    graph.output("y", graph.norm("layer_norm", graph.input("x", (4, 20))))
+    with pytest.raises(ValueError, match="must") as caught:
+        compile_graph(graph, machine, block=block)
+    assert message in str(caught.value)

@@ -1,0 +1,144 @@
+"""Compiled networks: calls, files, what is refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from mxsafe.machine.compiled import Compiled, Lookup, compile_graph
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.graph import Graph
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.standard_normal((40, 8)).astype("f4")
+TABLE = RNG.standard_normal((50, 40)).astype("f4")
+
+
+def network() -> Compiled:
+    """A product of looked-up rows, and the rows themselves with others added."""
+    g = Graph()
+    rows = g.input("ids", (6, 40))
+    g.output("product", g.matmul(rows, WEIGHT))
+    g.output("sum", g.add(rows, g.input("x", (40,))))
+    return compile_graph(g, SMALL_MACHINE, lookups={"ids": Lookup("ids", (6,), TABLE)})
+
+
+IDS = np.array([3, 1, 4, 1, 5, 9])
+X = RNG.standard_normal(40).astype("f4")
+
+
+def test_call() -> None:
+    product, total = network()(IDS, X)
+    a, w = mx.quantize(TABLE[IDS]), mx.quantize(WEIGHT, axis=0)
+    assert np.array_equal(product, mx.matmul(a, w, arithmetic="exact"))
+    assert np.array_equal(total, TABLE[IDS] + X)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((IDS,), "inputs must be 2 (ids, x), not 1"),
+        ((IDS, X[:3]), "x must have shape (40,), not (3,)"),
+        ((IDS, np.float64(X)), "x must be float32, not float64"),
+        ((IDS[:2], X), "ids must have shape (6,), not (2,)"),
+        ((np.float32(IDS), X), "ids must be integers, not float32"),
+        ((IDS + 41, X), "ids must be from 0 to 49, not 50"),
+        ((IDS - 2, X), "ids must be from 0 to 49, not -1"),
+    ],
+)
+def test_wrong_inputs(given: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        network()(*given)
+    assert str(caught.value) == message
+
+
+def test_file(tmp_path: Path) -> None:
+    path = tmp_path / "network.mxprog"
+    made = network()
+    made.save(path)
+    read = Compiled.load(path, SMALL_MACHINE)
+    assert read.report() == made.report()
+    assert read.program == made.program
+    for one, other in zip(read(IDS, X), made(IDS, X), strict=True):
+        assert np.array_equal(one, other)
+
+
+def _head(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def changed(arrays: dict[str, Any]) -> None:
+        head = json.loads(arrays["head"].tobytes())
+        change(head)
+        arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays["image"].__setitem__(0, 77), "must have the hash"),
+        (lambda arrays: arrays["program"].__setitem__(0, 77), "must have the hash"),
+        (lambda arrays: arrays["result_0"].__setitem__(0, 1), "must have the hash"),
+        (lambda arrays: arrays.pop("sources"), "must have the hash"),
+        (lambda arrays: arrays.pop("head"), "must be a file of a compiled network"),
+        (_head(lambda head: head.pop("hash")), "must be a file of a compiled network"),
+        (_head(lambda head: head.update(text="")), "must have the hash"),
+    ],
+)
+def test_changed_files(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "network.mxprog"
+    network().save(path)
+    with np.load(path) as file:
+        arrays = {name: file[name].copy() for name in file.files}
+    change(arrays)
+    data = BytesIO()
+    np.savez(data, **arrays)
+    path.write_bytes(data.getvalue())
+    with pytest.raises(ValueError, match=message):
+        Compiled.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY", b"nothing of that kind"])
+def test_other_files(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "network.mxprog"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="must be a file of a compiled network"):
+        Compiled.load(path)
+
+
+def test_other_machines(tmp_path: Path) -> None:
+    path = tmp_path / "network.mxprog"
+    network().save(path)
+    for machine, message in (
+        (MachineConfiguration(), "whose rows is 16, not 8"),
+        (replace(SMALL_MACHINE, w_beats=1024), "whose w_beats is 1024, not 512"),
+    ):
+        with pytest.raises(ValueError, match=f"must be for this machine, {message}"):
+            Compiled.load(path, machine)
+    with pytest.raises(ValueError, match=r"path must end in \.mxprog, not network\.npz"):
+        network().save(tmp_path / "network.npz")
+    assert [p.name for p in tmp_path.iterdir()] == ["network.mxprog"]
+
+
+def test_outputs_must_be_computed() -> None:
+    g = Graph()
+    with pytest.raises(ValueError, match="graph must have an output, not none"):
+        compile_graph(g)
+    g.output("x", g.input("x", (3,)))
+    with pytest.raises(ValueError, match="output x must be computed by the machine"):
+        compile_graph(g)
+
+
+def test_report() -> None:
+    first, *kernels, last = network().report().splitlines()
+    assert first.split()[:2] == ["descriptors", "cycles"]
+    assert len(kernels) == 3
+    total = sum(int(line.split()[0]) for line in kernels)
+    assert last.startswith(f"{total} descriptors, ")
