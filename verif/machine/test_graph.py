@@ -36,7 +36,7 @@ def test_a_move_of_a_move_is_one() -> None:
     assert again.inputs == (x,)
     assert places(again).tolist() == [0, 3, 1, 4, 2, 5]
     assert g.transpose(turned, (1, 0)) is x
-    assert g.spread(turned, [[0, -1], [1, 5]]).data.tolist() == [[0, -1], [3, 5]]  # type: ignore[union-attr]
+    assert g.spread(turned, [[0, -1], [1, 5]]).data.tolist() == [[0, -1], [3, 5]]
 
 
 def test_constants_are_moved_at_once() -> None:

@@ -94,7 +94,7 @@ def _function(draw: _Draw, known: list[torch.Tensor]) -> torch.Tensor:
         lambda x: x / (torch.sigmoid(x) + 0.5),
         lambda x: x**3,
     ]
-    return functions[draw.number(0, len(functions))](draw.of(known))  # type: ignore[no-any-return]
+    return functions[draw.number(0, len(functions))](draw.of(known))
 
 
 def _residual(draw: _Draw, known: list[torch.Tensor]) -> torch.Tensor:

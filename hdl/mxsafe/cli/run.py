@@ -213,6 +213,7 @@ COMMAND = Command(
     add_arguments=_add_arguments,
     run=_run,
     description="Run a program of the machine over an image of memory, bit for bit as the hardware "
-    "does, and write the image. Or run a compiled model over arrays. After an error nothing is written. The first run of a machine on "
-    "Verilog compiles it, which takes minutes for the default sizes.",
+    "does, and write the image. Or run a compiled model over arrays. After an error nothing is "
+    "written. The first run of a machine on Verilog compiles it, which takes minutes for the "
+    "default sizes.",
 )

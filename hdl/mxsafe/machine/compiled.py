@@ -17,7 +17,7 @@ from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.machine.description import VERSION
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
@@ -257,11 +257,11 @@ class Compiled:
             raise ValueError(f"{path} must be a file of a compiled network: {error}") from None
         if _hash(head, arrays) != wanted:
             raise ValueError(f"{path} must have the hash {wanted}: it was changed")
-        for name, own in (("descriptors", VERSION), ("file", FILE_VERSION)):
-            if head[name] != own:
-                raise ValueError(f"{path} must have version {own} of {name}, not {head[name]}")
+        for name, version in (("descriptors", VERSION), ("file", FILE_VERSION)):
+            if head[name] != version:
+                raise ValueError(f"{path} must have version {version} of {name}, not {head[name]}")
         sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in head["machine"].items()}
-        machine = MachineConfiguration(**sizes)
+        machine = resized(MachineConfiguration(), **sizes)
         if configuration is not None and configuration != machine:
             own = next(
                 f.name

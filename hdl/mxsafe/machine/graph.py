@@ -233,9 +233,7 @@ class Graph:
         return self._add(kind, x.shape, x, data=np.stack(numbers), parameter=epsilon, name=name)
 
     def sum(self, x: Value, name: str = "") -> Value:
-        """The sum along the last axis, which stays with length 1: see
-        `mxsafe.model.half_sums`.
-        """
+        """`mxsafe.model.half_sums`: the sum along the last axis, which stays with length 1."""
         return self._add("sum", (*x.shape[:-1], 1), x, name=name)
 
     def gather(self, inputs: Sequence[Value], places: ArrayLike, name: str = "") -> Value:

@@ -1,4 +1,4 @@
-"""Microscaling in PyTorch: tensors, straight-through gradients, whole models in a format, and programs.
+"""Microscaling in PyTorch: tensors, gradients, models in a format, programs of the machine.
 
 Needs the extra ``torch``; ``import mxsafe`` does not import it.
 """

@@ -89,11 +89,11 @@ def compile(
     --------
     >>> import torch
     >>> from mxsafe.torch import compile
-    >>> model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.GELU(), torch.nn.Linear(64, 8))
+    >>> model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.GELU())
     >>> example = torch.randn(20, 48)
     >>> compiled = compile(model, (example,))
     >>> compiled(example.numpy()).shape
-    (20, 8)
+    (20, 64)
     """
     configuration = machine_named(machine, format, arithmetic)
     return compile_exported(exported(model, examples), configuration, block)

@@ -59,6 +59,8 @@ def evaluated(
 class _Evaluator:
     def __init__(self, configuration: MachineConfiguration, block: Block) -> None:
         self._c, self._block = configuration, block
+        self._constants: list[Any] = []
+        """Arguments of the node at hand that do not depend on inputs."""
 
     def run(self, exported: ExportedProgram, given: Sequence[Any]) -> Evaluated:
         state = {**exported.state_dict, **exported.constants}
@@ -82,6 +84,7 @@ class _Evaluator:
                 args = torch.fx.map_arg(node.args, lambda one: env[one])
                 kwargs = torch.fx.map_arg(node.kwargs, lambda one: env[one])
                 if live.intersection(node.all_input_nodes):
+                    self._constants = [env[n] for n in node.all_input_nodes if n not in live]
                     live.add(node)
                     env[node] = self._call(node, args, kwargs)
                 else:
@@ -121,9 +124,11 @@ class _Evaluator:
 
     def _product(self, a: Floats, w: Floats) -> Floats:
         fmt = self._c.conversion_format
-        tiles = isinstance(self._block, tuple)
-        left = quantize(a, fmt, block=self._block, **({} if tiles else {"axis": -1}))
-        right = quantize(w, fmt, block=self._block, **({} if tiles else {"axis": -2}))
+        if isinstance(self._block, tuple):
+            left, right = (quantize(one, fmt, block=self._block) for one in (a, w))
+        else:
+            left = quantize(a, fmt, block=self._block, axis=-1)
+            right = quantize(w, fmt, block=self._block, axis=-2)
         return model.matmul(left, right, arithmetic=self._c.arithmetic, lanes=self._c.lanes)
 
     def _linear(self, x: Any, weight: Any, bias: Any = None) -> Floats:
@@ -147,7 +152,7 @@ class _Evaluator:
     _baddbmm = _addmm
 
     def _conv2d(self, x: Any, weight: Any, bias: Any = None, stride: Any = 1, *rest: Any) -> Floats:
-        features, channels, height, width = weight.shape
+        features, _, height, width = weight.shape
         rows = x.unfold(2, height, height).unfold(3, width, width)
         batch, _, down, across = rows.shape[:4]
         patches = rows.permute(0, 2, 3, 1, 4, 5).reshape(batch * down * across, -1)
@@ -209,8 +214,8 @@ class _Evaluator:
     def _div(self, x: Any, y: Any) -> Floats:
         if isinstance(y, int | float):
             return model.multiply(_array(x), np.float32(1 / y))
-        if not getattr(y, "computed", True):
-            return model.multiply(_array(x), (1 / np.float64(y)).astype(np.float32))
+        if any(y is one for one in self._constants):
+            return model.multiply(_array(x), (1 / y.numpy().astype(np.float64)).astype(np.float32))
         return model.multiply(_array(x), model.reciprocal(_array(y), self._c.grade))
 
     def _neg(self, x: Any) -> Floats:

@@ -234,19 +234,21 @@ class _Legaliser:
         if not _linear(computed[0]):
             return g.concatenate(values, axis)
         whole = g.concatenate(values, axis)
-        parts, masks, start = [], [], 0
+        parts, masks, start, first = [], [], 0, 0
         for value in values:
             own = value is computed[0]
             masks.append(np.full(value.shape, float(own), np.float32))
-            parts.append(np.full(value.shape, -0.0, np.float32) if own else value.data)
+            empty = np.full(value.shape, -0.0, np.float32)
+            parts.append(empty if value.data is None or own else value.data)
             if own:
                 first = start
             start += value.size
-        mask, added = np.concatenate(masks, axis), np.concatenate(parts, axis)
+        mask: NDArray[np.float32] = np.concatenate(masks, axis)
+        added: NDArray[np.float32] = np.concatenate(parts, axis)
         if (added[mask == 0].view(np.uint32) == 0x80000000).any():
             raise _RefusalError("a constant beside computed rows must have no -0")
         assert whole.data is not None
-        index = np.where(mask == 1, g.concatenate(values, axis).data - first, -1)
+        index = np.where(mask == 1, whole.data - first, -1)
         spread = g.spread(computed[0], index)
         return g.add(g.multiply(spread, mask), added)
 
@@ -362,9 +364,9 @@ class _Legaliser:
         self, node: Node, kind: str, x: Value, shape: Any, gain: Any, bias: Any, epsilon: float
     ) -> Value:
         lead = x.shape[: len(x.shape) - len(shape)]
-        numbers = [None if n is None else self._constant(n).reshape(-1) for n in (gain, bias)]
+        gains, biases = (None if n is None else self._constant(n).reshape(-1) for n in (gain, bias))
         flat = self._g.reshape(x, (*lead, math.prod(shape)))
-        made = self._g.norm(kind, flat, *numbers, epsilon=epsilon, name=node.name)
+        made = self._g.norm(kind, flat, gains, biases, epsilon, node.name)
         return self._g.reshape(made, x.shape)
 
     def _constant(self, x: Any) -> NDArray[np.float32]:
@@ -463,8 +465,8 @@ class _Legaliser:
         cut = self._places(x)[:, :, : down * height, : across * width].numpy()
         tiled = cut.reshape(batch, channels, down, height, across, width)
         patches = tiled.transpose(0, 2, 4, 1, 3, 5).reshape(batch, down * across, -1)
-        rows = g.gather([x], patches)
-        made = self._op_linear(node, rows, weight.reshape(features, -1), bias)
+        flat = g.gather([x], patches)
+        made = self._op_linear(node, flat, weight.reshape(features, -1), bias)
         made = g.reshape(made, (batch, down, across, features))
         return g.transpose(made, (0, 3, 1, 2))
 

@@ -46,6 +46,8 @@ _RIGHT = {
     "CODE": "0x5f",
     "NUMBER": "0.15625",
     "UNIT": "decoder",
+    "MODEL.pt2": "model.pt2",
+    "MODEL.mxprog": "new.mxprog",
 }
 """By what the help calls an argument: a word that is right."""
 _NEEDED = ("--profile",)
@@ -91,7 +93,8 @@ def line(command: str, wrong: Sequence[tuple[argparse.Action, str]]) -> list[str
         if action.option_strings:
             is_needed = action.required or action.option_strings[0] in _NEEDED
             if is_needed and all(action is not other for other, _ in wrong):
-                words.append(f"{action.option_strings[0]}={next(iter(action.choices or ()))}")
+                right = next(iter(action.choices or ()), None) or _RIGHT[str(action.metavar)]
+                words.append(f"{action.option_strings[0]}={right}")
             continue
         word = given.get(id(action), _RIGHT[str(action.metavar)])
         # Behind a space argparse takes for a word what looks like an option.
@@ -112,6 +115,7 @@ def _fill(folder: Path) -> None:
     for name in ("program.bin", "memory.bin"):
         (folder / name).write_bytes(bytes(64 * (name == "memory.bin")))
     (folder / "empty").write_bytes(b"")
+    (folder / "model.pt2").write_bytes(b"no model")
     (folder / "odd.safetensors").write_bytes(b"\xff" * 40)
     for name in ("x.npy", "q.npz"):
         (folder / f"cut{Path(name).suffix}").write_bytes((folder / name).read_bytes()[:100])

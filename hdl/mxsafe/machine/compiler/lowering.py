@@ -339,7 +339,7 @@ class _Lowering:
     def _joins(self, demand: _Demand, value: Value) -> bool:
         """Make a value part of the one kernel that asks for it, if it can be."""
         kernel, p = demand.kernel, demand.placement
-        if kernel is None or not demand.joins or not self._own(value, p):
+        if kernel is None or not demand.joins or not self._can(value, p):
             return False
         full = p.beats == kernel.placement.beats and p.lanes == kernel.placement.lanes
         if value.op == "product" and (kernel.product is not None or not full):
@@ -665,8 +665,8 @@ class _Lowering:
             )
             if c.anchored and len(panels.k) > 1:
                 raise CompileError(
-                    f"{own.value.name}: k must be at most {len(panels.k[0])} with arithmetic window "
-                    f"and these buffers, not {inner}"
+                    f"{own.value.name}: k must be at most {len(panels.k[0])} with arithmetic "
+                    f"window and these buffers, not {inner}"
                 )
             yield from panels.results()
             return
@@ -696,9 +696,8 @@ class _Lowering:
                 vectors = self._table(source, own)[matrix]
                 strip = np.arange(strips.start, strips.stop)[:, None] * vectors.layout.strip_bytes
                 found = vectors.address + strip + np.arange(span.start, span.stop) * size
-                there = (own.part(matrix, strips, span, self._lanes) >= 0).any(axis=1)
-                if len(self._resolve(value, p)) == 1:
-                    there[:] = True
+                filled = own.part(matrix, strips, span, self._lanes) >= 0
+                there = filled.any(axis=1) | (len(self._resolve(value, p)) == 1)
             else:
                 found = self._stored_addresses(source, own.part(matrix, strips, span, self._lanes))
                 there = found >= 0
@@ -844,7 +843,8 @@ class _Region:
             span = self._own_span(p)
             lanes = self._e.configuration.vector_lanes
             beats = -(-len(span) // lanes)
-            y, held = Rows(whole.start + span.start // lanes, beats, len(self._strips)), ()
+            y = Rows(whole.start + span.start // lanes, beats, len(self._strips))
+            held: tuple[int, ...] = ()
         else:
             other = self._value(value_y, p_y)
             y = self._done(other)
@@ -915,7 +915,6 @@ class _Factors(NamedTuple):
 
 def _factored(value: Value, p: Placement) -> list[_Factors] | None:
     """Rows of both operands that a placement of a product consists of; None if there are none."""
-    _, rows, columns = value.shape
     found = []
     for index in p.index:
         filled = index >= 0

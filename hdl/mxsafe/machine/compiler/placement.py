@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class Placement:
     def key(self) -> Key:
         """Equal for equal placements."""
         data = np.ascontiguousarray(self.index)
-        return data.shape, sha256(data).digest()
+        return data.shape, sha256(data.data).digest()
 
     @property
     def matrices(self) -> int:
@@ -157,7 +158,7 @@ def _alike(addresses: Addresses, size: int) -> list[range]:
     starts = [0, *(np.flatnonzero(~follow) + 1).tolist(), addresses.shape[1]]
     most = _MOST_WORDS // 2
     runs = []
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         if addresses[0, start] >= 0:
             runs += [range(at, min(at + most, stop)) for at in range(start, stop, most)]
     return runs

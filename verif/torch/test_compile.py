@@ -1,0 +1,227 @@
+"""Models as programs: the interpreter has the evaluator's bits, and nodes are near float64."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+mxt = pytest.importorskip("mxsafe.torch")
+
+from mxsafe.machine.compiled import Compiled  # noqa: E402
+from mxsafe.machine.compiler.places import CompileError  # noqa: E402
+from mxsafe.torch._compile import compile_exported, exported, machine_named  # noqa: E402
+from mxsafe.torch._evaluator import evaluated  # noqa: E402
+from verif.cli.command import run_in  # noqa: E402
+from verif.torch.node_errors import require_near  # noqa: E402
+from verif.torch.random_models import Drawn  # noqa: E402
+
+nn = torch.nn
+
+
+def require_equal(model: Any, *examples: Any, machine: Any = "default", block: Any = 64) -> None:
+    """The program's outputs must be the evaluator's in every bit, and nodes near float64."""
+    program = exported(model.eval(), examples)
+    configuration = machine_named(machine)
+    given = [example.numpy() for example in examples]
+    found = compile_exported(program, configuration, block)(*given)
+    wanted = evaluated(program, given, configuration, block)
+    several = found if isinstance(found, tuple) else (found,)
+    for one, other in zip(several, wanted, strict=True):
+        assert np.array_equal(one.view(np.uint32), other.view(np.uint32))
+    if block == 64:
+        assert require_near(program, wanted) > 0
+
+
+def perceptron() -> Any:
+    return nn.Sequential(
+        nn.Linear(48, 100), nn.GELU(), nn.Linear(100, 60), nn.ReLU(), nn.Linear(60, 7)
+    )
+
+
+class Mixer(nn.Module):  # type: ignore[misc]
+    """Layers along tokens and along features, and the mean over tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 24, 4, stride=4)
+        self.norm, self.tokens = nn.LayerNorm(24), nn.Linear(16, 16)
+        self.features, self.head = nn.Linear(24, 24), nn.Linear(24, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = x + self.tokens(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        x = x + nn.functional.silu(self.features(self.norm(x)))
+        return self.head(x.mean(1))
+
+
+def transformers() -> Any:
+    return pytest.importorskip("transformers", reason="transformers is not installed")
+
+
+def bert() -> Any:
+    t = transformers()
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return t.BertModel(t.BertConfig(vocab_size=100, intermediate_size=128, **sizes))
+
+
+def llama() -> Any:
+    t = transformers()
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    heads = {"num_key_value_heads": 2, "use_cache": False}
+    return t.LlamaModel(t.LlamaConfig(vocab_size=100, intermediate_size=96, **sizes, **heads))
+
+
+def gpt2() -> Any:
+    t = transformers()
+    sizes = {"vocab_size": 100, "n_embd": 64, "n_layer": 2, "n_head": 2, "use_cache": False}
+    return t.GPT2Model(t.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+
+
+def vit() -> Any:
+    t = transformers()
+    sizes = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
+    more = {"intermediate_size": 96, "image_size": 32, "patch_size": 8}
+    return t.ViTModel(t.ViTConfig(**sizes, **more))
+
+
+def encoder() -> Any:
+    layer = nn.TransformerEncoderLayer(64, 2, 96, activation="gelu", batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+def ids() -> Any:
+    return torch.randint(0, 100, (1, 13))
+
+
+@pytest.mark.parametrize(
+    ("make", "example"),
+    [
+        (perceptron, lambda: torch.randn(20, 48)),
+        (encoder, lambda: torch.randn(2, 11, 64)),
+        (Mixer, lambda: torch.randn(1, 3, 16, 16)),
+        (bert, ids),
+        (llama, ids),
+        (gpt2, ids),
+        (vit, lambda: torch.randn(2, 3, 32, 32)),
+    ],
+    ids=["perceptron", "encoder", "mixer", "bert", "llama", "gpt2", "vit"],
+)
+def test_models(make: Any, example: Any) -> None:
+    torch.manual_seed(0)
+    require_equal(make(), example())
+
+
+def test_other_machines() -> None:
+    torch.manual_seed(0)
+    require_equal(perceptron(), torch.randn(20, 48), block=(8, 8))
+    require_equal(encoder(), torch.randn(1, 11, 64), block=(8, 8))
+    require_equal(encoder(), torch.randn(1, 20, 64), machine="small")
+
+
+def drawn(seeds: range, counts: Counter[str]) -> None:
+    """Random models, each the evaluator's in every bit."""
+    for seed in seeds:
+        model = Drawn(seed).eval()
+        require_random(model)
+        counts += model.counts
+
+
+def require_random(model: Drawn) -> None:
+    example = model.example()
+    program, machine = exported(model, [example]), machine_named("default")
+    found = compile_exported(program, machine)(example.numpy())
+    (wanted,) = evaluated(program, [example.numpy()], machine)
+    same = np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    assert same, f"seed {model.seed}, {dict(model.counts)}"
+
+
+def test_random_models() -> None:
+    counts: Counter[str] = Counter()
+    drawn(range(20), counts)
+    assert len(counts) == 11, counts
+    assert min(counts.values()) >= 5, counts
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(20, 500, 60))
+def test_more_random_models(first: int) -> None:
+    drawn(range(first, first + 60), Counter())
+
+
+class Unknown(nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        a = torch.sin(x)
+        b = torch.cumsum(x, -1)
+        return a + b + nn.functional.dropout(x, 0.1, True)
+
+
+def test_all_reasons_at_once() -> None:
+    with pytest.raises(CompileError) as caught:
+        mxt.compile(Unknown(), (torch.randn(3, 4),))
+    first, *lines = str(caught.value).splitlines()
+    assert first == "3 nodes cannot be compiled:"
+    for line, words in zip(
+        lines,
+        (
+            ("sin: aten.sin.default, ", "(a = torch.sin(x)): the operator is not compiled"),
+            ("cumsum: aten.cumsum.default, ", "): the operator is not compiled"),
+            ("dropout: aten.dropout.default, ", "dropout must be off: call model.eval()"),
+        ),
+        strict=True,
+    ):
+        assert all(word in line for word in words), line
+        assert "test_compile.py:" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"machine": "large"}, "machine must be one of default, small, fpga, not 'large'"),
+        ({"block": 32}, "block must be 64 or (8, 8), not 32"),
+        ({"arithmetic": "float"}, "arithmetic must be"),
+        ({"format": "mxfp9"}, "format"),
+    ],
+)
+def test_refused_arguments(options: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        mxt.compile(perceptron(), (torch.randn(3, 48),), **options)
+    assert message in str(caught.value)
+
+
+def test_examples_must_be_tensors() -> None:
+    with pytest.raises(TypeError, match=r"examples\[0\] must be a tensor"):
+        mxt.compile(perceptron(), (np.zeros((3, 48), "f4"),))
+
+
+def test_torch_compile() -> None:
+    torch.manual_seed(0)
+    model, x = perceptron().eval(), torch.randn(20, 48)
+    program = mxt.compile(model, (x,))
+    fast = torch.compile(model, backend=mxt.backend, dynamic=False)
+    with torch.no_grad():
+        assert np.array_equal(fast(x).numpy(), program(x.numpy()))
+        assert fast(x[:3]).shape == (3, 7)  # another shape is another program
+    torch.compiler.reset()
+    with pytest.raises(Exception, match="gradients must be off"):
+        torch.compile(perceptron(), backend=mxt.backend)(x)
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    model, x = perceptron().eval(), torch.randn(20, 48)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    assert run_in(tmp_path, "compile", "model.pt2", "--out", "model.mxprog") == 0
+    wanted = mxt.compile(model, (x,))
+    assert capsys.readouterr().out == wanted.report() + "\n"
+    assert run_in(tmp_path, "run", "model.mxprog", "--input", "x.npy", "--out", "y.npy") == 0
+    assert np.array_equal(np.load(tmp_path / "y.npy"), wanted(x.numpy()))
+    loaded = Compiled.load(tmp_path / "model.mxprog", machine_named("default"))
+    assert np.array_equal(loaded(x.numpy()), wanted(x.numpy()))
+    torch.export.save(torch.export.export(Unknown(), (x,)), tmp_path / "other.pt2")
+    assert run_in(tmp_path, "compile", "other.pt2", "--out", "other.mxprog") == 1
+    assert "3 nodes cannot be compiled" in capsys.readouterr().err
+    assert not (tmp_path / "other.mxprog").exists()
