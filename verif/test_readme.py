@@ -74,12 +74,20 @@ def test_python_examples(name: str) -> None:
     assert result.failed == 0
 
 
-def test_the_lines_for_pytorch() -> None:
+def test_the_lines_for_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    (block,) = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
     model = torch.nn.Linear(64, 8)
-    exec(block, {"model": model, "x": torch.ones(4, 64)})
+    names = {"model": model, "x": torch.ones(4, 64)}
+    for block in blocks:
+        exec(block, names)
     assert model.weight.grad.abs().sum() > 0
+    assert names["y"].shape == (4, 8)
+    assert "array busy" in capsys.readouterr().out
+    assert (tmp_path / "model.mxprog").is_file()
 
 
 _CONSOLE_PAGES = [

@@ -41,7 +41,7 @@ def perceptron() -> Any:
     )
 
 
-class Mixer(nn.Module):  # type: ignore[misc]
+class Mixer(nn.Module):
     """Layers along tokens and along features, and the mean over tokens."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ def test_more_random_models(first: int) -> None:
     drawn(range(first, first + 60), Counter())
 
 
-class Unknown(nn.Module):  # type: ignore[misc]
+class Unknown(nn.Module):
     def forward(self, x: Any) -> Any:
         a = torch.sin(x)
         b = torch.cumsum(x, -1)

@@ -422,6 +422,13 @@ def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
     return found.reshape(value.shape)
 
 
+def _label(value: Value) -> str:
+    """Name of a value; of a gather those of its inputs."""
+    if value.op != "gather":
+        return value.name
+    return ", ".join(dict.fromkeys(_label(one) for one in value.inputs))
+
+
 def _report(made: Lowered) -> str:
     """A line for each kernel."""
     predicted = predict(made.emitter)
@@ -440,7 +447,7 @@ def _report(made: Lowered) -> str:
             if run.queue == "gemm":
                 busy += values["strips_a"] * values["strips_w"] * values["beats"]
         word += moved
-        names = ", ".join(reversed(kernel.names)) or kernel.root.name
+        names = ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
         kind = "float32 to memory" if kernel.kind == "tensor" else "operand to memory"
         lines.append(f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {kind}: {names}")
     lines.append(
