@@ -91,6 +91,28 @@ def test_shapes() -> None:
         (lambda g, x: g.norm("norm", x), "kind must be one of layer_norm, rms_norm, not 'norm'"),
         (lambda g, x: g.gather([x], [12]), "places must be from 0 to 11, not 12"),
         (lambda g, x: g.gather([x], [-1, 3]), "places must be from 0 to 11, not -1"),
+        (lambda g, x: g.add(3, x), "x must be a Value, not 3"),
+        (lambda g, x: g.scale(x, "a"), "factor must be a number, not 'a'"),
+        (
+            lambda g, x: g.softmax(x, -1.0),
+            "scale must be a number from 2^-120 to 2^120, not -1.0",
+        ),
+        (
+            lambda g, x: g.norm("rms_norm", x, epsilon=-1.0),
+            "epsilon must be finite and not negative, not -1.0",
+        ),
+        (
+            lambda g, x: g.reshape(x, (5, 2)),
+            "shape must have the 12 elements of (3, 4), not (5, 2)",
+        ),
+        (
+            lambda g, x: g.transpose(x, (0, 0)),
+            "axes must be those of (3, 4), each once, not (0, 0)",
+        ),
+        (
+            lambda g, x: g.broadcast(x, (3, 5)),
+            "shape must be one that (3, 4) broadcasts to, not (3, 5)",
+        ),
         (lambda g, x: g.output("y", x), "name must be of no other output, not y"),
     ],
 )

@@ -28,10 +28,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from mxsafe.codec._inputs import Numbers
 from mxsafe.machine.configuration import FUNCTIONS
-from mxsafe.validation import require_one_of
+from mxsafe.validation import checked, require_one_of, shown
 
 __all__ = ["Graph", "Value"]
 
@@ -123,13 +124,15 @@ class Graph:
         self.values.append(made)
         return made
 
+    @checked
     def input(self, name: str, shape: Sequence[int]) -> Value:
         """Numbers that the host writes before each run."""
         if any(value.op == "input" and value.name == name for value in self.values):
             raise ValueError(f"name must be of no other input, not {name}")
         return self._add("input", shape, name=name)
 
-    def constant(self, data: ArrayLike, name: str = "") -> Value:
+    @checked
+    def constant(self, data: Numbers, name: str = "") -> Value:
         """Numbers of float32 that are part of the program."""
         array = np.ascontiguousarray(data)
         if array.dtype != np.float32:
@@ -137,10 +140,12 @@ class Graph:
         array = array.reshape(np.shape(data))
         return self._add("constant", array.shape, data=array, name=name)
 
-    def value(self, x: Value | ArrayLike) -> Value:
+    @checked
+    def value(self, x: Value | Numbers) -> Value:
         """A value as it is, an array as a constant."""
         return x if isinstance(x, Value) else self.constant(x)
 
+    @checked
     def product(self, a: Value, b: Value, name: str = "") -> Value:
         """``y[o, m, n]``, the sum over k of ``a[o, m, k] * b[o, n, k]``."""
         if len(a.shape) != 3 or len(b.shape) != 3 or a.shape[::2] != b.shape[::2]:
@@ -149,7 +154,8 @@ class Graph:
             )
         return self._add("product", (*a.shape[:2], b.shape[1]), a, b, name=name)
 
-    def matmul(self, a: Value, w: Value | ArrayLike, name: str = "") -> Value:
+    @checked
+    def matmul(self, a: Value, w: Value | Numbers, name: str = "") -> Value:
         """``A W`` over the last two axes; leading axes of both broadcast."""
         w = self.value(w)
         if len(a.shape) < 2 or len(w.shape) < 2 or a.shape[-1] != w.shape[-2]:
@@ -167,7 +173,8 @@ class Graph:
         rows = a.shape[:-1] if len(w.shape) == 2 else (*lead, a.shape[-2])
         return self.reshape(made, (*rows, w.shape[-1]))
 
-    def linear(self, x: Value, weight: Value | ArrayLike, name: str = "") -> Value:
+    @checked
+    def linear(self, x: Value, weight: Value | Numbers, name: str = "") -> Value:
         """``X W^T`` over the last axis, of a matrix with a row for each feature that comes out."""
         weight = self.value(weight)
         if len(weight.shape) != 2 or weight.shape[1] != x.shape[-1]:
@@ -176,11 +183,13 @@ class Graph:
         made = self.product(rows, self.reshape(weight, (1, *weight.shape)), name)
         return self.reshape(made, (*x.shape[:-1], weight.shape[0]))
 
-    def add(self, x: Value, y: Value | ArrayLike, name: str = "") -> Value:
+    @checked
+    def add(self, x: Value, y: Value | Numbers, name: str = "") -> Value:
         """``x + y`` in binary32, with broadcasting."""
         return self._arithmetic("add", x, self.value(y), name)
 
-    def multiply(self, x: Value, y: Value | ArrayLike, name: str = "") -> Value:
+    @checked
+    def multiply(self, x: Value, y: Value | Numbers, name: str = "") -> Value:
         """``x * y`` in binary32, with broadcasting."""
         return self._arithmetic("multiply", x, self.value(y), name)
 
@@ -192,34 +201,42 @@ class Graph:
         x, y = self.broadcast(x, shape), self.broadcast(y, shape)
         return self._add("arithmetic", shape, x, y, detail=detail, name=name)
 
+    @checked
     def scale(self, x: Value, factor: float, name: str = "") -> Value:
         """``factor * x`` in binary32."""
         factor = float(np.float32(factor))
         return self._add("arithmetic", x.shape, x, detail="scale", parameter=factor, name=name)
 
+    @checked
     def function(self, function: str, x: Value, name: str = "") -> Value:
         """A function of the vector unit, of each element."""
         require_one_of("function", function, FUNCTIONS)
         return self._add("function", x.shape, x, detail=function, name=name)
 
+    @checked
     def softmax(
         self, x: Value, scale: float = 1.0, *, causal: bool = False, name: str = ""
     ) -> Value:
         """``exp(scale * x)`` over its sum, along the last axis."""
+        if not 2.0**-120 <= scale <= 2.0**120:
+            raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {shown(scale)}")
         detail = "causal" if causal else ""
         return self._add("softmax", x.shape, x, parameter=scale, detail=detail, name=name)
 
+    @checked
     def norm(
         self,
         kind: str,
         x: Value,
-        gain: ArrayLike | None = None,
-        bias: ArrayLike | None = None,
+        gain: Numbers | None = None,
+        bias: Numbers | None = None,
         epsilon: float = 1e-5,
         name: str = "",
     ) -> Value:
         """``layer_norm`` or ``rms_norm`` along the last axis, with a gain (1) and a bias (0)."""
         require_one_of("kind", kind, ("layer_norm", "rms_norm"))
+        if not 0 <= epsilon < np.inf:
+            raise ValueError(f"epsilon must be finite and not negative, not {shown(epsilon)}")
         numbers = []
         for label, given, default in (("gain", gain, 1.0), ("bias", bias, 0.0)):
             wanted = x.shape[-1:]
@@ -232,11 +249,13 @@ class Graph:
             numbers.append(array)
         return self._add(kind, x.shape, x, data=np.stack(numbers), parameter=epsilon, name=name)
 
+    @checked
     def sum(self, x: Value, name: str = "") -> Value:
         """`mxsafe.model.half_sums`: the sum along the last axis, which stays with length 1."""
         return self._add("sum", (*x.shape[:-1], 1), x, name=name)
 
-    def gather(self, inputs: Sequence[Value], places: ArrayLike, name: str = "") -> Value:
+    @checked
+    def gather(self, inputs: Sequence[Value], places: Numbers, name: str = "") -> Value:
         """Elements of some tensors, which lie one behind the other, in another order and shape."""
         index = np.asarray(places, np.int32)
         total = sum(value.size for value in inputs)
@@ -257,7 +276,8 @@ class Graph:
             return self.constant(flat[index], name)
         return self._add("gather", index.shape, *inputs, data=index, name=name)
 
-    def spread(self, x: Value, places: ArrayLike) -> Value:
+    @checked
+    def spread(self, x: Value, places: Numbers) -> Value:
         """`gather`, where a place of -1 may have anything that rows of zeros of the inputs give."""
         index = np.asarray(places, np.int32)
         if x.op == "gather" and len(x.inputs) == 1:
@@ -265,27 +285,43 @@ class Graph:
             return self.spread(x.inputs[0], np.where(index >= 0, x.data.reshape(-1)[index], -1))
         return self._add("gather", index.shape, x, data=index)
 
+    @checked
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The same elements in another shape."""
-        if x.op == "constant":
-            assert x.data is not None
-            return self.constant(x.data.reshape(tuple(shape)), x.name)
-        return self.gather([x], x.places.reshape(tuple(shape)))
+        try:
+            if x.op == "constant" and x.data is not None:
+                return self.constant(x.data.reshape(tuple(shape)), x.name)
+            return self.gather([x], x.places.reshape(tuple(shape)))
+        except ValueError:
+            raise ValueError(
+                f"shape must have the {x.size} elements of {x.shape}, not {tuple(shape)}"
+            ) from None
 
+    @checked
     def transpose(self, x: Value, axes: Sequence[int]) -> Value:
         """Axes in another order."""
+        if sorted(axis % len(x.shape) for axis in axes) != [*range(len(x.shape))]:
+            raise ValueError(f"axes must be those of {x.shape}, each once, not {tuple(axes)}")
         return self.gather([x], x.places.transpose(tuple(axes)))
 
+    @checked
     def broadcast(self, x: Value, shape: Sequence[int]) -> Value:
         """Repeated to a shape, as NumPy does it."""
-        return self.gather([x], np.broadcast_to(x.places, tuple(shape)))
+        try:
+            return self.gather([x], np.broadcast_to(x.places, tuple(shape)))
+        except ValueError:
+            raise ValueError(
+                f"shape must be one that {x.shape} broadcasts to, not {shape}"
+            ) from None
 
+    @checked
     def concatenate(self, inputs: Sequence[Value], axis: int = 0) -> Value:
         """Tensors along an axis."""
         starts = accumulate((value.size for value in inputs[:-1]), initial=0)
         parts = [value.places + start for value, start in zip(inputs, starts, strict=True)]
         return self.gather(inputs, np.concatenate(parts, axis))
 
+    @checked
     def output(self, name: str, x: Value) -> None:
         """A tensor that is read after each run."""
         if name in self.outputs:

@@ -181,7 +181,7 @@ class _Legaliser:
             if handler is None:
                 raise _RefusalError("the operator is not compiled")
             return handler(node, *args, **kwargs)
-        except _RefusalError as refusal:
+        except (_RefusalError, ValueError) as refusal:
             return self._refuse(node, str(refusal))
 
     # Moves of elements.

@@ -17,6 +17,8 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.torch": "needs PyTorch, and has tests of its own",
     "mxsafe.synthesis": "drives other people's tools and reads what they write",
     "mxsafe.machine.compiler": "takes networks, whose refusals have tests of their own",
+    "mxsafe.machine.compiled": "takes networks, whose refusals have tests of their own",
+    "mxsafe.machine.graph": "builds networks, whose refusals have tests of their own",
     "mxsafe.machine.tokens": "takes headers of descriptors that have been checked",
     "mxsafe.codec.numpy_engine": "takes parts of a tensor that the codec has checked",
     "mxsafe.codec.numba_engine": "takes parts of a tensor that the codec has checked",
