@@ -17,6 +17,7 @@ that they reduce along beats alone. Where that does not suffice, each row has a 
 uses one of its lanes: beats of one element, which can be put in any order.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -31,7 +32,7 @@ from mxsafe.machine.compiler.panels import Panels, Side, columns_of, strip_of
 from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import store_operand, store_sums
-from mxsafe.machine.compiler.tensors import Operand, Rows, Vectors
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
@@ -226,6 +227,8 @@ class _Lowering:
         self._affine: dict[int, tuple[Value, Placement]] = {}
         self._numbers: dict[Any, Rows] = {}
         self._errors: list[str] = []
+        self._held: dict[str, tuple[int, Placed]] = {}
+        self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
 
     def run(self) -> Lowered:
         """Plan from the outputs back, then emit."""
@@ -347,6 +350,8 @@ class _Lowering:
         whole = value.op in _REDUCTIONS or value.op == "sum"
         if value.op in _REDUCTIONS and not full:
             return False
+        if kernel.whole and full and self._loads_again(kernel, value, p):
+            return False
         shared = demand.count > 1
         extra = int(shared) + int(value.op == "arithmetic" and len(value.inputs) == 2)
         longest = kernel.longest
@@ -359,6 +364,25 @@ class _Lowering:
         kernel.cost += int(shared)
         self._place(kernel, value, p, demand.count)
         return True
+
+    def _loads_again(self, kernel: Kernel, value: Value, p: Placement) -> bool:
+        """Whether a product in this kernel would load more than its result in memory costs.
+
+        Whole rows leave room for few strips at a time, and the operand along beats, if it does not
+        fit into its buffer, is loaded for each few.
+        """
+        if value.op in ("arithmetic", "function"):
+            alone = (one for one in value.inputs if self._uses[id(one)] == 1)
+            return any(self._loads_again(kernel, one, p) for one in alone)
+        if value.op == "gather" and len(value.inputs) == 1:
+            return self._loads_again(kernel, value.inputs[0], p)
+        if value.op != "product":
+            return False
+        c, strips = self._c, -(-p.lanes // self._lanes)
+        beats = -(-p.beats // c.rows) * -(-value.inputs[0].shape[-1] // c.lanes)
+        together = max(1, min(_MOST_STRIPS, c.vector_beats // (2 * kernel.cost * p.beats)))
+        again = -(-strips // together) - 1
+        return beats > c.a_beats and 2 * again * beats > 4 * strips * p.beats
 
     def _room(self, kernel: Kernel, extra: int, longest: int, *, whole: bool) -> bool:
         """Whether a kernel's results fit into the vector buffer, with some more."""
@@ -644,6 +668,9 @@ class _Lowering:
         for rows in self._numbers.values():
             self._e.vector.free(rows.start)
         self._numbers.clear()
+        for _, placed in self._held.values():
+            self._e.free(placed)
+        self._held.clear()
         kernel.steps = range(first, len(self._e.steps))
 
     def _regions(self, kernel: Kernel, matrix: int) -> Iterator[tuple[Rows | None, range, range]]:
@@ -655,19 +682,25 @@ class _Lowering:
             lanes, beats = own.lanes.operand(matrix), own.beats.operand(matrix)
             inner = own.value.inputs[0].shape[-1]
             block = self._block[1] if isinstance(self._block, tuple) else self._block
-            panels = Panels(
-                self._e,
+            sides = (
                 Side("w", lanes, own.lanes.turned, p.lanes, inner),
                 Side("a", beats, own.beats.turned, p.beats, inner),
-                grain=grain,
-                block=block if kernel.kind == "operand" else None,
-                share=2 * kernel.cost,
             )
+            made: dict[str, Any] = {
+                "grain": grain,
+                "block": block if kernel.kind == "operand" else None,
+                "share": 2 * kernel.cost,
+            }
+            panels = Panels(self._e, *sides, **made)
             if c.anchored and len(panels.k) > 1:
                 raise CompileError(
                     f"{own.value.name}: k must be at most {len(panels.k[0])} with arithmetic "
                     f"window and these buffers, not {inner}"
                 )
+            if len(panels.k) == 1:
+                for name, source, side in zip("wa", (own.lanes, own.beats), sides, strict=True):
+                    made[f"held_{name}"] = self._hold(source, side, matrix)
+                panels = Panels(self._e, *sides, **made)
             yield from panels.results()
             return
         fit = c.vector_beats // (2 * (kernel.cost + 1))
@@ -684,6 +717,23 @@ class _Lowering:
                 together = max(1, min(together, room, c.out_entries // (2 * entries)))
             for part in cut(-(-p.lanes // self._lanes), together):
                 yield None, part, span
+
+    def _hold(self, source: _Source, side: Side, matrix: int) -> Placed | None:
+        """Strips of a side that the next matrix needs as well, if half of the buffer holds them."""
+        which, c = source.which, self._c
+        known = self._held.get(side.name)
+        if known is not None:
+            if known[0] == which[matrix]:
+                return known[1]
+            self._e.free(self._held.pop(side.name)[1])
+        beats, entries = (2 * side.strips * size for size in side.sizes(side.inner))
+        fits = beats <= getattr(c, f"{side.name}_beats")
+        fits &= entries <= getattr(c, f"{side.name}_entries")
+        if not fits or which[matrix : matrix + 2] != [which[matrix]] * 2:
+            return None
+        placed = side.load(self._e, range(side.strips), range(side.inner))
+        self._held[side.name] = which[matrix], placed
+        return placed
 
     def _addresses(
         self, value: Value, p: Placement, matrix: int, strips: range, span: range

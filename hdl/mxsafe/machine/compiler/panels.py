@@ -135,6 +135,8 @@ class Panels:
         Results are converted, with these blocks.
     share : int
         What part of the vector buffer the results of a part may take.
+    held_w, held_a : Placed, optional
+        All strips of a side, where they are loaded already; they stay.
 
     Attributes
     ----------
@@ -151,7 +153,10 @@ class Panels:
         grain: int,
         block: Block | None = None,
         share: int = 2,
+        held_w: Placed | None = None,
+        held_a: Placed | None = None,
     ) -> None:
+        self._held_w, self._held_a = held_w, held_a
         self._e, self._w, self._a, self._share = e, w, a, share
         # Those that fill the last tile are zeros.
         self._results = a.outer if block is None else filled(a.outer, block)
@@ -163,13 +168,16 @@ class Panels:
     def results(self) -> Iterator[tuple[Rows, range, range]]:
         """Add the products; after each part, where its results are, of which strips, and which."""
         e = self._e
-        resident = self._resident()
+        resident = self._held_a or self._resident()
         panels = cut(self._w.strips, self._panel)
         parts = [(span, self._panels(span)) for span in self._spans]
         steps = sum(len(own) for _, own in parts)
-        whole = len(self.k) == 1
+        held = self._held_w
+        whole = len(self.k) == 1 and held is None
         w = self._w.load(e, panels[0], self.k[0]) if whole else None
         for strips, following in zip(panels, [*panels[1:], None], strict=True):
+            if held is not None:
+                w = held.some(strips)
             later = _Coming(e, self._w, following, steps) if whole and following else None
             for span, own in parts:
                 rows = e.rows(len(span), len(strips), "results")
@@ -178,10 +186,10 @@ class Panels:
                     if later is not None:
                         later.step()
                 yield rows, strips, span
-            if w is not None:
+            if w is not None and held is None:
                 e.free(w)
             w = None if later is None else later.placed
-        if resident is not None:
+        if resident is not None and self._held_a is None:
             e.free(resident)
 
     def _multiply(
