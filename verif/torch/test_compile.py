@@ -1,5 +1,6 @@
 """Models as programs: the interpreter has the evaluator's bits, and nodes are near float64."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from verif.torch.node_errors import require_near  # noqa: E402
 from verif.torch.random_models import Drawn  # noqa: E402
 
 nn = torch.nn
+ROOT = Path(__file__).parents[2]
 
 
 def require_equal(model: Any, *examples: Any, machine: Any = "default", block: Any = 64) -> None:
@@ -225,3 +227,14 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in(tmp_path, "compile", "other.pt2", "--out", "other.mxprog") == 1
     assert "3 nodes cannot be compiled" in capsys.readouterr().err
     assert not (tmp_path / "other.mxprog").exists()
+
+
+def test_the_busy_share_of_the_page() -> None:
+    """Two blocks of MiniLM of 128 tokens."""
+    t = transformers()
+    sizes = {"hidden_size": 384, "num_hidden_layers": 2, "num_attention_heads": 12}
+    config = t.BertConfig(vocab_size=100, intermediate_size=1536, **sizes)
+    model = t.BertModel(config, add_pooling_layer=False).eval()
+    compiled = mxt.compile(model, (torch.randint(0, 100, (1, 128)),))
+    (busy,) = re.findall(r"array busy ([\d.]+)%", compiled.report())
+    assert f"is busy in {float(busy):.0f} %\n" in (ROOT / "docs" / "models.md").read_text()

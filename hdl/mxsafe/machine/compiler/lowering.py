@@ -75,6 +75,8 @@ class Kernel:
     product : _Product, optional
     steps : range
         Descriptors.
+    converted : Kernel, optional
+        One whose operand is this kernel's result, which is converted as it is stored.
     """
 
     root: Value
@@ -89,6 +91,14 @@ class Kernel:
     longest: int = 0
     product: "_Product | None" = None
     steps: range = range(0)
+    converted: "Kernel | None" = None
+
+    @property
+    def operands(self) -> list[Operand] | None:
+        """Where its result goes as an operand; None if it does not."""
+        if self.kind == "operand":
+            return self.targets
+        return None if self.converted is None else self.converted.targets
 
 
 class Table(NamedTuple):
@@ -319,6 +329,10 @@ class _Lowering:
             kernel = Kernel(value, "tensor", placement, longest=placement.beats)
             self._kernels.append(kernel)
             self._stored.setdefault(id(value), []).append(kernel)
+            asking = (d.kernel for d in demands if d.placement.key == placement.key)
+            kernel.converted = next((k for k in asking if k and _converts(k, placement)), None)
+            if kernel.converted is not None:
+                self._kernels.remove(kernel.converted)
             self._place(kernel, value, placement, 1)
 
     def _serves(self, value: Value, there: Placement, demand: _Demand) -> bool:
@@ -391,10 +405,10 @@ class _Lowering:
 
     def _grain(self, kernel: Kernel) -> int:
         """What the number of beats that are worked on together is a multiple of."""
-        if kernel.kind == "tensor":
+        if kernel.operands is None:
             return self._lanes
         # Two scale entries are a word, the least that is stored.
-        return max(2 * kernel.targets[0].layout.length, self._lanes)
+        return max(2 * kernel.operands[0].layout.length, self._lanes)
 
     def _own(self, value: Value, p: Placement) -> bool:
         """Whether an operation itself can have its result so."""
@@ -688,7 +702,7 @@ class _Lowering:
             )
             made: dict[str, Any] = {
                 "grain": grain,
-                "block": block if kernel.kind == "operand" else None,
+                "block": None if kernel.operands is None else block,
                 "share": 2 * kernel.cost,
             }
             panels = Panels(self._e, *sides, **made)
@@ -705,15 +719,15 @@ class _Lowering:
             return
         fit = c.vector_beats // (2 * (kernel.cost + 1))
         most = max(grain, min(fit, _MOST_BEATS) // grain * grain)
-        if kernel.kind == "operand":
+        if kernel.operands is not None:
             most = min(most, max(grain, c.out_beats * c.lanes // 2 // grain * grain))
         for span in cut(p.beats, most):
             together = max(1, min(_MOST_STRIPS, fit // max(kernel.longest, len(span))))
             if not kernel.whole:
                 together = max(1, min(_MOST_STRIPS, fit // len(span)))
-            if kernel.kind == "operand":
+            if kernel.operands is not None:
                 room = c.out_beats // (2 * -(-len(span) // c.lanes))
-                entries = 2 * (-(-len(span) // kernel.targets[0].layout.length) // 2 + 1)
+                entries = 2 * (-(-len(span) // kernel.operands[0].layout.length) // 2 + 1)
                 together = max(1, min(together, room, c.out_entries // (2 * entries)))
             for part in cut(-(-p.lanes // self._lanes), together):
                 yield None, part, span
@@ -823,20 +837,32 @@ class _Region:
         """Compute the root and store it."""
         kernel, e = self._kernel, self._e
         lazy = self._value(kernel.root, kernel.placement)
-        target = kernel.targets[self._matrix]
-        if kernel.kind == "tensor":
+        stored = kernel.kind == "tensor"
+        if kernel.operands is None:
             rows = self._done(lazy)
-            store_sums(e, target, self._strips, self._span, rows)
         else:
-            own = columns_of(strip_of(target, self._strips.start), self._span)
-            out = e.place("out", own, len(self._strips))
-            for lanes, part in e.by_lanes(target.layout.rows, self._strips):
-                work = _some(lazy.work, part, e.configuration.vector_lanes)
-                e.compute(lazy.rows.some(part), work, out=out.some(part), lanes=lanes)
-            store_operand(e, target, self._strips, self._span, out)
-            e.free(out)
+            rows = self._converted(lazy, kernel.operands[self._matrix], keep=stored)
+        if stored:
+            store_sums(e, kernel.targets[self._matrix], self._strips, self._span, rows)
         for start in self._live:
             e.vector.free(start)
+
+    def _converted(self, lazy: _Lazy, target: Operand, *, keep: bool) -> Rows:
+        """Convert a result and store it; keep it in the vector buffer as well, if it is needed."""
+        e, rows = self._e, lazy.rows
+        if keep and lazy.work != Pass() and not lazy.owned:
+            rows = e.rows(rows.beats, rows.count, "a copy")
+            self._live.add(rows.start)
+        out = e.place(
+            "out", columns_of(strip_of(target, self._strips.start), self._span), rows.count
+        )
+        for lanes, part in e.by_lanes(target.layout.rows, self._strips):
+            work = _some(lazy.work, part, e.configuration.vector_lanes)
+            d = rows.some(part) if keep and lazy.work != Pass() else None
+            e.compute(lazy.rows.some(part), work, d=d, out=out.some(part), lanes=lanes)
+        store_operand(e, target, self._strips, self._span, out)
+        e.free(out)
+        return rows
 
     def _own_span(self, p: Placement) -> range:
         if self._kernel.whole:
@@ -951,6 +977,11 @@ class _Region:
             self._live.discard(start)
             self._e.vector.free(start)
         return rows
+
+
+def _converts(kernel: Kernel, p: Placement) -> bool:
+    """Whether a kernel does nothing but convert what is placed so."""
+    return kernel.kind == "operand" and not kernel.placed and kernel.placement.key == p.key
 
 
 class _Factors(NamedTuple):
