@@ -64,3 +64,14 @@ def test_other_dtypes_are_refused() -> None:
     ):
         with raises(TypeError, f"{name} must have dtype float32, float16, bfloat16, not {dtype}"):
             call()
+
+
+def test_half_sums_add_the_last_half_to_the_first() -> None:
+    """Beyond 2^24 sums are rounded, so the order shows."""
+    big = 2.0**24
+    rows = np.float32([[big, 1, 1, -big], [big, 1, -big, 1], [1, 2, 3, 4]])
+    assert model.half_sums(rows).tolist() == [[1], [2], [10]]
+    assert model.half_sums(np.float32([1, big, 1, -big, 1])).tolist() == [2]
+    assert np.signbit(model.half_sums(np.float32([-0.0]))).tolist() == [True]
+    with raises(TypeError, "x must have dtype float32, float16, bfloat16, not float64"):
+        model.half_sums(np.zeros(3))

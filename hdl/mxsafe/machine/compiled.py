@@ -30,7 +30,6 @@ Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]
 FILE_VERSION = 1
 """Version of the layout of ``.mxprog`` files and of the tensors in them."""
-_ZIPPED = ("image", "sources", "places")
 
 
 @dataclass(frozen=True)
