@@ -105,6 +105,17 @@ def test_all_widths_of_heads_compile(width: int) -> None:
     predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
 
 
+@pytest.mark.parametrize(("machine", "features"), [(DEFAULT, 9000), (SMALL_MACHINE, 700)])
+def test_numbers_of_many_features(machine: MachineConfiguration, features: int) -> None:
+    """A bias that would fill the vector buffer comes in parts."""
+    graph = Graph()
+    w, bias, x = drawn(features, 16), drawn(features, seed=2), drawn(20, 16, seed=3)
+    made = graph.add(graph.linear(graph.input("x", x.shape), w), bias)
+    graph.output("y", made)
+    product = mx.matmul(mx.quantize(x), mx.quantize(w.T, axis=0), arithmetic="exact")
+    assert np.array_equal(compile_graph(graph, machine)(x), product + bias)
+
+
 def test_a_product_by_hand() -> None:
     graph = Graph()
     w = drawn(300, 70)

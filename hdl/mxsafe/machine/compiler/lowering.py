@@ -794,11 +794,17 @@ class _Lowering:
         key = id(value), own
         if key not in self._numbers:
             strips = _strips(p, self._lanes)
-            rows = self._e.rows(len(strips), 1, value.name, keep=True)
-            addresses = self._addresses(value, p, matrix, strips, range(1))
-            load_beats(self._e, addresses.reshape(1, -1), rows)
-            self._numbers[key] = rows
+            self._numbers[key] = self.load_numbers(value, p, matrix, strips, keep=True)
         return self._numbers[key]
+
+    def load_numbers(
+        self, value: Value, p: Placement, matrix: int, strips: range, *, keep: bool = False
+    ) -> Rows:
+        """Load some beats of numbers."""
+        rows = self._e.rows(len(strips), 1, value.name, keep=keep)
+        addresses = self._addresses(value, p, matrix, strips, range(1))
+        load_beats(self._e, addresses.reshape(1, -1), rows)
+        return rows
 
     def affine(self, value: Value) -> Rows:
         """Load gains of a norm, and behind them its biases; they stay for the kernel."""
@@ -829,7 +835,7 @@ class _Region:
     ) -> None:
         self._l, self._e, self._kernel = lowering, lowering._e, kernel
         self._matrix, self._strips, self._span = matrix, strips, span
-        self._results = results
+        self._results, self._lanes = results, lowering._e.configuration.vector_lanes
         self._live = set() if results is None else {results.start}
         self._shared: dict[tuple[int, Key], Rows] = {}
 
@@ -915,12 +921,8 @@ class _Region:
         x, (value_y, p_y), mode = self._l._binary[id(value), p.key]
         lazy = self._value(*x)
         if mode == "numbers":
-            whole = self._l.numbers(value_y, p_y, self._matrix)
-            span = self._own_span(p)
-            lanes = self._e.configuration.vector_lanes
-            beats = -(-len(span) // lanes)
-            y = Rows(whole.start + span.start // lanes, beats, len(self._strips))
-            held: tuple[int, ...] = ()
+            start, held = self._numbers(value_y, p_y, self._own_span(p))
+            y = Rows(start, -(-len(self._own_span(p)) // self._lanes), len(self._strips))
         else:
             other = self._value(value_y, p_y)
             y = self._done(other)
@@ -932,6 +934,16 @@ class _Region:
             return replace(lazy, work=work, held=(*lazy.held, *held))
         lazy = self._then(lazy, arithmetic=value.detail, y=y, y_mode=mode)
         return replace(lazy, held=(*lazy.held, *held))
+
+    def _numbers(self, value: Value, p: Placement, span: range) -> tuple[int, tuple[int, ...]]:
+        """Where numbers of some beats begin, and what is freed after them; few numbers stay."""
+        c = self._e.configuration
+        if 8 * -(-p.lanes // self._lanes) <= c.vector_beats:
+            return self._l.numbers(value, p, self._matrix).start + span.start // self._lanes, ()
+        part = range(span.start // self._lanes, -(-span.stop // self._lanes))
+        rows = self._l.load_numbers(value, p, self._matrix, part)
+        self._live.add(rows.start)
+        return rows.start, (rows.start,)
 
     def _sum(self, value: Value, p: Placement) -> _Lazy:
         lazy = self._value(value.inputs[0], _summed(value, p))
