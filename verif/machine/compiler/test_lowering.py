@@ -149,6 +149,7 @@ def test_refusals_say_everything_at_once() -> None:
     graph = Graph()
     x = graph.input("x", (4, 200))
     graph.output("y", graph.norm("rms_norm", graph.function("exp", x, "power"), name="norm"))
+    graph.output("total", graph.sum(graph.reshape(x, (800,)), "total"))
     with pytest.raises(CompileError) as caught:
         compile_graph(graph, SMALL_MACHINE)
     assert str(caught.value).splitlines() == [
@@ -156,6 +157,8 @@ def test_refusals_say_everything_at_once() -> None:
         "('relu', 'gelu', 'silu', 'tanh')",
         "norm (rms_norm, (4, 200)): a row that is reduced must have at most the 128 values of "
         "reduction_beats, not 200",
+        "total (sum, (1,)): a row that is summed must have at most 256 values, half of the vector "
+        "buffer's beats, not 800",
     ]
 
 

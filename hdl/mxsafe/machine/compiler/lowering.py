@@ -290,6 +290,12 @@ class _Lowering:
                         f"a row that is reduced must have at most the {c.reduction_beats} values "
                         f"of reduction_beats, not {length}",
                     )
+            if value.op == "sum" and (length := value.inputs[0].shape[-1]) > c.vector_beats // 2:
+                self._refuse(
+                    value,
+                    f"a row that is summed must have at most {c.vector_beats // 2} values, half of "
+                    f"the vector buffer's beats, not {length}",
+                )
             if value.op.endswith("norm") and not c.affine:
                 self._refuse(value, "affine of the machine must be True, not False")
         self._fail()
