@@ -136,6 +136,19 @@ def test_outputs_must_be_computed() -> None:
         compile_graph(g)
 
 
+def test_parts_of_outputs() -> None:
+    """What an output leaves out is not computed, and what the host has is no output."""
+    g = Graph()
+    x = g.input("x", (4, 20))
+    parts = [g.scale(x, 2.0), g.function("relu", x)]
+    g.output("y", g.gather([g.concatenate(parts)], np.arange(80).reshape(4, 20)))
+    given = RNG.standard_normal((4, 20)).astype("f4")
+    assert np.array_equal(compile_graph(g)(given), given * 2)
+    g.output("z", g.concatenate([parts[0], x]))
+    with pytest.raises(ValueError, match="output z must be computed by the machine, all of it"):
+        compile_graph(g)
+
+
 def test_report() -> None:
     first, *kernels, last = network().report().splitlines()
     assert first.split()[:2] == ["descriptors", "cycles"]

@@ -360,7 +360,7 @@ def compile_graph(
         dict(lookups or {}),
         np.concatenate([np.zeros(0, np.int64), *sources]),
         np.concatenate([np.zeros(0, np.int64), *places]),
-        tuple(_memory_index(made, value).reshape(-1) for value in graph.outputs.values()),
+        tuple(_read_from(made, name, value) for name, value in graph.outputs.items()),
         _report(made),
     )
 
@@ -405,16 +405,24 @@ def _number(vectors: Any, lane: NDArray[Any], beat: NDArray[Any]) -> NDArray[np.
     return np.asarray(vectors.address // 4 + strip + beat * lanes + lane % lanes, np.int64)
 
 
+def _read_from(made: Lowered, name: str, value: Value) -> NDArray[np.int64]:
+    """Where in memory the elements of an output are."""
+    index = _memory_index(made, value).reshape(-1)
+    if (index < 0).any():
+        raise CompileError(
+            f"output {name} must be computed by the machine, all of it, not by the host"
+        )
+    return index
+
+
 def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
-    """Where in memory the elements of a computed value are."""
+    """Where in memory the elements of a value are; -1 of those that the machine does not compute."""
     if value.op == "gather":
         parts = [_memory_index(made, one).reshape(-1) for one in value.inputs]
         assert value.data is not None
         return cast(NDArray[np.int64], np.concatenate(parts)[value.data])
-    if value.of_host:
-        raise CompileError(f"{value.name} must be computed by the machine where it is an output")
-    found = np.zeros(value.size, np.int64)
-    for kernel in made.stored[id(value)]:
+    found = np.full(value.size, -1, np.int64)
+    for kernel in made.stored.get(id(value), ()):
         for index, vectors in zip(kernel.placement.index, kernel.targets, strict=True):
             lane, beat = np.nonzero(index >= 0)
             found[index[lane, beat]] = _number(vectors, lane, beat)
