@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 from zipfile import BadZipFile
@@ -18,7 +19,7 @@ from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
-from mxsafe.machine.description import VERSION
+from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
 from mxsafe.validation import checked, shown
@@ -416,7 +417,7 @@ def _read_from(made: Lowered, name: str, value: Value) -> NDArray[np.int64]:
 
 
 def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
-    """Where in memory the elements of a value are; -1 of those that the machine does not compute."""
+    """Where in memory the elements of a value are; -1 where the machine does not compute them."""
     if value.op == "gather":
         parts = [_memory_index(made, one).reshape(-1) for one in value.inputs]
         assert value.data is not None
@@ -440,7 +441,6 @@ def _report(made: Lowered) -> str:
     """A line for each kernel."""
     predicted = predict(made.emitter)
     lines = ["descriptors    cycles  array busy   words  result, and what makes it"]
-    word = 0
     for kernel in made.kernels:
         runs = [predicted.runs[number] for number in kernel.steps]
         if not runs:
@@ -450,10 +450,10 @@ def _report(made: Lowered) -> str:
         for run in runs:
             values = made.emitter.steps[run.number].fields
             if run.queue in ("load", "store"):
-                moved += int(np.prod([values[f"count_{loop}"] for loop in range(4)]))
+                runs_of_words = (values[f"count_{loop}"] for loop in (1, 2, 3))
+                moved += run_words(values, made.emitter.configuration) * prod(runs_of_words)
             if run.queue == "gemm":
                 busy += values["strips_a"] * values["strips_w"] * values["beats"]
-        word += moved
         names = ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
         kind = "float32 to memory" if kernel.kind == "tensor" else "operand to memory"
         lines.append(f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {kind}: {names}")

@@ -915,11 +915,9 @@ class _Region:
         if value.op == "function":
             return self._then(lazy, function=value.detail)
         if value.op == "softmax":
-            causal = None
-            if value.detail == "causal":
-                causal = self._strips.start * self._e.configuration.vector_lanes
+            more = {"causal": self._strips.start * self._lanes} if value.detail == "causal" else {}
             factor = float(softmax_factor(value.parameter))
-            return self._then(lazy, reduction="softmax", parameter=factor, causal=causal)
+            return self._then(lazy, reduction="softmax", parameter=factor, **more)
         gains = self._l.affine(value)
         return self._then(lazy, reduction=value.op, parameter=value.parameter, affine=gains)
 
@@ -976,7 +974,7 @@ class _Region:
         taken = [at for at, name in enumerate(order) if getattr(work, name) != "none"]
         clash = "reduction" in more and (
             work.arithmetic in ("axpy", "scale")
-            or (more.get("causal") is not None and work.arithmetic != "none")
+            or (work.arithmetic != "none" and {"causal", "affine"} & more.keys())
         )
         if (taken and max(taken) >= stage) or clash:
             rows = self._done(lazy)
