@@ -37,6 +37,7 @@ def drawn(*shape: int, seed: int = 1) -> np.ndarray:
         (DEFAULT, Shape(tokens=1, heads=1), 64),
         (DEFAULT, Shape(tokens=37, causal=True), 64),
         (DEFAULT, Shape(tokens=24, width=16), (8, 8)),
+        (DEFAULT, Shape(tokens=24, width=16, features=104, hidden=200), (8, 8)),
         (replace(DEFAULT, arithmetic="fp12"), Shape(), 64),
         (replace(DEFAULT, format_a="mxfp4_e2m1", format_w="mxfp4_e2m1"), Shape(), 64),
         (replace(DEFAULT, grade="fine"), Shape(causal=True), 64),

@@ -413,8 +413,8 @@ class _Lowering:
         """What the number of beats that are worked on together is a multiple of."""
         if kernel.operands is None:
             return self._lanes
-        # Two scale entries are a word, the least that is stored.
-        return max(2 * kernel.operands[0].layout.length, self._lanes)
+        layout = kernel.operands[0].layout  # a word of scales is the least that is stored
+        return max(layout.word_entries * layout.length, self._lanes)
 
     def _own(self, value: Value, p: Placement) -> bool:
         """Whether an operation itself can have its result so."""
