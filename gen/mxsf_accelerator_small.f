@@ -31,6 +31,7 @@ parts/mxsafe_second_operand_columns8.v
 parts/mxsafe_beat_reader_beat_bits256_depth512.v
 parts/mxsafe_beat_reader_beat_bits256_52b818c6.v
 parts/mxsafe_second_operand_columns8_only_numbers.v
+parts/mxsafe_register_slice.v
 parts/mxsafe_row_address_generator_depth512.v
 parts/mxsafe_mxsf_block_converter_width8.v
 parts/mxsafe_mxsf_operand_packer_width8.v
@@ -44,7 +45,7 @@ parts/mxsafe_mxsf_lane_decoder_triple.v
 parts/mxsafe_vector_add_multiply_axpy_scale_1d13d68b.v
 parts/mxsafe_activation_stream_width8.v
 parts/mxsafe_softmax_lanes8_beats_depth128.v
-parts/mxsafe_normalise_lanes8_beats_depth128_0cbe52d7.v
+parts/mxsafe_normalise_lanes8_beats_depth128_63ad312c.v
 parts/mxsafe_row_address_generator_depth512_8616e6ad.v
 parts/mxsafe_row_replay_beat_bits136_depth128_3d1533a8.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,7 +64,7 @@ parts/mxsafe_softmax_entry_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_a079ca26.v
 parts/mxsafe_softmax_core_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_f5a3c01d.v
-parts/mxsafe_normalise_core_lanes8_beats_0e258916.v
+parts/mxsafe_normalise_core_lanes8_beats_3e7e288e.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v

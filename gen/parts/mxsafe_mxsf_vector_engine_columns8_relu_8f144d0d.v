@@ -202,10 +202,16 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire d_ready;
   output d_valid;
   wire d_valid;
+  wire [31:0] feed_bias_m_axis_tdata;
+  wire feed_bias_m_axis_tready;
+  wire feed_bias_m_axis_tvalid;
   wire [255:0] feed_bias_s_axis_tdata;
   wire feed_bias_s_axis_tready;
   wire feed_bias_s_axis_tvalid;
   wire feed_bias_start;
+  wire [31:0] feed_gain_m_axis_tdata;
+  wire feed_gain_m_axis_tready;
+  wire feed_gain_m_axis_tvalid;
   wire [255:0] feed_gain_s_axis_tdata;
   wire feed_gain_s_axis_tready;
   wire feed_gain_s_axis_tvalid;
@@ -530,9 +536,9 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   mxsafe_second_operand_columns8_only_numbers feed_bias (
     .beats(queue_descriptor[151:139]),
     .clk(clk),
-    .m_axis_tdata(chain_s_axis_bias_tdata),
-    .m_axis_tready(chain_s_axis_bias_tready),
-    .m_axis_tvalid(chain_s_axis_bias_tvalid),
+    .m_axis_tdata(feed_bias_m_axis_tdata),
+    .m_axis_tready(feed_bias_m_axis_tready),
+    .m_axis_tvalid(feed_bias_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(feed_bias_s_axis_tdata),
     .s_axis_tready(feed_bias_s_axis_tready),
@@ -542,9 +548,9 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   mxsafe_second_operand_columns8_only_numbers feed_gain (
     .beats(queue_descriptor[151:139]),
     .clk(clk),
-    .m_axis_tdata(chain_s_axis_gain_tdata),
-    .m_axis_tready(chain_s_axis_gain_tready),
-    .m_axis_tvalid(chain_s_axis_gain_tvalid),
+    .m_axis_tdata(feed_gain_m_axis_tdata),
+    .m_axis_tready(feed_gain_m_axis_tready),
+    .m_axis_tvalid(feed_gain_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(feed_gain_s_axis_tdata),
     .s_axis_tready(feed_gain_s_axis_tready),
@@ -645,6 +651,26 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .stop(queue_stop),
     .stride(queue_descriptor[69:56])
   );
+  mxsafe_register_slice #(.BITS(32), .HALVED(0)) slice_bias (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(chain_s_axis_bias_tdata),
+    .sink_ready(chain_s_axis_bias_tready),
+    .sink_valid(chain_s_axis_bias_tvalid),
+    .source_payload(feed_bias_m_axis_tdata),
+    .source_ready(feed_bias_m_axis_tready),
+    .source_valid(feed_bias_m_axis_tvalid)
+  );
+  mxsafe_register_slice #(.BITS(32), .HALVED(0)) slice_gain (
+    .clk(clk),
+    .rst(rst),
+    .sink_payload(chain_s_axis_gain_tdata),
+    .sink_ready(chain_s_axis_gain_tready),
+    .sink_valid(chain_s_axis_gain_tvalid),
+    .source_payload(feed_gain_m_axis_tdata),
+    .source_ready(feed_gain_m_axis_tready),
+    .source_valid(feed_gain_m_axis_tvalid)
+  );
   mxsafe_row_address_generator_depth512 walk_d (
     .address(d_address),
     .clk(clk),
@@ -703,10 +729,10 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .w_scales_ready(w_scales_ready),
     .w_scales_valid(w_scales_valid)
   );
-  assign queue_error[3:2] = 2'h0;
-  assign queue_ready = queue_done;
   assign d_halves = 2'h3;
   assign d_data = { \convert_s_axis_tdata[7] , \convert_s_axis_tdata[6] , \convert_s_axis_tdata[5] , \convert_s_axis_tdata[4] , \convert_s_axis_tdata[3] , \convert_s_axis_tdata[2] , \convert_s_axis_tdata[1] , \convert_s_axis_tdata[0]  };
+  assign queue_error[3:2] = 2'h0;
+  assign queue_ready = queue_done;
   assign y_hold = 1'h0;
 endmodule
 `default_nettype wire

@@ -365,7 +365,7 @@ module mxsafe_vector_chain_affine(
     .s_axis_tuser(narrow_code),
     .s_axis_tvalid(narrow_s_axis_tvalid)
   );
-  mxsafe_normalise_beats_optional_dividers4 normalise (
+  mxsafe_normalise_beats_optional_7bb58c91 normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[57:26]),

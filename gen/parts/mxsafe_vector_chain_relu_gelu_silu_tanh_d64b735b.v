@@ -312,7 +312,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tuser(function_held),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes1_beats_depth128_feaac5a0 normalise (
+  mxsafe_normalise_lanes1_beats_depth128_3816a38a normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[57:26]),

@@ -295,7 +295,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_fd69edc4(
     .s_axis_tuser(function_code),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes8_beats_depth128_0cbe52d7 normalise (
+  mxsafe_normalise_lanes8_beats_depth128_63ad312c normalise (
     .centred(is_layer_norm),
     .clk(clk),
     .epsilon(controls[57:26]),

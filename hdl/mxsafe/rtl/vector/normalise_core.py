@@ -57,6 +57,9 @@ class NormaliseCoreConfiguration(Configuration):
         With `centre`: whether an input says if the mean is subtracted.
     dividers : int
         Units that find what rows share, each for as many of the rows that lie side by side.
+    registered : bool
+        Whether results leave from registers even without gain and bias: for a unit behind that has
+        no time to wait for them.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
@@ -77,6 +80,7 @@ class NormaliseCoreConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     dividers: Alike = 1
+    registered: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
 
@@ -102,7 +106,13 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def stages(self) -> int:
         """Enabled cycles from a beat of the last pass to its results."""
-        return self.lane.latency + (1 + self.affine.latency if self.affine else 0)
+        affine = self.affine.latency if self.affine else 0
+        return self.lane.latency + self.holds_results + affine
+
+    @property
+    def holds_results(self) -> bool:
+        """Whether results before gain and bias wait in registers."""
+        return self.registered or self.affine is not None
 
     @property
     def holds_factors(self) -> bool:
@@ -275,6 +285,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.comb += lane.en.eq(en)
             self._connect(m, lane, number, shared, tokens)
             result: Value = lane.result
+            if config.holds_results:
+                result = self._held(m, en, f"result_{number}", result)
             if config.affine:
                 own = {name: each[number % len(each)] for name, each in factors.items()}
                 result = self._scaled(m, platform, en, number, result, own)
@@ -422,13 +434,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         result: Value,
         factors: Mapping[str, Value],
     ) -> Value:
-        """A lane's result times its gain, plus its bias."""
+        """A result times its gain, plus its bias."""
         unit = MultiplyAdd(self.config.affine)
         # It holds data alone; tokens say whether they count.
         place(m, platform, f"affine_{number}", unit, reset=False)
         m.d.comb += [
             unit.en.eq(en),
-            unit.x.eq(self._held(m, en, f"result_{number}", result)),
+            unit.x.eq(result),
         ]
         if "gain" in factors:
             m.d.comb += unit.factor.eq(factors["gain"])

@@ -209,6 +209,7 @@ class VectorChainConfiguration(Configuration):
             along="beats",
             centre="layer_norm" in kinds,
             optional=len(kinds) > 1,
+            registered=self.affine,
         )
 
 

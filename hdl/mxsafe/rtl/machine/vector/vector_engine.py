@@ -394,8 +394,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
                 reader.m_axis.tready.eq(feed.s_axis.tready),
             ]
-            registers = at(self.config, "operands")
-            numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis, registers=registers)
+            # One of many numbers is chosen, and drives all lanes.
+            numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis)
             connect(m, numbers, stream)
             found.append(reader)
         return found
