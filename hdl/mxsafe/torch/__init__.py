@@ -12,8 +12,9 @@ except ImportError as error:
 
 from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
-from mxsafe.torch.quantising import QuantizedTensor, dequantize, fake_quantize, quantize
+from mxsafe.torch.quantising import fake_quantize, quantize
 from mxsafe.torch.recipes import Quantiser
+from mxsafe.torch.tensors import QuantizedTensor, dequantize
 
 __all__ = [
     "Quantiser",

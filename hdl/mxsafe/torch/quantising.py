@@ -7,12 +7,7 @@ compiled code (tensors in the memory of the CPU), and the NumPy reference.
 from __future__ import annotations
 
 import inspect
-import math
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,111 +15,41 @@ import torch
 from torch.autograd.forward_ad import unpack_dual
 
 import mxsafe
-from mxsafe.codec import _engines, blocks, elements
-from mxsafe.codec._inputs import BFLOAT16, widened
+from mxsafe.codec import blocks, elements
+from mxsafe.codec._inputs import widened
 from mxsafe.codec._parts import (
     Region,
     block_lengths,
     blocks_of,
     blocks_shape,
     parts,
-    three_axes,
 )
 from mxsafe.codec._scales import require_tensor_scale, scale_values
-from mxsafe.codec._subnormals import subnormals
-from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat, mx_format
+from mxsafe.formats import IntFormat, MXFormat, mx_format
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
-from mxsafe.validation import other_than, require_one_of
+from mxsafe.torch._engines import (
+    DTYPES,
+    Engine,
+    as_numpy,
+    choose_engine,
+    empty,
+    names_of,
+    run_compiled,
+    subnormals_kept,
+    torch_is_exact,
+)
+from mxsafe.torch.tensors import QuantizedTensor, Tiles
+from mxsafe.validation import require_one_of
 
-__all__ = ["QuantizedTensor", "dequantize", "fake_quantize", "quantize"]
+__all__ = ["fake_quantize", "quantize"]
 
-Engine = Literal["auto", "torch", "numba", "numpy"]
-ENGINES = ("auto", "torch", "numba", "numpy")
 Clipped = Literal["pass", "zero"]
 CLIPPED = ("pass", "zero")
 Random: TypeAlias = "np.random.Generator | torch.Generator | int | np.ndarray | torch.Tensor"
 
-DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-WORTH_LOADING = 1 << 18
-"""Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
-
-_SHARED = 1 << 15
-"""Elements of a tensor from which on PyTorch shares an operation among threads."""
-
 PART = 1 << 17
 """Elements that PyTorch is best given at a time on a CPU: intermediate results stay in a cache."""
-
-
-@dataclass(frozen=True, eq=False)
-class QuantizedTensor:
-    """A tensor of PyTorch in an MX format or NVFP4.
-
-    Attributes
-    ----------
-    codes, scales : Tensor of uint8
-        As in `mxsafe.QuantizedTensor`.
-    format : MXFormat
-        Format of elements and scales.
-    block, axis : int or tuple of int
-        As in `mxsafe.QuantizedTensor`.
-    tensor_scale : Tensor of float32, optional
-        The scale of the whole tensor, of rank 0, if the format has one.
-    """
-
-    codes: torch.Tensor
-    scales: torch.Tensor
-    format: MXFormat
-    block: blocks.Block
-    axis: blocks.Axis
-    tensor_scale: torch.Tensor | None = None
-
-    @property
-    def shape(self) -> torch.Size:
-        """Shape of the tensor."""
-        return self.codes.shape
-
-    def numpy(self) -> mxsafe.QuantizedTensor:
-        """The same codes and scales as NumPy's arrays."""
-        scale = self.tensor_scale
-        return mxsafe.QuantizedTensor(
-            self.codes.cpu().numpy(),
-            self.scales.cpu().numpy(),
-            self.format,
-            self.block,
-            self.axis,
-            None if scale is None else np.float32(scale.item()),
-        )
-
-    __quantized_tensor__ = numpy
-
-    @property
-    def T(self) -> QuantizedTensor:
-        """The transposed matrix, see `mxsafe.QuantizedTensor.T`.
-
-        Raises
-        ------
-        ValueError
-            If the tensor is not a matrix.
-        """
-        if self.codes.ndim != 2:
-            raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
-        block, axis = blocks.transposed_blocks(self.block, self.axis)
-        return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
-
-    def __repr__(self) -> str:
-        device = "" if self.codes.device.type == "cpu" else f", device='{self.codes.device}'"
-        return (
-            f"QuantizedTensor(format={self.format.name!r}, shape={tuple(self.shape)}, "
-            f"block={self.block}, axis={self.axis}{device})"
-        )
-
-
-# What the pickled form of a tensor names: `torch.load` trusts it without being asked.
-torch.serialization.add_safe_globals(
-    [QuantizedTensor, MXFormat, FloatFormat, FloatFields, IntFormat, ScaleFormat]
-)
 
 
 class Task(NamedTuple):
@@ -184,89 +109,13 @@ def quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    with torch.no_grad(), _subnormals():
+    with torch.no_grad(), subnormals_kept():
         words = random_words(random, t, task.rounding)
         chosen = choose_engine(engine, task.fmt, t)
         if chosen == "torch":
             return _quantize_torch(t.detach(), task, words, given)
         q = _reference(t, task, words, given, chosen)
-        codes, scales = (torch.from_numpy(part).to(t.device) for part in (q.codes, q.scales))
-        shared = None if q.tensor_scale is None else torch.tensor(q.tensor_scale, device=t.device)
-        return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared)
-
-
-def dequantize(q: QuantizedTensor, *, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Convert a quantised tensor back to floats, with the bits of `mxsafe.dequantize`.
-
-    Parameters
-    ----------
-    q : QuantizedTensor
-        Tensor to convert, from `quantize`.
-    dtype : torch.dtype
-        float32 or float64, as `mxsafe.dequantize`; float16 and bfloat16 are rounded from float32.
-
-    Returns
-    -------
-    Tensor of `dtype`, on the device of `q`
-        Blocks whose scale is NaN are NaN.
-
-    Raises
-    ------
-    TypeError
-        If `q` is not a QuantizedTensor of this module, or `dtype` is another.
-    """
-    if not isinstance(q, QuantizedTensor):
-        raise TypeError(
-            f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
-        )
-    if dtype not in DTYPES:
-        raise TypeError(f"dtype must be {_names(DTYPES)}, not {dtype}")
-    with _subnormals():
-        return _dequantized(q, dtype)
-
-
-def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
-    wide = dtype == torch.float64
-    if _arithmetic.supports(q.format) and _compiled_is_best(q.codes):
-        return _dequantized_compiled(q.numpy(), dtype)
-    if not _torch_is_exact(q.format, q.codes):
-        values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
-        return torch.from_numpy(values).to(q.codes.device).to(dtype)
-    layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
-    shape, device = tuple(q.codes.shape), q.codes.device
-    tiles = _Tiles(shape, block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis)))
-    relative = _looked_up(q.format.element, q.codes, layout)
-    if q.tensor_scale is None:
-        scales = _arithmetic.powers(q.scales.to(layout.integer), 1, layout)
-    else:
-        scales = _looked_up(q.format.scale, q.scales, layout) * q.tensor_scale.to(device).double()
-    result = tiles.join(tiles.split(relative) * scales.reshape(tiles.scale_shape))
-    return result.to(torch.float64 if wide else torch.float32).to(dtype)
-
-
-def _dequantized_compiled(q: mxsafe.QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
-    """The same by the project's compiled code."""
-    from mxsafe.codec import numba_engine
-
-    values = _empty(q.shape, dtype)
-    out = _as_numpy(values)
-    lengths = block_lengths(q.shape, blocks.blocked_axes(len(q.shape), q.block, q.axis))
-    factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
-
-    def work(here: Region) -> None:
-        where = blocks_of(here, lengths)
-        numba_engine.dequantize_part(
-            q.codes[here], q.scales[where], q.format, lengths, out[here], factor
-        )
-
-    _run_compiled(work, q.shape, lengths)
-    return values
-
-
-def _looked_up(fmt: Any, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """Values of codes of a scalar format."""
-    table = torch.tensor(elements.code_values(fmt).tolist(), dtype=layout.real)
-    return table.to(codes.device)[codes.to(torch.int32)]
+        return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
 
 
 def fake_quantize(
@@ -429,7 +278,7 @@ def settled(
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"t must be a torch.Tensor, not {type(t).__name__}")
     if t.dtype not in DTYPES:
-        raise TypeError(f"t must have dtype {_names(DTYPES)}, not {_names((t.dtype,))}")
+        raise TypeError(f"t must have dtype {names_of(DTYPES)}, not {names_of((t.dtype,))}")
     # A compiler reads no layout within an autograd function.
     if not torch.compiler.is_compiling() and t.layout != torch.strided:
         raise TypeError(f"t must be a dense tensor, not {t.layout}")
@@ -449,79 +298,6 @@ def settled(
         chosen,
         mode,
     )
-
-
-def _names(dtypes: tuple[torch.dtype, ...]) -> str:
-    return ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-
-
-def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
-    """The engine of a tensor: see `quantize`.
-
-    Raises
-    ------
-    ValueError
-        If `name` is unknown, or the engine asked for cannot do the format or the device.
-    ImportError
-        If the engine asked for is not installed.
-    """
-    require_one_of("engine", name, ENGINES)
-    supported = _arithmetic.supports(fmt)
-    if name == "torch" and not _torch_is_exact(fmt, t):
-        if supported:
-            raise ValueError(
-                "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal "
-                "numbers to zero, not 'torch'"
-            )
-        raise ValueError(
-            f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
-            "here cannot do"
-        )
-    if name == "numba":
-        if t.device.type != "cpu":
-            raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
-        _engines.choose_engine("numba", fmt, t.numel())
-    if name != "auto":
-        return name
-    if supported and _compiled_is_best(t):
-        return "numba"
-    return "torch" if _torch_is_exact(fmt, t) else "numpy"
-
-
-def _subnormals() -> AbstractContextManager[None]:
-    """As `mxsafe.codec._subnormals`; compiled code follows the flag of the processor."""
-    return nullcontext() if torch.compiler.is_compiling() else subnormals()
-
-
-def _torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
-    """Whether PyTorch's operations do a format, and keep subnormal numbers, in all its threads.
-
-    A thread that PyTorch started while the flag was set flushes them for good.
-    """
-    if not _arithmetic.supports(fmt):
-        return False
-    if torch.compiler.is_compiling() or t.device.type != "cpu" or t.numel() < _SHARED:
-        return True
-    with subnormals():
-        probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
-        return bool((probe * 0.5).view(torch.int32).amin() > 0)
-
-
-def _compiled_is_best(t: torch.Tensor) -> bool:
-    if torch.compiler.is_compiling() or t.device.type != "cpu":
-        return False
-    if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
-        return False
-    return _has_numba()
-
-
-@lru_cache(maxsize=1)
-def _has_numba() -> bool:
-    try:
-        import mxsafe.codec.numba_engine  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def random_words(random: Random | None, t: torch.Tensor, rounding: str) -> torch.Tensor | None:
@@ -547,7 +323,7 @@ def random_words(random: Random | None, t: torch.Tensor, rounding: str) -> torch
         return words.double()
     if isinstance(random, torch.Tensor):
         if random.dtype != torch.uint32:
-            raise TypeError(f"random must have dtype uint32, not {_names((random.dtype,))}")
+            raise TypeError(f"random must have dtype uint32, not {names_of((random.dtype,))}")
         if random.shape != t.shape:
             raise ValueError(
                 f"random must have the shape {shape} of the input, not {tuple(random.shape)}"
@@ -565,21 +341,6 @@ def _is_random(random: object) -> bool:
     return isinstance(random, sources)
 
 
-def _as_numpy(t: torch.Tensor) -> np.ndarray:
-    """An array of the numbers of a tensor; it shares their memory where it can."""
-    t = t.detach().cpu()
-    if t.dtype == torch.bfloat16:
-        return t.view(torch.int16).numpy().view(BFLOAT16)
-    return t.numpy()
-
-
-def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor in memory of NumPy's, which has larger pages and so is sooner written to."""
-    if dtype == torch.bfloat16:
-        return torch.from_numpy(np.empty(shape, np.int16)).view(dtype)
-    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch.")))
-
-
 def _reference(
     t: torch.Tensor,
     task: Task,
@@ -589,7 +350,7 @@ def _reference(
 ) -> mxsafe.QuantizedTensor:
     """Return the result of `mxsafe.quantize` for a tensor."""
     return mxsafe.quantize(
-        _as_numpy(t),
+        as_numpy(t),
         task.fmt,
         block=task.block,
         axis=task.axis if isinstance(task.axis, int) else -1,
@@ -599,37 +360,6 @@ def _reference(
         random=None if words is None else words.cpu().numpy().astype(np.uint32),
         engine=engine,
     )
-
-
-class _Tiles:
-    """A tensor as tiles: every blocking is one of three axes, two of which are cut.
-
-    Tiles at the ragged edges are filled up with zeros.
-    """
-
-    def __init__(self, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.flat, self.tile = three_axes(shape, lengths)
-        (_, rows, columns), (height, width) = self.flat, self.tile
-        self.missing = (-rows % height, -columns % width)
-        outer, many_rows, many_columns = blocks_shape(self.flat, (1, *self.tile))
-        self.cut = (outer, many_rows, height, many_columns, width)
-        self.scale_shape = (outer, many_rows, 1, many_columns, 1)
-
-    def split(self, t: torch.Tensor) -> torch.Tensor:
-        """A tensor of the shape cut into tiles: its axes 2 and 4 are those of a tile."""
-        t = t.reshape(self.flat)
-        if any(self.missing):
-            t = torch.nn.functional.pad(t, (0, self.missing[1], 0, self.missing[0]))
-        return t.reshape(self.cut)
-
-    def join(self, t: torch.Tensor) -> torch.Tensor:
-        """The tensor again."""
-        outer, many_rows, height, many_columns, width = self.cut
-        t = t.reshape(outer, many_rows * height, many_columns * width)
-        if any(self.missing):
-            t = t[:, : self.flat[1], : self.flat[2]]
-        return t.reshape(self.shape)
 
 
 class _Rounded(NamedTuple):
@@ -694,7 +424,7 @@ def _quantize_torch(
     element, width = task.fmt.element, task.fmt.width
     for region in _regions(t, task):
         part = _working(t[region], task)
-        tiles = _Tiles(tuple(part.shape), task.lengths)
+        tiles = Tiles(tuple(part.shape), task.lengths)
         if not part.numel():
             continue
         cut = tiles.split(part)
@@ -710,7 +440,7 @@ def _quantize_torch(
         codes[region] = tiles.join(signed).to(torch.uint8)
         where = blocks_of(region, task.lengths)
         scales[where] = done.codes.reshape(scales[where].shape).to(torch.uint8)
-    return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared)
+    return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared, t.dtype)
 
 
 def quantized_values(
@@ -724,7 +454,7 @@ def quantized_values(
     t = t.detach()
     if not t.numel():
         return t.clone()
-    with _subnormals():
+    with subnormals_kept():
         return _quantized_values(t, task, words, given, engine)
 
 
@@ -765,7 +495,7 @@ def values_by_operations(
 def _values_of(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, shared: torch.Tensor | None
 ) -> torch.Tensor:
-    tiles = _Tiles(tuple(t.shape), task.lengths)
+    tiles = Tiles(tuple(t.shape), task.lengths)
     cut = _working(tiles.split(t), task)
     done = _rounded_tiles(cut, task, None if words is None else tiles.split(words), shared)
     magnitudes = done.magnitudes.to(done.scales.dtype).mul_(done.scales)
@@ -786,10 +516,10 @@ def _values_compiled(
 
     order = sorted(range(t.ndim), key=t.stride, reverse=True)
     inverse = sorted(range(t.ndim), key=order.__getitem__)
-    x = _as_numpy(t.permute(order))
+    x = as_numpy(t.permute(order))
     lengths = tuple(task.lengths[axis] for axis in order)
-    values = _empty(x.shape, t.dtype)
-    out = _as_numpy(values)
+    values = empty(x.shape, t.dtype)
+    out = as_numpy(values)
     shared = blocks.default_tensor_scale(x, task.fmt) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None
@@ -808,44 +538,25 @@ def _values_compiled(
             factor,
         )
 
-    _run_compiled(work, x.shape, lengths)
+    run_compiled(work, x.shape, lengths)
     return values.permute(inverse)
-
-
-def _run_compiled(
-    work: Callable[[Region], None], shape: tuple[int, ...], lengths: tuple[int, ...]
-) -> None:
-    """Do the work on all parts of a tensor, and on one without another thread."""
-    from mxsafe.codec import numba_engine
-
-    regions = list(parts(shape, lengths, _part_of_compiled(math.prod(shape))))
-    if len(regions) == 1:
-        work(regions[0])
-    else:
-        _engines.run(numba_engine, work, regions)
-
-
-def _part_of_compiled(size: int) -> int:
-    """Elements that a core works on at a time: codes of so many lie in its cache."""
-    least = 1 << 18
-    return max(min(math.ceil(size / _engines.cores()), 1 << 19), least)
 
 
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
     """Where magnitudes are at most the largest of their blocks."""
-    with _subnormals():
+    with subnormals_kept():
         return _compared(t, task, given)
 
 
 def _compared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
-    if not t.numel() or not _torch_is_exact(task.fmt, t):
+    if not t.numel() or not torch_is_exact(task.fmt, t):
         q = _reference(t, task, None, given)
         factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
         limits = scale_values(q.element_scales(), q.format.scale) * factor
-        within = np.abs(widened(_as_numpy(t), np.float64)) <= limits * q.format.element.max_value
+        within = np.abs(widened(as_numpy(t), np.float64)) <= limits * q.format.element.max_value
         return torch.from_numpy(within).to(t.device)
     part = _working(t, task)
-    tiles = _Tiles(tuple(part.shape), task.lengths)
+    tiles = Tiles(tuple(part.shape), task.lengths)
     cut = tiles.split(part)
     done = _rounded_tiles(cut, task._replace(rounding="rne"), None, _shared(t, task, given))
     return tiles.join(cut.abs() <= done.scales * task.fmt.element.max_value)

@@ -87,7 +87,7 @@ class Quantiser:
         )
 
 
-torch.serialization.add_safe_globals([Quantiser])  # as those of `mxsafe.torch.quantising`
+torch.serialization.add_safe_globals([Quantiser])  # as those of `mxsafe.torch.tensors`
 
 
 @dataclass(frozen=True)

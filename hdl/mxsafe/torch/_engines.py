@@ -1,0 +1,139 @@
+"""Engines of tensors: which one takes a tensor, and the way into the project's compiled code."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from mxsafe.codec import _engines
+from mxsafe.codec._inputs import BFLOAT16
+from mxsafe.codec._parts import Region, parts
+from mxsafe.codec._subnormals import subnormals
+from mxsafe.formats import MXFormat
+from mxsafe.torch import _arithmetic
+from mxsafe.validation import require_one_of
+
+Engine = Literal["auto", "torch", "numba", "numpy"]
+ENGINES = ("auto", "torch", "numba", "numpy")
+
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+WORTH_LOADING = 1 << 18
+"""Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
+
+_SHARED = 1 << 15
+"""Elements of a tensor from which on PyTorch shares an operation among threads."""
+
+
+def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
+    """The engine of a tensor: see `quantize`.
+
+    Raises
+    ------
+    ValueError
+        If `name` is unknown, or the engine asked for cannot do the format or the device.
+    ImportError
+        If the engine asked for is not installed.
+    """
+    require_one_of("engine", name, ENGINES)
+    supported = _arithmetic.supports(fmt)
+    if name == "torch" and not torch_is_exact(fmt, t):
+        if supported:
+            raise ValueError(
+                "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal "
+                "numbers to zero, not 'torch'"
+            )
+        raise ValueError(
+            f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
+            "here cannot do"
+        )
+    if name == "numba":
+        if t.device.type != "cpu":
+            raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
+        _engines.choose_engine("numba", fmt, t.numel())
+    if name != "auto":
+        return name
+    if supported and compiled_is_best(t):
+        return "numba"
+    return "torch" if torch_is_exact(fmt, t) else "numpy"
+
+
+def subnormals_kept() -> AbstractContextManager[None]:
+    """As `mxsafe.codec._subnormals`; compiled code follows the flag of the processor."""
+    return nullcontext() if torch.compiler.is_compiling() else subnormals()
+
+
+def torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
+    """Whether PyTorch's operations do a format, and keep subnormal numbers, in all its threads.
+
+    A thread that PyTorch started while the flag was set flushes them for good.
+    """
+    if not _arithmetic.supports(fmt):
+        return False
+    if torch.compiler.is_compiling() or t.device.type != "cpu" or t.numel() < _SHARED:
+        return True
+    with subnormals():
+        probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
+        return bool((probe * 0.5).view(torch.int32).amin() > 0)
+
+
+def compiled_is_best(t: torch.Tensor) -> bool:
+    if torch.compiler.is_compiling() or t.device.type != "cpu":
+        return False
+    if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
+        return False
+    return has_numba()
+
+
+@lru_cache(maxsize=1)
+def has_numba() -> bool:
+    try:
+        import mxsafe.codec.numba_engine  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def names_of(dtypes: tuple[torch.dtype, ...]) -> str:
+    return ", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+
+
+def as_numpy(t: torch.Tensor) -> np.ndarray:
+    """An array of the numbers of a tensor; it shares their memory where it can."""
+    t = t.detach().cpu()
+    if t.dtype == torch.bfloat16:
+        return t.view(torch.int16).numpy().view(BFLOAT16)
+    return t.numpy()
+
+
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor in memory of NumPy's, which has larger pages and so is sooner written to."""
+    if dtype == torch.bfloat16:
+        return torch.from_numpy(np.empty(shape, np.int16)).view(dtype)
+    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch.")))
+
+
+def run_compiled(
+    work: Callable[[Region], None], shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> None:
+    """Do the work on all parts of a tensor, and on one without another thread."""
+    from mxsafe.codec import numba_engine
+
+    regions = list(parts(shape, lengths, _part_of_compiled(math.prod(shape))))
+    if len(regions) == 1:
+        work(regions[0])
+    else:
+        _engines.run(numba_engine, work, regions)
+
+
+def _part_of_compiled(size: int) -> int:
+    """Elements that a core works on at a time: codes of so many lie in its cache."""
+    least = 1 << 18
+    return max(min(math.ceil(size / _engines.cores()), 1 << 19), least)

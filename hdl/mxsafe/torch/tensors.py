@@ -1,0 +1,380 @@
+"""Tensors of PyTorch that hold codes and scales, and the way back to floats."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+import mxsafe
+from mxsafe.codec import blocks, elements
+from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, three_axes
+from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
+from mxsafe.torch import _arithmetic
+from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
+from mxsafe.torch._engines import (
+    DTYPES,
+    as_numpy,
+    compiled_is_best,
+    empty,
+    names_of,
+    run_compiled,
+    subnormals_kept,
+    torch_is_exact,
+)
+from mxsafe.validation import other_than, shown
+
+__all__ = ["QuantizedTensor", "dequantize"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedTensor:
+    """A tensor of PyTorch in an MX format or NVFP4.
+
+    Attributes
+    ----------
+    codes, scales : Tensor of uint8
+        As in `mxsafe.QuantizedTensor`: a byte for each code, whatever its width.
+    format : MXFormat
+        Format of elements and scales.
+    block, axis : int or tuple of int
+        As in `mxsafe.QuantizedTensor`.
+    tensor_scale : Tensor of float32, optional
+        The scale of the whole tensor, of rank 0, if the format has one.
+    dtype : torch.dtype
+        What `dequantize` gives: the dtype of the tensor that was quantised.
+
+    Notes
+    -----
+    ``a @ b`` multiplies the values of such tensors, or of one and a tensor of floats, in their
+    dtype. `mxsafe.matmul` of two multiplies as the array does.
+
+    Examples
+    --------
+    >>> q = quantize(torch.ones(4, 64), "mxsf")
+    >>> q[1:]
+    QuantizedTensor(format='mxsf', shape=(3, 64), block=64, axis=-1, nbytes=195)
+    """
+
+    codes: torch.Tensor
+    scales: torch.Tensor
+    format: MXFormat
+    block: blocks.Block
+    axis: blocks.Axis
+    tensor_scale: torch.Tensor | None = None
+    dtype: torch.dtype = torch.float32
+
+    @classmethod
+    def from_numpy(
+        cls, q: mxsafe.QuantizedTensor, *, dtype: torch.dtype = torch.float32
+    ) -> QuantizedTensor:
+        """A tensor of `mxsafe.quantize`, in the same memory where it can be written to.
+
+        Parameters
+        ----------
+        q : mxsafe.QuantizedTensor
+            The tensor.
+        dtype : torch.dtype
+            What `dequantize` gives.
+        """
+        q = blocks.tensor_of("q", q)
+        codes, scales = (
+            torch.from_numpy(part if part.flags.writeable else part.copy())
+            for part in (q.codes, q.scales)
+        )
+        shared = None if q.tensor_scale is None else torch.tensor(q.tensor_scale)
+        return cls(codes, scales, q.format, q.block, q.axis, shared, require_dtype(dtype))
+
+    @property
+    def shape(self) -> torch.Size:
+        """Shape of the tensor."""
+        return self.codes.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.codes.ndim
+
+    @property
+    def device(self) -> torch.device:
+        """Where codes and scales are."""
+        return self.codes.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that codes and scales take; files hold narrow codes without gaps."""
+        return sum(part.nbytes for part in self._parts())
+
+    def _parts(self) -> list[torch.Tensor]:
+        shared = [] if self.tensor_scale is None else [self.tensor_scale]
+        return [self.codes, self.scales, *shared]
+
+    def to(self, *args: Any, **kwargs: Any) -> QuantizedTensor:
+        """The same numbers on another device, or for another dtype: arguments of `Tensor.to`.
+
+        Codes do not change: the dtype is that of what `dequantize` gives.
+
+        Raises
+        ------
+        TypeError
+            If the dtype is none that `quantize` takes.
+        """
+        like = torch.empty(0, dtype=self.dtype, device=self.device).to(*args, **kwargs)
+        codes, scales, *shared = (part.to(like.device) for part in self._parts())
+        return replace(
+            self,
+            codes=codes,
+            scales=scales,
+            tensor_scale=shared[0] if shared else None,
+            dtype=require_dtype(like.dtype),
+        )
+
+    def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """The numbers as floats, see `mxsafe.torch.dequantize`."""
+        return dequantize(self, dtype=dtype)
+
+    def numpy(self) -> mxsafe.QuantizedTensor:
+        """The same codes and scales as NumPy's arrays."""
+        scale = self.tensor_scale
+        return mxsafe.QuantizedTensor(
+            self.codes.cpu().numpy(),
+            self.scales.cpu().numpy(),
+            self.format,
+            self.block,
+            self.axis,
+            None if scale is None else np.float32(scale.item()),
+        )
+
+    __quantized_tensor__ = numpy
+
+    @property
+    def T(self) -> QuantizedTensor:
+        """The transposed matrix, see `mxsafe.QuantizedTensor.T`.
+
+        Raises
+        ------
+        ValueError
+            If the tensor is not a matrix.
+        """
+        if self.codes.ndim != 2:
+            raise ValueError(f"T needs a tensor of rank 2, not {self.codes.ndim}")
+        block, axis = blocks.transposed_blocks(self.block, self.axis)
+        return replace(self, codes=self.codes.T, scales=self.scales.T, block=block, axis=axis)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: Any) -> QuantizedTensor:
+        """Part of the tensor, as `Tensor` gives it: whole along each axis that is cut in blocks.
+
+        At most one index may be a tensor.
+        """
+        items = _items(index, self.ndim)
+        blocked = {axis % self.ndim for axis, _ in self._axes()}
+        for axis in blocked:
+            item = items[axis]
+            size = self.shape[axis]
+            if not isinstance(item, slice) or item.indices(size) != (0, size, 1):
+                raise IndexError(
+                    f"index must be ':' for axis {axis}, which is cut in blocks, not {shown(item)}"
+                )
+        codes, scales, along = self.codes, self.scales, self.axis
+        for axis in sorted(set(range(self.ndim)) - blocked, reverse=True):
+            before = (slice(None),) * axis
+            codes, scales = codes[(*before, items[axis])], scales[(*before, items[axis])]
+            if isinstance(along, int) and axis > min(blocked):
+                along -= _rank(items[axis]) - 1
+        return replace(self, codes=codes, scales=scales, axis=along)
+
+    def _axes(self) -> list[tuple[int, int]]:
+        return blocks.blocked_axes(self.ndim, self.block, self.axis)
+
+    def __matmul__(self, other: Any) -> torch.Tensor:
+        return _product(self, other)
+
+    def __rmatmul__(self, other: Any) -> torch.Tensor:
+        return _product(other, self)
+
+    def __repr__(self) -> str:
+        dtype = "" if self.dtype == torch.float32 else f", dtype={names_of((self.dtype,))}"
+        device = "" if self.device.type == "cpu" else f", device='{self.device}'"
+        return (
+            f"QuantizedTensor(format={self.format.name!r}, shape={tuple(self.shape)}, "
+            f"block={self.block}, axis={self.axis}, nbytes={self.nbytes}{dtype}{device})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        rows = {
+            "format": self.format.name,
+            "shape": " x ".join(map(str, self.shape)),
+            "block": self.block,
+            "axis": self.axis,
+            "dtype": names_of((self.dtype,)),
+            "device": self.device,
+            "bytes": f"{self.nbytes:,}",
+        }
+        cells = (
+            f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table><caption>QuantizedTensor</caption>{''.join(cells)}</table>"
+
+
+# What the pickled form of a tensor names: `torch.load` trusts it without being asked.
+torch.serialization.add_safe_globals(
+    [QuantizedTensor, MXFormat, FloatFormat, FloatFields, IntFormat, ScaleFormat]
+)
+
+
+def require_dtype(dtype: Any) -> torch.dtype:
+    """A dtype that is quantised and dequantised, or a clear error."""
+    if dtype not in DTYPES:
+        raise TypeError(f"dtype must be {names_of(DTYPES)}, not {dtype}")
+    return dtype
+
+
+def _items(index: Any, rank: int) -> list[Any]:
+    """One index an axis, of what stands between brackets; or a clear error."""
+    given = list(index) if isinstance(index, tuple) else [index]
+    items: list[Any] = []
+    for item in given:
+        if item is Ellipsis:
+            items += [slice(None)] * (rank + 1 - len(given))
+        elif isinstance(item, list | np.ndarray):
+            items.append(torch.as_tensor(item))
+        else:
+            items.append(item)
+    for item in items:
+        known = isinstance(item, int | np.integer | slice | torch.Tensor)
+        if not known or isinstance(item, bool):
+            raise IndexError(f"index must be integers, slices and tensors, not {shown(item)}")
+    if len(items) > rank:
+        raise IndexError(f"index must have at most {rank} items, not {len(items)}")
+    if sum(isinstance(item, torch.Tensor) for item in items) > 1:
+        raise IndexError("index must have at most one tensor, not more")
+    return items + [slice(None)] * (rank - len(items))
+
+
+def _rank(item: Any) -> int:
+    """How many axes an index leaves of one."""
+    if isinstance(item, torch.Tensor):
+        return 1 if item.dtype == torch.bool else item.ndim
+    return int(isinstance(item, slice))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """Product of the values of two tensors of which one at least is quantised."""
+    if not all(isinstance(t, QuantizedTensor | torch.Tensor) for t in (a, b)):
+        return NotImplemented
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    left, right = (t.dequantize() if isinstance(t, QuantizedTensor) else t for t in (a, b))
+    return left.to(dtype) @ right.to(dtype)
+
+
+def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Convert a quantised tensor back to floats, with the bits of `mxsafe.dequantize`.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        Tensor to convert, from `quantize`.
+    dtype : torch.dtype, optional
+        float32 or float64, as `mxsafe.dequantize`; float16 and bfloat16 are rounded from float32.
+        By default that of `q`.
+
+    Returns
+    -------
+    Tensor of `dtype`, on the device of `q`
+        Blocks whose scale is NaN are NaN.
+
+    Raises
+    ------
+    TypeError
+        If `q` is not a QuantizedTensor of this module, or `dtype` is another.
+    """
+    if not isinstance(q, QuantizedTensor):
+        raise TypeError(
+            f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
+        )
+    dtype = q.dtype if dtype is None else require_dtype(dtype)
+    with subnormals_kept():
+        return _dequantized(q, dtype)
+
+
+def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+    wide = dtype == torch.float64
+    if _arithmetic.supports(q.format) and compiled_is_best(q.codes):
+        return _by_compiled_code(q.numpy(), dtype)
+    if not torch_is_exact(q.format, q.codes):
+        values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
+        return torch.from_numpy(values).to(q.codes.device).to(dtype)
+    layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
+    shape, device = tuple(q.codes.shape), q.codes.device
+    tiles = Tiles(shape, block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis)))
+    relative = _looked_up(q.format.element, q.codes, layout)
+    if q.tensor_scale is None:
+        scales = _arithmetic.powers(q.scales.to(layout.integer), 1, layout)
+    else:
+        scales = _looked_up(q.format.scale, q.scales, layout) * q.tensor_scale.to(device).double()
+    result = tiles.join(tiles.split(relative) * scales.reshape(tiles.scale_shape))
+    return result.to(torch.float64 if wide else torch.float32).to(dtype)
+
+
+def _by_compiled_code(q: mxsafe.QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same by the project's compiled code."""
+    from mxsafe.codec import numba_engine
+
+    values = empty(q.shape, dtype)
+    out = as_numpy(values)
+    lengths = block_lengths(q.shape, blocks.blocked_axes(len(q.shape), q.block, q.axis))
+    factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
+
+    def work(here: Region) -> None:
+        where = blocks_of(here, lengths)
+        numba_engine.dequantize_part(
+            q.codes[here], q.scales[where], q.format, lengths, out[here], factor
+        )
+
+    run_compiled(work, q.shape, lengths)
+    return values
+
+
+def _looked_up(fmt: Any, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Values of codes of a scalar format."""
+    table = torch.tensor(elements.code_values(fmt).tolist(), dtype=layout.real)
+    return table.to(codes.device)[codes.to(torch.int32)]
+
+
+class Tiles:
+    """A tensor as tiles: every blocking is one of three axes, two of which are cut.
+
+    Tiles at the ragged edges are filled up with zeros.
+    """
+
+    def __init__(self, shape: tuple[int, ...], lengths: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.flat, self.tile = three_axes(shape, lengths)
+        (_, rows, columns), (height, width) = self.flat, self.tile
+        self.missing = (-rows % height, -columns % width)
+        outer, many_rows, many_columns = blocks_shape(self.flat, (1, *self.tile))
+        self.cut = (outer, many_rows, height, many_columns, width)
+        self.scale_shape = (outer, many_rows, 1, many_columns, 1)
+
+    def split(self, t: torch.Tensor) -> torch.Tensor:
+        """A tensor of the shape cut into tiles: its axes 2 and 4 are those of a tile."""
+        t = t.reshape(self.flat)
+        if any(self.missing):
+            t = torch.nn.functional.pad(t, (0, self.missing[1], 0, self.missing[0]))
+        return t.reshape(self.cut)
+
+    def join(self, t: torch.Tensor) -> torch.Tensor:
+        """The tensor again."""
+        outer, many_rows, height, many_columns, width = self.cut
+        t = t.reshape(outer, many_rows * height, many_columns * width)
+        if any(self.missing):
+            t = t[:, : self.flat[1], : self.flat[2]]
+        return t.reshape(self.shape)
