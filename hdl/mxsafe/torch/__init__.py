@@ -12,6 +12,7 @@ except ImportError as error:
 
 from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
+from mxsafe.torch.models import Summary, nbytes, quantize_
 from mxsafe.torch.quantising import fake_quantize, quantize
 from mxsafe.torch.recipes import Quantiser
 from mxsafe.torch.tensors import QuantizedTensor, dequantize
@@ -21,9 +22,12 @@ __all__ = [
     "QuantizedTensor",
     "backend",
     "compile",
+    "Summary",
     "dequantize",
     "fake_quantize",
     "microscaling",
     "named_modules",
+    "nbytes",
     "quantize",
+    "quantize_",
 ]

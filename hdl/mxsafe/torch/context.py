@@ -31,7 +31,7 @@ __all__ = ["microscaling", "named_modules"]
 
 Choice = str | MXFormat | Quantiser | None
 
-_AS_FORMAT: Any = object()
+AS_FORMAT: Any = object()
 """The default of what is quantised as `format` says."""
 
 
@@ -143,9 +143,9 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         format: Choice = "mxsf",
         *,
         block: Block | None = None,
-        activations: Choice = _AS_FORMAT,
-        weights: Choice = _AS_FORMAT,
-        gradients: Choice = _AS_FORMAT,
+        activations: Choice = AS_FORMAT,
+        weights: Choice = AS_FORMAT,
+        gradients: Choice = AS_FORMAT,
         arithmetic: Arithmetic = "float",
         exclude: Iterable[torch.nn.Module] = (),
         enabled: bool = True,
@@ -156,7 +156,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
             blocked_axes(2, block, -1)
         default = _quantiser(format, block)
         quantisers = {
-            kind: default if value is _AS_FORMAT else _own_quantiser(kind, value, block)
+            kind: default if value is AS_FORMAT else own_quantiser(kind, value, block)
             for kind, value in given.items()
         }
         if not isinstance(enabled, bool):
@@ -201,7 +201,7 @@ def _quantiser(value: Choice, block: Block | None) -> Quantiser | None:
     return Quantiser(mx_format(value), block)
 
 
-def _own_quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
+def own_quantiser(kind: str, value: Choice, block: Block | None) -> Quantiser | None:
     """Return the quantiser of a kind of tensor, or raise a clear error that names it."""
     try:
         return _quantiser(value, block)

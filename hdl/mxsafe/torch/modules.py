@@ -1,0 +1,356 @@
+"""Modules that hold weights as codes and scales, and compute through their formats.
+
+A module here is one of PyTorch's whose class was changed in place: its `QuantizedWeight` stands
+where its parameter was, and everything else is as before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+
+from mxsafe.formats import mx_format
+from mxsafe.torch import _functions, products
+from mxsafe.torch._packing import packed, unpacked
+from mxsafe.torch.context import microscaling
+from mxsafe.torch.quantising import quantize
+from mxsafe.torch.recipes import Quantiser, Recipe
+from mxsafe.torch.tensors import QuantizedTensor
+from mxsafe.validation import shown
+
+__all__ = [
+    "QuantizedConv1d",
+    "QuantizedConv2d",
+    "QuantizedConv3d",
+    "QuantizedEmbedding",
+    "QuantizedLinear",
+    "QuantizedMultiheadAttention",
+    "QuantizedWeight",
+]
+
+_AUTOCASTS = (None, torch.bfloat16, torch.float16)
+
+
+class QuantizedWeight(torch.nn.Module):
+    """A weight as buffers: codes without gaps along the last axis, scales, a tensor scale.
+
+    Moving a module moves them; a dtype given to a module is that of `dequantize`.
+
+    Parameters
+    ----------
+    q : QuantizedTensor
+        The weight.
+    """
+
+    tensor_scale: torch.Tensor | None
+
+    def __init__(self, q: QuantizedTensor) -> None:
+        super().__init__()
+        self.register_buffer("codes", packed(q.codes, q.format.width))
+        self.register_buffer("scales", q.scales.contiguous())
+        self.register_buffer("tensor_scale", q.tensor_scale)
+        self.format, self.block, self.axis, self.dtype = q.format, q.block, q.axis, q.dtype
+        self.shape = q.shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where codes and scales are."""
+        return self.codes.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        return sum(buffer.nbytes for buffer in self.buffers())
+
+    def tensor(self) -> QuantizedTensor:
+        """The weight, a byte a code."""
+        codes = unpacked(self.codes, self.format.width, self.shape[-1])
+        return self._tensor(codes, self.scales, self.block)
+
+    def _tensor(self, codes: torch.Tensor, scales: torch.Tensor, block: Any) -> QuantizedTensor:
+        axis = (-2, -1) if isinstance(block, tuple) else -1
+        return QuantizedTensor(
+            codes, scales, self.format, block, axis, self.tensor_scale, self.dtype
+        )
+
+    def rows(self, indices: torch.Tensor) -> QuantizedTensor:
+        """Rows of a matrix, whose scales are those of their tiles if it has tiles."""
+        height, width = self.block if isinstance(self.block, tuple) else (1, self.block)
+        flat = indices.flatten()
+        codes = unpacked(self.codes.index_select(0, flat), self.format.width, self.shape[-1])
+        scales = self.scales.index_select(0, flat if height == 1 else flat // height)
+        shape = (*indices.shape, -1)
+        return self._tensor(codes.reshape(shape), scales.reshape(shape), width)
+
+    def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """The numbers as floats, see `mxsafe.torch.dequantize`."""
+        return self.tensor().dequantize(dtype)
+
+    def about(self) -> dict[str, Any]:
+        """What codes and scales are, in the words of `mxsafe.save`."""
+        return {
+            "format": self.format.name,
+            "shape": list(self.shape),
+            "block": list(self.block) if isinstance(self.block, tuple) else self.block,
+            "axis": list(self.axis) if isinstance(self.axis, tuple) else self.axis,
+        }
+
+    def _apply(self, fn: Any, recurse: bool = True) -> QuantizedWeight:
+        shared = self.tensor_scale
+        super()._apply(fn, recurse)
+        if shared is not None:  # a float32, whatever the dtype of the module
+            self.tensor_scale = shared.to(self.codes.device)
+        self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype
+        return self
+
+    def __repr__(self) -> str:
+        size = " x ".join(map(str, self.shape))
+        words = f"{self.format.name}, {size}, block={self.block}, {self.nbytes:,} bytes"
+        return f"QuantizedWeight({words})"
+
+    @classmethod
+    def __torch_function__(cls, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Refuse functions of PyTorch; its fused layers look for this, and step aside."""
+        name = getattr(function, "__name__", function)
+        raise TypeError(f"weight must be a tensor for {name}: take dequantize() of it")
+
+
+def quantised_weight(t: torch.Tensor, quantiser: Quantiser) -> QuantizedWeight:
+    """A weight whose 1-D blocks lie along its last axis, or whose tiles are of its last two."""
+    q = quantize(
+        t.detach(),
+        quantiser.format,
+        block=quantiser.block,
+        rounding=quantiser.rounding,
+        scale_mode=quantiser.scale_mode,
+        random=quantiser.random,
+    )
+    return QuantizedWeight(q)
+
+
+def about_quantiser(quantiser: Quantiser | None) -> dict[str, Any] | None:
+    """A quantiser of activations as JSON has it."""
+    if quantiser is None:
+        return None
+    fmt = mx_format(quantiser.format)
+    block = fmt.block if quantiser.block is None else quantiser.block
+    return {
+        "format": fmt.name,
+        "block": list(block) if isinstance(block, tuple) else block,
+        "rounding": quantiser.rounding,
+        "scale_mode": quantiser.scale_mode,
+    }
+
+
+class Quantised(torch.nn.Module):
+    """What modules with quantised weights have in common.
+
+    Attributes
+    ----------
+    places : tuple of str
+        Names of the parameters that are weights.
+    activations : Quantiser or None
+        How activations are quantised before a product.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ("weight",)
+    activations: Quantiser | None
+
+    @staticmethod
+    def stored(module: torch.nn.Module, weight: torch.Tensor) -> torch.Tensor:
+        """A weight as it is held: what products sum over lies last."""
+        return weight
+
+    @staticmethod
+    def tile(block: Any) -> Any:
+        """The block of a quantiser, for a weight as it is held."""
+        return block
+
+    def weights(self) -> Iterator[tuple[str, QuantizedWeight]]:
+        """Names and weights."""
+        for name in self.places:
+            if isinstance(self._modules.get(name), QuantizedWeight):
+                yield name, self._modules[name]
+
+    def about(self) -> dict[str, Any]:
+        """What the module holds, for files."""
+        return {
+            "weights": {name: weight.about() for name, weight in self.weights()},
+            "activations": about_quantiser(self.activations),
+        }
+
+    def get_extra_state(self) -> torch.Tensor:
+        """What the module holds, as the text of a state dict."""
+        return torch.tensor(list(json.dumps(self.about()).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Any) -> None:
+        """Refuse the state of a module that holds something else.
+
+        Raises
+        ------
+        ValueError
+            If formats, blocks or shapes are others.
+        """
+        own = self.about()
+        try:
+            theirs = json.loads(bytes(state.tolist()))
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(
+                f"state must be that of a quantised module, not {shown(state)}"
+            ) from None
+        if theirs != own:
+            raise ValueError(f"state must be of a module with {own}, not with {theirs}")
+
+    def extra_repr(self) -> str:
+        """Arguments of the module, and how activations are quantised."""
+        activations = about_quantiser(self.activations)
+        words = "float" if activations is None else activations["format"]
+        if activations is not None:
+            words += f" in blocks of {activations['block']}"
+        return ", ".join(part for part in (super().extra_repr(), f"activations={words}") if part)
+
+    def _product(self, name: str, input: torch.Tensor, weight: torch.Tensor, *args: Any) -> Any:
+        """The product of a function of PyTorch, and its bias added, as in a context."""
+        recipe = self._recipe(input)
+        dtype = torch.promote_types(
+            *(products.narrowed(torch.empty(0, dtype=t), recipe).dtype for t in self._dtypes(input))
+        )
+        function = getattr(torch.nn.functional, name)
+        result = _functions.functions().handlers[function].call(recipe, input, weight, None, *args)
+        result = result.to(dtype)
+        if self.bias is None:
+            return result
+        shape = (-1, *(1,) * (weight.ndim - 2))
+        return result + products.narrowed(self.bias, recipe).reshape(shape)
+
+    def _dtypes(self, input: torch.Tensor) -> tuple[torch.dtype, torch.dtype]:
+        return input.dtype, next(self.weights())[1].dtype
+
+    def _recipe(self, input: torch.Tensor) -> Recipe:
+        kind = input.device.type
+        autocast = torch.get_autocast_dtype(kind) if products.autocasts(kind) else None
+        if autocast not in self.recipes:
+            raise TypeError(f"autocast must be to bfloat16 or float16, not {autocast}")
+        return self.recipes[autocast]
+
+    def _values(self) -> torch.Tensor:
+        """Values of the weight, in float32 if it is one of float16, as in a context."""
+        weight = self.weight
+        return weight.dequantize(torch.float32 if weight.dtype == torch.float16 else None)
+
+
+class QuantizedLinear(Quantised, torch.nn.Linear):
+    """A `torch.nn.Linear` with a quantised weight."""
+
+    @staticmethod
+    def tile(block: Any) -> Any:
+        """Tiles are of the second operand of a product, which the weight is the transpose of."""
+        return block[::-1] if isinstance(block, tuple) else block
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """As in a context."""
+        return self._product("linear", input, self._values())
+
+
+class _QuantizedConv(Quantised):
+    """Convolutions; filters are held as (groups, positions ..., outputs, inputs)."""
+
+    @staticmethod
+    def stored(module: torch.nn.Module, weight: torch.Tensor) -> torch.Tensor:
+        groups = module.groups
+        return weight.unflatten(0, (groups, weight.shape[0] // groups)).movedim((1, 2), (-2, -1))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """As in a context."""
+        weight = self._values().movedim((-2, -1), (1, 2)).flatten(0, 1).contiguous()
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            sides = self._reversed_padding_repeated_twice
+            input, padding = torch.nn.functional.pad(input, sides, mode=self.padding_mode), 0
+        geometry = (self.stride, padding, self.dilation, self.groups)
+        return self._product(f"conv{weight.ndim - 2}d", input, weight, *geometry)
+
+
+class QuantizedConv1d(_QuantizedConv, torch.nn.Conv1d):
+    """A `torch.nn.Conv1d` with a quantised weight."""
+
+
+class QuantizedConv2d(_QuantizedConv, torch.nn.Conv2d):
+    """A `torch.nn.Conv2d` with a quantised weight."""
+
+
+class QuantizedConv3d(_QuantizedConv, torch.nn.Conv3d):
+    """A `torch.nn.Conv3d` with a quantised weight."""
+
+
+class QuantizedEmbedding(Quantised, torch.nn.Embedding):
+    """A `torch.nn.Embedding` with a quantised weight, which has no activations."""
+
+    tile = QuantizedLinear.tile
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Values of rows."""
+        return self.weight.rows(input).dequantize()
+
+
+class QuantizedMultiheadAttention(Quantised, torch.nn.MultiheadAttention):
+    """A `torch.nn.MultiheadAttention` whose projections have quantised weights.
+
+    All its products are quantised as in a context, those of queries, keys and values too.
+    """
+
+    places = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+
+    tile = QuantizedLinear.tile
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As in a context."""
+        plain = _with_values(self, torch.nn.MultiheadAttention)
+        plain._modules["out_proj"] = _with_values(self.out_proj, NonDynamicallyQuantizableLinear)
+        with microscaling(None, activations=self.activations):
+            return torch.nn.MultiheadAttention.forward(plain, *args, **kwargs)
+
+
+def _with_values(module: Any, kind: Any) -> Any:
+    """A module of PyTorch with the values of a quantised one's weights."""
+    plain = kind.__new__(kind)
+    values = {name: weight.dequantize() for name, weight in module.weights()}
+    plain.__dict__ = {
+        **module.__dict__,
+        "_parameters": {**module._parameters, **values},
+        "_modules": {n: m for n, m in module._modules.items() if n not in values},
+    }
+    return plain
+
+
+KINDS: Mapping[type[torch.nn.Module], type[Quantised]] = {
+    torch.nn.Linear: QuantizedLinear,
+    NonDynamicallyQuantizableLinear: QuantizedLinear,
+    torch.nn.Conv1d: QuantizedConv1d,
+    torch.nn.Conv2d: QuantizedConv2d,
+    torch.nn.Conv3d: QuantizedConv3d,
+    torch.nn.Embedding: QuantizedEmbedding,
+    torch.nn.MultiheadAttention: QuantizedMultiheadAttention,
+}
+"""Classes of modules, and what they become."""
+
+
+def become(
+    module: torch.nn.Module, weights: Mapping[str, QuantizedWeight], activations: Quantiser | None
+) -> None:
+    """Change a module to its quantised class, with these weights."""
+    kind = KINDS[type(module)]
+    for name, weight in weights.items():
+        del module._parameters[name]
+        module._modules[name] = weight
+    module.__class__ = kind
+    if kind is QuantizedEmbedding:
+        activations = None
+    module.activations = activations
+    module.recipes = {
+        autocast: Recipe(activations, None, None, autocast=autocast) for autocast in _AUTOCASTS
+    }

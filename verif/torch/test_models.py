@@ -1,0 +1,275 @@
+"""Models whose weights are held in formats, against contexts and `mxsafe.quantize`, bit for bit."""
+
+import copy
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from verif.support.tests import raises
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+mxt = pytest.importorskip("mxsafe.torch")
+packing = pytest.importorskip("mxsafe.torch._packing")
+nn = torch.nn
+
+
+class Network(nn.Module):
+    """Every kind of module that is quantised, and some that are not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 48)
+        self.layer = nn.TransformerEncoderLayer(48, 2, 96, dropout=0.0, batch_first=True)
+        self.wide = nn.Conv1d(48, 12, 3, padding=1, groups=2, padding_mode="circular")
+        self.flat = nn.Conv2d(1, 6, (3, 2), stride=2, padding="valid", bias=False)
+        self.deep = nn.Conv3d(2, 4, 2)
+        self.norm = nn.LayerNorm(8)
+        self.last = nn.Linear(8, 20)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.wide(self.layer(self.words(tokens)).transpose(1, 2))
+        x = self.flat(x.unsqueeze(1)).flatten(1)[:, :64].reshape(-1, 2, 4, 4, 2)
+        return self.last(self.norm(self.deep(x).flatten(1)[:, :8]))
+
+
+def network() -> Any:
+    torch.manual_seed(0)
+    return Network().eval()
+
+
+def tokens() -> Any:
+    return torch.randint(0, 20, (3, 9), generator=torch.Generator().manual_seed(1))
+
+
+def as_context(model: Any, x: Any, name: Any, dtype: Any = None, **options: Any) -> Any:
+    """The model in a context, its embedding quantised by hand."""
+    model = copy.deepcopy(model)
+    weights = options.get("weights", name)
+    block = options.get("block")
+    tile = block[::-1] if isinstance(block, tuple) else block
+    values = mxt.fake_quantize(model.words.weight.detach(), weights, block=tile)
+    model.words.weight = nn.Parameter(values)
+    with mxt.microscaling(name, gradients=None, **options):
+        return model(x)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"block": 16},
+    {"block": (8, 4)},
+    {"block": 16, "activations": None},
+    {"block": 16, "weights": "mxfp4_e2m1"},
+    {"block": 16, "activations": "mxfp8_e4m3", "weights": "mxfp6_e2m3"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_model_computes_as_in_a_context(options: dict[str, Any]) -> None:
+    dtypes = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+    for dtype in dtypes if options is OPTIONS[0] else dtypes[:1]:
+        model = network().to(dtype)
+        held = copy.deepcopy(model)
+        summary = mxt.quantize_(held, "mxsf", **options)
+        assert len(summary.quantised) == 8
+        with torch.no_grad():
+            expected = as_context(model, tokens(), "mxsf", **options)
+            assert torch.equal(held(tokens()), expected)
+            assert expected.dtype == dtype
+            assert not torch.equal(expected, model(tokens()))
+            with mxt.microscaling("mxint8", block=32):  # the modules' own formats hold
+                again = held(tokens())
+            if options.get("activations", "") is not None:
+                assert torch.equal(again, expected)
+
+
+def test_a_scale_of_the_tensor() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 8))
+    held = copy.deepcopy(model)
+    mxt.quantize_(held, "nvfp4")
+    x = torch.randn(5, 48)
+    with mxt.microscaling("nvfp4"):
+        expected = model(x)
+    assert torch.equal(held(x), expected)
+    shared = held[0].weight.tensor_scale.clone()
+    held.half()  # its dtype is not that of the module
+    assert held[0].weight.tensor_scale.dtype == torch.float32
+    assert torch.equal(held[0].weight.tensor_scale, shared)
+    assert held[0].weight.dequantize().dtype == torch.float16
+
+
+@pytest.mark.parametrize("name", ["mxsf", "mxfp6_e3m2", "mxfp4_e2m1", "nvfp4"])
+def test_weights_hold_the_codes_of_the_reference(name: str) -> None:
+    model = nn.Linear(100, 40)
+    weight = model.weight.detach().numpy().copy()
+    mxt.quantize_(model, name, block=16)
+    expected = mx.quantize(weight, name, block=16)
+    width = expected.format.width
+    np.testing.assert_array_equal(model.weight.codes, mx.packing.pack_codes(expected.codes, width))
+    np.testing.assert_array_equal(model.weight.scales, expected.scales)
+    np.testing.assert_array_equal(model.weight.tensor().codes, expected.codes)
+    np.testing.assert_array_equal(model.weight.dequantize(), mx.dequantize(expected))
+
+
+@pytest.mark.parametrize("width", range(1, 9))
+def test_packing_equals_that_of_numpy(width: int) -> None:
+    rng = np.random.default_rng(width)
+    for count in range(1, 20):
+        codes = rng.integers(0, 1 << width, (3, count), np.uint8)
+        data = packing.packed(torch.from_numpy(codes), width)
+        np.testing.assert_array_equal(data, mx.packing.pack_codes(codes, width))
+        np.testing.assert_array_equal(packing.unpacked(data, width, count), codes)
+
+
+def test_the_memory_of_a_model_is_that_of_its_codes() -> None:
+    for name, bits in (("mxsf", 8), ("mxfp6_e2m3", 6), ("mxfp4_e2m1", 4)):
+        model = nn.Sequential(nn.Embedding(50, 128), nn.Linear(128, 256, bias=False))
+        assert mxt.nbytes(model) == 4 * (50 + 256) * 128
+        summary = mxt.quantize_(model, name, block=32)
+        expected = (50 + 256) * 128 * bits // 8 + (50 + 256) * 4
+        assert mxt.nbytes(model) == summary.after == expected
+        assert sum(t.nbytes for t in model.state_dict().values() if t.ndim == 2) == expected
+
+
+def test_a_weight_that_modules_share_is_held_once() -> None:
+    model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50, bias=False))
+    model[1].weight = model[0].weight
+    mxt.quantize_(model, "mxsf")
+    assert model[0].weight is model[1].weight
+    assert mxt.nbytes(model) == 50 * 65
+
+
+def test_gradients_pass_to_activations() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
+    mxt.quantize_(model, "mxsf", block=16)
+    x = torch.randn(3, 16, requires_grad=True)
+    model(x).sum().backward()
+    with torch.no_grad():
+        hidden = mxt.fake_quantize(x, block=16) @ model[0].weight.dequantize().t() + model[0].bias
+        one = torch.ones(3, 4) @ model[2].weight.dequantize()
+        expected = (one * (hidden > 0)) @ model[0].weight.dequantize()
+    assert torch.equal(x.grad, expected)
+    assert model[0].bias.grad is not None
+
+
+def test_state_dicts_come_back_with_defaults() -> None:
+    for options in OPTIONS:
+        held = network()
+        mxt.quantize_(held, "mxsf", **options)
+        file = io.BytesIO()
+        torch.save(held.state_dict(), file)
+        file.seek(0)
+        other = Network().eval()
+        mxt.quantize_(other, "mxsf", **options)
+        other.load_state_dict(torch.load(file))
+        assert torch.equal(other(tokens()), held(tokens()))
+
+
+def test_a_state_of_another_format_is_refused() -> None:
+    a, b = nn.Linear(32, 4), nn.Linear(32, 4)
+    mxt.quantize_(a, "mxsf", block=32)
+    mxt.quantize_(b, "mxfp8_e4m3", block=32)
+    with pytest.raises(
+        ValueError, match=r"state must be of a module with .*mxsf.*, not with .*e4m3"
+    ):
+        a.load_state_dict(b.state_dict())
+    with raises(ValueError, "state must be that of a quantised module, not 3"):
+        a.set_extra_state(3)
+
+
+def test_modules_move_and_show_their_format() -> None:
+    model = network()
+    mxt.quantize_(model, {"layer.linear1": "nvfp4", "*": "mxsf"})
+    text = repr(model)
+    assert "(weight): QuantizedWeight(nvfp4, 96 x 48, block=16, 2,596 bytes)" in text
+    assert "activations=mxsf in blocks of 64" in text
+    assert isinstance(model.last, nn.Linear)
+    far = copy.deepcopy(model).to("meta", torch.bfloat16)
+    weight = far.layer.linear1.weight
+    assert (weight.device.type, weight.scales.device.type) == ("meta", "meta")
+    assert weight.tensor_scale.device.type == "meta"
+    assert (weight.dtype, weight.codes.dtype) == (torch.bfloat16, torch.uint8)
+    with raises(TypeError, "weight must be a tensor for linear: take dequantize() of it"):
+        nn.functional.linear(torch.ones(2, 48), model.words.weight)
+
+
+def test_recipes_by_name_and_the_summary() -> None:
+    class Own(nn.Linear):
+        pass
+
+    model = nn.ModuleDict(
+        {
+            "a": nn.Linear(32, 32),
+            "b": nn.Linear(32, 32),
+            "c": nn.Linear(32, 32),
+            "d": nn.Linear(32, 32),
+            "own": Own(32, 32),
+            "norm": nn.LayerNorm(32),
+            "short": nn.Embedding(4, 32, max_norm=1.0),
+        }
+    )
+    recipe = {"a": {"weights": "mxfp4_e2m1", "activations": "mxsf"}, "b": None, "[cson]*": "mxint8"}
+    summary = mxt.quantize_(model, recipe, filter=["?", lambda name, module: name == "short"])
+    assert {one.name: one.reason for one in summary.modules} == {
+        "a": "",
+        "b": "no format of weights",
+        "c": "",
+        "d": "no pattern fits",
+        "own": "a class of its own, not Linear itself",
+        "norm": "of no kind that is quantised",
+        "short": "max_norm changes its weights",
+    }
+    assert [(one.weights, one.activations) for one in summary.quantised] == [
+        ("mxfp4_e2m1", "mxsf"),
+        ("mxint8", "mxint8"),
+    ]
+    assert (summary.quantised[0].before, summary.quantised[0].after) == (4224, 672)
+    assert "2 of 7 modules quantised" in str(summary)
+    assert "<td>max_norm changes its weights</td>" in summary._repr_html_()
+    again = mxt.quantize_(model, "mxsf", filter="[ad]")
+    reasons = {one.name: one.reason for one in again.modules}
+    assert (reasons["a"], reasons["c"], reasons["d"]) == (
+        "already quantised",
+        "already quantised",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((3,), {}, TypeError, "model must be a torch.nn.Module, not int"),
+        ((nn.Linear(4, 4), {"x*": "mxsf"}), {}, ValueError,
+         "format must have patterns that fit modules, not 'x*'"),
+        ((nn.Linear(4, 4), {3: "mxsf"}), {}, TypeError,
+         "format must be a mapping of names, not of 3"),
+        ((nn.Linear(4, 4), {"*": {"weight": "mxsf"}}), {}, ValueError,
+         "format must have weights and activations for '*', not 'weight'"),
+        ((nn.Linear(4, 4), {"*": "mxsf"}), {"weights": "mxint8"}, TypeError,
+         "weights and activations must be left out beside a mapping of formats"),
+        ((nn.Linear(4, 4),), {"filter": "x"}, ValueError,
+         "which must name modules of the model, not 'x'"),
+        ((nn.Linear(4, 4),), {"block": 0}, ValueError,
+         "block must be a positive integer or a pair of positive integers, not 0"),
+        ((nn.Linear(4, 4, device="meta"),), {}, ValueError,
+         "model must have its weights in memory, not a module on meta"),
+        ((nn.LazyLinear(4),), {}, ValueError,
+         "model must have all its parameters, not a lazy module's weight"),
+    ],
+)  # fmt: skip
+def test_bad_input(arguments: Any, options: Any, error: Any, message: str) -> None:
+    with raises(error, message):
+        mxt.quantize_(*arguments, **options)
+
+
+def test_a_refused_model_is_as_it_was() -> None:
+    model = nn.ModuleDict({"a": nn.Linear(8, 8), "b": nn.Linear(8, 8, device="meta")})
+    with raises(ValueError, "model must have its weights in memory, not b on meta"):
+        mxt.quantize_(model)
+    assert type(model["a"]) is nn.Linear
+    generator = torch.Generator()
+    with pytest.raises(ValueError, match="activations must not be rounded by 'sr' in modules"):
+        mxt.quantize_(model, mxt.Quantiser(rounding="sr", random=generator))
