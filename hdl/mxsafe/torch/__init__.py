@@ -12,6 +12,7 @@ except ImportError as error:
 
 from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
+from mxsafe.torch.files import load_model, save_model
 from mxsafe.torch.models import Summary, nbytes, quantize_
 from mxsafe.torch.quantising import fake_quantize, quantize
 from mxsafe.torch.recipes import Quantiser
@@ -25,9 +26,11 @@ __all__ = [
     "Summary",
     "dequantize",
     "fake_quantize",
+    "load_model",
     "microscaling",
     "named_modules",
     "nbytes",
     "quantize",
     "quantize_",
+    "save_model",
 ]

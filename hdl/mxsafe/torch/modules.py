@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from mxsafe.formats import mx_format
+import mxsafe
+from mxsafe.formats import MXFormat, mx_format
 from mxsafe.torch import _functions, products
 from mxsafe.torch._packing import packed, unpacked
 from mxsafe.torch.context import microscaling
@@ -55,6 +57,32 @@ class QuantizedWeight(torch.nn.Module):
         self.register_buffer("tensor_scale", q.tensor_scale)
         self.format, self.block, self.axis, self.dtype = q.format, q.block, q.axis, q.dtype
         self.shape = q.shape
+
+    @classmethod
+    def of_parts(
+        cls,
+        fmt: MXFormat,
+        shape: tuple[int, ...],
+        block: Any,
+        parts: tuple[torch.Tensor, torch.Tensor],
+        tensor_scale: torch.Tensor | None,
+    ) -> QuantizedWeight:
+        """A weight of the buffers of another, or a clear error if they do not belong together.
+
+        Parameters
+        ----------
+        fmt, shape, block
+            Of the weight.
+        parts : pair of Tensor
+            Codes without gaps, and scales.
+        tensor_scale : Tensor of float32, optional
+            Its scale.
+        """
+        codes = mxsafe.packing.unpack_codes(parts[0].numpy(), fmt.width, shape[-1])
+        shared = None if tensor_scale is None else np.float32(tensor_scale.item())
+        axis = (-2, -1) if isinstance(block, tuple) else -1
+        q = mxsafe.QuantizedTensor(codes.reshape(shape), parts[1].numpy(), fmt, block, axis, shared)
+        return cls(QuantizedTensor.from_numpy(q))
 
     @property
     def device(self) -> torch.device:

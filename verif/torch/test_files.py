@@ -1,0 +1,151 @@
+"""Quantised models in files: the same bits again, and clear errors of files that are others."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mxsafe as mx
+from verif.support.tests import raises
+from verif.torch.test_models import OPTIONS, Network, network, tokens
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+mxt = pytest.importorskip("mxsafe.torch")
+safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+nn = torch.nn
+
+PROGRAM = """
+import sys, torch, mxsafe.torch as mxt
+from verif.torch.test_models import Network, tokens
+model = Network().eval()
+mxt.load_model(sys.argv[1], model)
+torch.save(model(tokens()), sys.argv[2])
+"""
+
+
+def test_a_new_process_gives_the_same_numbers(tmp_path: Path) -> None:
+    model = network()
+    mxt.quantize_(model, {"layer.linear1": "nvfp4", "wide": "mxfp4_e2m1", "*": "mxsf"}, block=16)
+    mxt.save_model(tmp_path / "m.safetensors", model)
+    arguments = [str(tmp_path / "m.safetensors"), str(tmp_path / "y.pt")]
+    subprocess.run([sys.executable, "-c", PROGRAM, *arguments], check=True)
+    assert torch.equal(torch.load(tmp_path / "y.pt"), model(tokens()))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_models_come_back(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = network()
+    mxt.quantize_(model, "mxsf", **options)
+    mxt.save_model(path, model)
+    other = Network().eval()
+    mxt.load_model(path, other)
+    assert repr(other) == repr(model)
+    assert torch.equal(other(tokens()), model(tokens()))
+    with torch.device("meta"):
+        empty = Network().eval()
+    mxt.load_model(path, empty)
+    assert torch.equal(empty(tokens()), model(tokens()))
+    q = mx.load_all(path)["last.weight"]  # as NumPy's, too
+    np.testing.assert_array_equal(mx.dequantize(q), model.last.weight.dequantize())
+
+
+def test_weights_that_are_shared_are_written_once(tmp_path: Path) -> None:
+    def tied() -> Any:
+        model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50), nn.Linear(50, 50))
+        model.append(nn.LayerNorm(50))
+        model[1].weight = model[0].weight
+        model[3].bias = model[2].bias
+        return model
+
+    path = tmp_path / "tied.safetensors"
+    model = tied().bfloat16()
+    mxt.quantize_(model, "nvfp4", filter="[01]")
+    mxt.save_model(path, model)
+    assert path.stat().st_size < 50 * 64 // 2 + 50 * 4 + 2 * (50 * 50 + 3 * 50) + 2048
+    other = tied().bfloat16()
+    mxt.load_model(path, other)
+    assert other[0].weight is other[1].weight
+    ids = torch.arange(50)
+    assert torch.equal(other(ids), model(ids))
+
+
+def saved(tmp_path: Path) -> tuple[Path, Any]:
+    model = nn.Sequential(nn.Linear(32, 8), nn.LayerNorm(8))
+    mxt.quantize_(model, "mxsf", block=32)
+    mxt.save_model(tmp_path / "m.safetensors", model)
+    return tmp_path / "m.safetensors", model
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(32, 9), nn.LayerNorm(9)),
+         "model must have 0.weight of shape (8, 32) for {path}, not (9, 32)"),
+        (lambda: nn.Sequential(nn.Linear(32, 8, bias=False), nn.LayerNorm(8)),
+         "model must have 0.bias of shape (8,) for {path}, not none"),
+        (lambda: nn.Sequential(nn.Linear(32, 8), nn.LayerNorm(8), nn.Linear(8, 1)),
+         "model must have 2.bias of shape none for {path}, not (1,)"),
+        (lambda: nn.LayerNorm(8), "model must have a module '0' to quantise for {path}, not none"),
+        (lambda: nn.Sequential(nn.LayerNorm(8)),
+         "model must have a module '0' to quantise for {path}, not a LayerNorm"),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_another_is_refused(other: Any, message: str, tmp_path: Path) -> None:
+    path, _ = saved(tmp_path)
+    model = other()
+    before = repr(model)
+    with raises(ValueError, message.format(path=path)):
+        mxt.load_model(path, model)
+    assert repr(model) == before
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    path, _ = saved(tmp_path)
+    fresh = nn.Sequential(nn.Linear(32, 8), nn.LayerNorm(8))
+    data = path.read_bytes()
+    bad = tmp_path / "bad.safetensors"
+    refused = 0
+    for cut in range(0, len(data) - 1, 37):
+        bad.write_bytes(data[:cut])
+        with pytest.raises(ValueError, match="does not hold a model of save_model"):
+            mxt.load_model(bad, fresh)
+        refused += 1
+    assert refused > 10
+    tensors = safetensors.load_file(path)
+    with safetensors.safe_open(path, framework="pt") as file:
+        texts = file.metadata()
+    about, of_model = (json.loads(texts[key]) for key in ("mxsafe", "mxsafe.model"))
+    damaged: list[tuple[Any, Any, str]] = [
+        ({"0.weight": {**about["0.weight"], "format": "mxfp9"}}, of_model, "format must be one of"),
+        ({"0.weight": {**about["0.weight"], "block": 16}}, of_model, "scales must have shape"),
+        ({"0.weight": {}}, of_model, "it has no 'format'"),
+        ([], of_model, "its texts are no mappings"),
+        (about, {"same": {}}, "it has no 'activations'"),
+        (about, {**of_model, "same": {"x": "y"}}, "it has no 'y'"),
+        (about, {**of_model, "activations": {"0": {"format": "mxsf"}}}, "it has no 'block'"),
+    ]
+    for one, other, words in damaged:
+        new = {"mxsafe": json.dumps(one), "mxsafe.model": json.dumps(other)}
+        safetensors.save_file(tensors, bad, metadata=new)
+        with pytest.raises(ValueError, match=f"does not hold a model of save_model: {words}"):
+            mxt.load_model(bad, fresh)
+    safetensors.save_file(tensors, bad)
+    with pytest.raises(ValueError, match="it has no 'mxsafe'"):
+        mxt.load_model(bad, fresh)
+    assert type(fresh[0]) is nn.Linear
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    _, model = saved(tmp_path)
+    with raises(ValueError, "path must end in .safetensors, not 'm.pt'"):
+        mxt.save_model(tmp_path / "m.pt", model)
+    with raises(ValueError, "model must have quantised modules, not none: see quantize_"):
+        mxt.save_model(tmp_path / "x.safetensors", nn.Linear(2, 2))
+    with pytest.raises(FileNotFoundError):
+        mxt.load_model(tmp_path / "none.safetensors", model)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["m.safetensors"]
