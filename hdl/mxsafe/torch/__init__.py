@@ -13,6 +13,7 @@ except ImportError as error:
 from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
 from mxsafe.torch.files import load_model, save_model
+from mxsafe.torch.interchange import from_state, to_state
 from mxsafe.torch.models import Summary, nbytes, quantize_
 from mxsafe.torch.quantising import fake_quantize, quantize
 from mxsafe.torch.recipes import Quantiser
@@ -26,6 +27,7 @@ __all__ = [
     "Summary",
     "dequantize",
     "fake_quantize",
+    "from_state",
     "load_model",
     "microscaling",
     "named_modules",
@@ -33,4 +35,5 @@ __all__ = [
     "quantize",
     "quantize_",
     "save_model",
+    "to_state",
 ]
