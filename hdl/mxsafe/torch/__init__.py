@@ -12,6 +12,7 @@ except ImportError as error:
 
 from mxsafe.torch._compile import backend, compile
 from mxsafe.torch.context import microscaling, named_modules
+from mxsafe.torch.errors import LayerErrors, layer_errors
 from mxsafe.torch.files import load_model, save_model
 from mxsafe.torch.interchange import from_state, to_state
 from mxsafe.torch.models import Summary, nbytes, quantize_
@@ -20,6 +21,7 @@ from mxsafe.torch.recipes import Quantiser
 from mxsafe.torch.tensors import QuantizedTensor, dequantize
 
 __all__ = [
+    "LayerErrors",
     "Quantiser",
     "QuantizedTensor",
     "backend",
@@ -28,6 +30,7 @@ __all__ = [
     "dequantize",
     "fake_quantize",
     "from_state",
+    "layer_errors",
     "load_model",
     "microscaling",
     "named_modules",
