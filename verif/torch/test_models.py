@@ -273,3 +273,58 @@ def test_a_refused_model_is_as_it_was() -> None:
     generator = torch.Generator()
     with pytest.raises(ValueError, match="activations must not be rounded by 'sr' in modules"):
         mxt.quantize_(model, mxt.Quantiser(rounding="sr", random=generator))
+
+
+def narrow(model: Any, x: Any) -> Any:
+    """What autocast is: weights were quantised before, all else is in bfloat16."""
+    return copy.deepcopy(model).bfloat16()(x.bfloat16())
+
+
+def rows_of_jacobian(model: Any, x: Any) -> Any:
+    rows = torch.eye(5 * 12).reshape(-1, 5, 12)
+    return torch.stack([torch.func.vjp(model, x)[1](row)[0] for row in rows])
+
+
+def compiled(model: Any, x: Any) -> Any:
+    return torch.compile(model, backend="aot_eager", fullgraph=True)(x)
+
+
+def checkpointed(model: Any, x: Any) -> Any:
+    return torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+
+
+def plain(model: Any, x: Any) -> Any:
+    return model(x)
+
+
+def each(model: Any, x: Any) -> Any:
+    return torch.stack([model(one[None])[0] for one in x])
+
+
+WAYS: dict[str, tuple[Any, Any]] = {
+    "compile": (compiled, plain),
+    "export": (lambda model, x: torch.export.export(model, (x,)).module()(x), plain),
+    "vmap": (lambda model, x: torch.vmap(lambda one: model(one[None])[0])(x), each),
+    "jacrev": (lambda model, x: torch.func.jacrev(model)(x).flatten(0, 1), rows_of_jacobian),
+    "functional_call": (
+        lambda model, x: torch.func.functional_call(model, dict(model.named_parameters()), (x,)),
+        plain,
+    ),
+    "checkpoint": (checkpointed, plain),
+    "inference_mode": (lambda model, x: torch.inference_mode()(model)(x), plain),
+    "autocast": (lambda model, x: torch.autocast("cpu", torch.bfloat16)(model)(x), narrow),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of compilers
+@pytest.mark.parametrize(("way", "by_hand"), WAYS.values(), ids=WAYS)
+def test_ways_into_pytorch(way: Any, by_hand: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(32, 16), nn.ReLU(), nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 3, 3), nn.Flatten()
+    )
+    mxt.quantize_(model, {"0": "mxfp4_e2m1", "*": "mxsf"}, block=16)
+    x = torch.randn(5, 32)
+    got, expected = way(model, x), by_hand(model, x)
+    assert got.dtype == expected.dtype
+    assert torch.equal(got, expected)

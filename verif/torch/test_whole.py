@@ -4,6 +4,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -454,6 +455,20 @@ def in_floating_point() -> dict[str, Callable[[], Any]]:
     }
 
 
+def fake_tensors() -> list[tuple[Any, Any]]:
+    """Shapes and types alone, of large tensors, too."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    model, x = network(), drawn(5, 16)
+    found = []
+    for mode in (FakeTensorMode(allow_non_fake_inputs=True), nullcontext()):
+        with mode, context():
+            y = model(x)
+            values = [mxt.fake_quantize(torch.ones(600, 600), name) for name in ("mxsf", "nvfp4")]
+        found.append([torch.tensor([*t.shape, t.element_size()]) for t in (y, *values)])
+    return list(zip(*found, strict=True))
+
+
 WORKS: dict[str, Case] = {
     "`torch.utils.checkpoint`, both variants": checkpoint_cases,
     "`torch.autocast`, inside or outside": autocast,
@@ -465,6 +480,7 @@ WORKS: dict[str, Case] = {
     "`torch.export`, `torch.fx`": exported,
     "`torch.ops.aten`, `torch.convolution`": operators,
     "`no_grad`, `inference_mode`, attention in `eval`": without_gradients,
+    "fake tensors": fake_tensors,
 }
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "`torch.compile(fullgraph=True)` of a checkpoint": (

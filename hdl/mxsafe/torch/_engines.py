@@ -77,15 +77,22 @@ def torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
     """
     if not _arithmetic.supports(fmt):
         return False
-    if torch.compiler.is_compiling() or t.device.type != "cpu" or t.numel() < _SHARED:
+    if not _is_in_memory(t) or t.numel() < _SHARED:
         return True
     with subnormals():
         probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
         return bool((probe * 0.5).view(torch.int32).amin() > 0)
 
 
-def compiled_is_best(t: torch.Tensor) -> bool:
+def _is_in_memory(t: torch.Tensor) -> bool:
+    """Whether a tensor has numbers that the CPU can read: no fake tensor has any."""
     if torch.compiler.is_compiling() or t.device.type != "cpu":
+        return False
+    return type(t) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def compiled_is_best(t: torch.Tensor) -> bool:
+    if not _is_in_memory(t):
         return False
     if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
         return False

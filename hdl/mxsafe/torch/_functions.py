@@ -19,7 +19,16 @@ from mxsafe.torch import _einsum, products
 from mxsafe.torch.quantising import is_transformed
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = ["Functions", "closed", "functions", "warn_of", "within_compiled"]
+__all__ = [
+    "CONVOLUTIONS",
+    "Functions",
+    "closed",
+    "convolution",
+    "functions",
+    "linear",
+    "warn_of",
+    "within_compiled",
+]
 
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Size = int | tuple[int, ...] | list[int] | str
@@ -122,9 +131,10 @@ def _added(original: Callable[..., Any], ranks: Ranks, summed: bool = False) -> 
     return handler
 
 
-def _linear(
+def linear(
     recipe: Recipe, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> Any:
+    """`torch.nn.functional.linear`."""
     if not _apt(input, weight):
         return F.linear(input, weight, bias)
     pair = (recipe.activations, recipe.weights)
@@ -137,7 +147,7 @@ def _sizes(size: Size, rank: int) -> tuple[int, ...]:
     return sizes * rank if len(sizes) == 1 else sizes
 
 
-def _convolution(original: Callable[..., Any], rank: int) -> Callable[..., Any]:
+def convolution(original: Callable[..., Any], rank: int) -> Callable[..., Any]:
     """A convolution of a number of dimensions, of a batch or of one input."""
 
     def handler(
@@ -195,7 +205,7 @@ def _any_convolution(
             input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
         )
     rank = weight.ndim - 2
-    handler = _convolution(_CONVOLUTIONS[rank - 1], rank)
+    handler = convolution(CONVOLUTIONS[rank - 1], rank)
     return handler(recipe, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -268,7 +278,7 @@ def _opened(function: Any) -> Any:
     return copy
 
 
-_CONVOLUTIONS = (torch.conv1d, torch.conv2d, torch.conv3d)
+CONVOLUTIONS = (torch.conv1d, torch.conv2d, torch.conv3d)
 _PRODUCTS: dict[str, Ranks] = {
     "matmul": None,
     "mm": (2, 2),
@@ -382,7 +392,7 @@ def _operators(named: dict[str, Any]) -> dict[Any, Any]:
 
 def _handlers() -> dict[Any, Handler]:
     table: dict[Any, Handler] = {
-        F.linear: Handler(_linear, "linear"),
+        F.linear: Handler(linear, "linear"),
         F.scaled_dot_product_attention: Handler(_attention, "scaled_dot_product_attention"),
         torch.functional.einsum: Handler(_einsum_handler, "einsum"),
         torch.Tensor.__matmul__: Handler(_binary(torch.matmul), "matmul"),
@@ -397,8 +407,8 @@ def _handlers() -> dict[Any, Handler]:
         for name, ranks in _SUMS.items():
             call = _added(getattr(torch, name), ranks, name == "addbmm")
             table[getattr(owner, name)] = Handler(call, name)
-    for rank, function in enumerate(_CONVOLUTIONS, 1):
-        table[function] = Handler(_convolution(function, rank), f"conv{rank}d")
+    for rank, function in enumerate(CONVOLUTIONS, 1):
+        table[function] = Handler(convolution(function, rank), f"conv{rank}d")
     return table
 
 

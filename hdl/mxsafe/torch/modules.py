@@ -34,6 +34,12 @@ __all__ = [
     "QuantizedWeight",
 ]
 
+_PRODUCTS = {"linear": _functions.linear} | {
+    f"conv{rank}d": _functions.convolution(function, rank)
+    for rank, function in enumerate(_functions.CONVOLUTIONS, 1)
+}
+"""Functions of PyTorch as contexts replace them."""
+
 _AUTOCASTS = (None, torch.bfloat16, torch.float16)
 
 
@@ -247,9 +253,7 @@ class Quantised(torch.nn.Module):
         dtype = torch.promote_types(
             *(products.narrowed(torch.empty(0, dtype=t), recipe).dtype for t in self._dtypes(input))
         )
-        function = getattr(torch.nn.functional, name)
-        result = _functions.functions().handlers[function].call(recipe, input, weight, None, *args)
-        result = result.to(dtype)
+        result = _PRODUCTS[name](recipe, input, weight, None, *args).to(dtype)
         if self.bias is None:
             return result
         shape = (-1, *(1,) * (weight.ndim - 2))

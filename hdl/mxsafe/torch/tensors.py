@@ -12,7 +12,7 @@ import torch
 import mxsafe
 from mxsafe.codec import blocks, elements
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, three_axes
-from mxsafe.formats import FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
+from mxsafe.formats import BLOCK_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
 from mxsafe.torch._engines import (
@@ -315,11 +315,13 @@ def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     layout = FLOAT64 if wide or q.tensor_scale is not None else FLOAT32
     shape, device = tuple(q.codes.shape), q.codes.device
     tiles = Tiles(shape, block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis)))
-    relative = _looked_up(q.format.element, q.codes, layout)
+    relative = _looked_up(q.format, "element", q.codes, layout)
     if q.tensor_scale is None:
         scales = _arithmetic.powers(q.scales.to(layout.integer), 1, layout)
     else:
-        scales = _looked_up(q.format.scale, q.scales, layout) * q.tensor_scale.to(device).double()
+        scales = (
+            _looked_up(q.format, "scale", q.scales, layout) * q.tensor_scale.to(device).double()
+        )
     result = tiles.join(tiles.split(relative) * scales.reshape(tiles.scale_shape))
     return result.to(torch.float64 if wide else torch.float32).to(dtype)
 
@@ -343,10 +345,22 @@ def _by_compiled_code(q: mxsafe.QuantizedTensor, dtype: torch.dtype) -> torch.Te
     return values
 
 
-def _looked_up(fmt: Any, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """Values of codes of a scalar format."""
-    table = torch.tensor(elements.code_values(fmt).tolist(), dtype=layout.real)
-    return table.to(codes.device)[codes.to(torch.int32)]
+_VALUES = {
+    (name, part): elements.code_values(getattr(fmt, part)).tolist()
+    for name, fmt in BLOCK_FORMATS.items()
+    for part in ("element", "scale")
+    if isinstance(getattr(fmt, part), FloatFormat | IntFormat)
+}
+"""Values of codes of catalogued formats, made here because no compiler can."""
+
+
+def _looked_up(fmt: MXFormat, part: str, codes: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Values of codes of the elements or the scales of a format."""
+    if BLOCK_FORMATS.get(fmt.name) == fmt:
+        values = _VALUES[fmt.name, part]
+    else:
+        values = elements.code_values(getattr(fmt, part)).tolist()
+    return torch.tensor(values, dtype=layout.real).to(codes.device)[codes.to(torch.int32)]
 
 
 class Tiles:
