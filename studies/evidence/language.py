@@ -23,7 +23,7 @@ def _model() -> smollm2.Llama:
 
 
 @cache
-def _texts(documents: int, tokens: int) -> list[torch.Tensor]:
+def texts(documents: int, tokens: int) -> list[torch.Tensor]:
     """The first tokens of the first documents that have so many."""
     lines = (folder_of("gensim") / "test/test_data/lee_background.cor").read_text().splitlines()
     coded = (smollm2.tokenizer().encode(line).ids for line in lines)
@@ -34,7 +34,7 @@ def _texts(documents: int, tokens: int) -> list[torch.Tensor]:
 @cache
 def _references(documents: int, tokens: int) -> list[torch.Tensor]:
     """Logarithms of what float32 expects, document by document."""
-    return [_expected(text) for text in _texts(documents, tokens)]
+    return [_expected(text) for text in texts(documents, tokens)]
 
 
 def _expected(text: torch.Tensor) -> torch.Tensor:
@@ -58,7 +58,7 @@ def measure(
     references = _references(documents, tokens)
     rows = []
     with cast(_model(), Configuration(format, block)):
-        for text, reference in zip(_texts(documents, tokens), references, strict=True):
+        for text, reference in zip(texts(documents, tokens), references, strict=True):
             expected = _expected(text)
             loss = -expected.gather(1, text[0, 1:, None]).double().sum()
             difference = reference.exp().mul_(reference - expected)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,35 @@ def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         mxt.load_model(tmp_path / "none.safetensors", model)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["m.safetensors"]
+
+
+def test_a_model_of_transformers(tmp_path: Path) -> None:
+    """The page's example: embedding and last layer share a matrix, attention is a function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+        config = transformers.LlamaConfig(
+            vocab_size=100,
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            tie_word_embeddings=True,
+        )
+        model, fresh, plain = (
+            transformers.AutoModelForCausalLM.from_config(config).eval() for _ in range(3)
+        )
+    plain.load_state_dict(model.state_dict())
+    ids = torch.randint(0, 100, (1, 12), generator=torch.Generator().manual_seed(0))
+    summary = mxt.quantize_(model, "mxsf", block=32)
+    assert {one.kind for one in summary.left} == {"LlamaRMSNorm"}
+    mxt.save_model(tmp_path / "model.safetensors", model)
+    mxt.load_model(tmp_path / "model.safetensors", fresh)
+    embedding = plain.get_input_embeddings()
+    values = mxt.fake_quantize(embedding.weight.detach(), "mxsf", block=32)
+    plain.set_input_embeddings(nn.Embedding.from_pretrained(values))
+    with torch.no_grad(), mxt.microscaling("mxsf", block=32):
+        logits = model(ids).logits
+        assert torch.equal(fresh(ids).logits, logits)
+        assert torch.equal(plain(ids).logits, logits)

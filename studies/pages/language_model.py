@@ -1,0 +1,32 @@
+"""A language model that holds its weights in formats, of ``docs/language_model.json``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from studies.pages import kept
+
+Numbers = Mapping[str, Any]
+"""Content of ``docs/language_model.json``: results by format."""
+
+
+def rows(numbers: Numbers) -> list[tuple[str, ...]]:
+    """Formats, head first."""
+    head = ("", "perplexity", "MB of memory", "MB of the file", "loaded again")
+    return [head, *(_row(name, one) for name, one in numbers.items())]
+
+
+def _row(name: str, one: Numbers) -> tuple[str, ...]:
+    file = f"{one['file'] / 1e6:.1f}" if "file" in one else "-"
+    same = ("same bits" if one["same"] else "others") if "same" in one else "-"
+    return name, f"{one['perplexity']:.2f}", f"{one['bytes'] / 1e6:.1f}", file, same
+
+
+def values() -> dict[str, Any]:
+    """Return the values of the page's template."""
+    numbers = load()
+    return {"numbers": numbers, "rows": rows}
+
+
+def load() -> Numbers:
+    """The numbers of the last run."""
+    return kept("language_model")
