@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from verif.support.tests import raises
-from verif.torch.test_models import network, tokens
+from verif.torch.held_models import network, tokens
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")

@@ -12,7 +12,7 @@ import pytest
 
 import mxsafe as mx
 from verif.support.tests import raises
-from verif.torch.test_models import OPTIONS, Network, network, tokens
+from verif.torch.held_models import OPTIONS, Network, network, tokens
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
@@ -21,7 +21,7 @@ nn = torch.nn
 
 PROGRAM = """
 import sys, torch, mxsafe.torch as mxt
-from verif.torch.test_models import Network, tokens
+from verif.torch.held_models import Network, tokens
 model = Network().eval()
 mxt.load_model(sys.argv[1], model)
 torch.save(model(tokens()), sys.argv[2])

@@ -9,39 +9,12 @@ import pytest
 
 import mxsafe as mx
 from verif.support.tests import raises
+from verif.torch.held_models import OPTIONS, Network, network, tokens
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
 packing = pytest.importorskip("mxsafe.torch._packing")
 nn = torch.nn
-
-
-class Network(nn.Module):
-    """Every kind of module that is quantised, and some that are not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(20, 48)
-        self.layer = nn.TransformerEncoderLayer(48, 2, 96, dropout=0.0, batch_first=True)
-        self.wide = nn.Conv1d(48, 12, 3, padding=1, groups=2, padding_mode="circular")
-        self.flat = nn.Conv2d(1, 6, (3, 2), stride=2, padding="valid", bias=False)
-        self.deep = nn.Conv3d(2, 4, 2)
-        self.norm = nn.LayerNorm(8)
-        self.last = nn.Linear(8, 20)
-
-    def forward(self, tokens: Any) -> Any:
-        x = self.wide(self.layer(self.words(tokens)).transpose(1, 2))
-        x = self.flat(x.unsqueeze(1)).flatten(1)[:, :64].reshape(-1, 2, 4, 4, 2)
-        return self.last(self.norm(self.deep(x).flatten(1)[:, :8]))
-
-
-def network() -> Any:
-    torch.manual_seed(0)
-    return Network().eval()
-
-
-def tokens() -> Any:
-    return torch.randint(0, 20, (3, 9), generator=torch.Generator().manual_seed(1))
 
 
 def as_context(model: Any, x: Any, name: Any, dtype: Any = None, **options: Any) -> Any:
@@ -54,15 +27,6 @@ def as_context(model: Any, x: Any, name: Any, dtype: Any = None, **options: Any)
     model.words.weight = nn.Parameter(values)
     with mxt.microscaling(name, gradients=None, **options):
         return model(x)
-
-
-OPTIONS: list[dict[str, Any]] = [
-    {"block": 16},
-    {"block": (8, 4)},
-    {"block": 16, "activations": None},
-    {"block": 16, "weights": "mxfp4_e2m1"},
-    {"block": 16, "activations": "mxfp8_e4m3", "weights": "mxfp6_e2m3"},
-]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

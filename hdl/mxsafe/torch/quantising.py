@@ -114,7 +114,9 @@ def quantize(
         chosen = choose_engine(engine, task.fmt, t)
         if chosen == "torch":
             return _quantize_torch(t.detach(), task, words, given)
-        q = _reference(t, task, words, given, chosen)
+        if chosen == "numba":
+            return _quantize_compiled(t, task, words, given)
+        q = _reference(t, task, words, given)
         return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
 
 
@@ -346,7 +348,6 @@ def _reference(
     task: Task,
     words: torch.Tensor | None,
     given: np.float32 | None,
-    engine: Any = "numpy",
 ) -> mxsafe.QuantizedTensor:
     """Return the result of `mxsafe.quantize` for a tensor."""
     return mxsafe.quantize(
@@ -358,7 +359,7 @@ def _reference(
         scale_mode=task.mode,
         tensor_scale=given,
         random=None if words is None else words.cpu().numpy().astype(np.uint32),
-        engine=engine,
+        engine="numpy",
     )
 
 
@@ -441,6 +442,44 @@ def _quantize_torch(
         where = blocks_of(region, task.lengths)
         scales[where] = done.codes.reshape(scales[where].shape).to(torch.uint8)
     return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared, t.dtype)
+
+
+def _quantize_compiled(
+    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+) -> QuantizedTensor:
+    """The same by the project's compiled code."""
+    from mxsafe.codec import numba_engine
+
+    x, shape = as_numpy(t), tuple(t.shape)
+    codes = np.empty(shape, np.uint8)
+    scales = np.empty(blocks_shape(shape, task.lengths), np.uint8)
+    shared = blocks.default_tensor_scale(x, task.fmt) if given is None else given
+    factor = 1.0 if shared is None else float(shared)
+    numbers = None if words is None else words.numpy().astype(np.uint32)
+
+    def work(here: Region) -> None:
+        numba_engine.quantize_part(
+            x[here],
+            task.fmt,
+            task.lengths,
+            task.rounding,
+            task.mode,
+            None if numbers is None else numbers[here],
+            codes[here],
+            scales[blocks_of(here, task.lengths)],
+            factor,
+        )
+
+    run_compiled(work, shape, task.lengths)
+    return QuantizedTensor(
+        torch.from_numpy(codes),
+        torch.from_numpy(scales),
+        task.fmt,
+        task.block,
+        task.axis,
+        None if shared is None else torch.tensor(shared),
+        t.dtype,
+    )
 
 
 def quantized_values(
