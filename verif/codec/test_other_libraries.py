@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from mxsafe.codec.blocks import ScaleMode
+from mxsafe.codec.blocks import SCALE_MODES, ScaleMode
 from mxsafe.codec.elements import Rounding
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES
 from mxsafe.codec.profiles import PROFILES, LibraryResult, divergence, quantize_like
@@ -250,6 +250,31 @@ def compare_nvfp4(
         assert result.tensor.tensor_scale == shared.item()
     values = theirs.dequantize(torch.float32).numpy()
     tally("torchao", "profile nvfp4", assert_same_bits(result.values, values, x))
+
+
+def test_profile_of_compressed_tensors(tally: Tally) -> None:
+    """Scales by its rule, codes by its compressor; of finite numbers that it does not overflow."""
+    quantization = library("compressed_tensors.quantization", "compressed-tensors is not installed")
+    base = library("compressed_tensors.compressors.base", "compressed-tensors is not installed")
+    arguments = quantization.QuantizationArgs(
+        type="float", num_bits=8, strategy="group", group_size=32, scale_dtype=torch.uint8
+    )
+    scheme = quantization.QuantizationScheme(targets=["Linear"], weights=arguments)
+    x = mixed_blocks("mxfp8_e4m3", 12, 3_000)
+    with np.errstate(invalid="ignore"):
+        x = x[(np.abs(x) < 1.75 * 2.0**127).all(axis=1)]
+    t = torch.from_numpy(x)
+    ends = t.amin(1, keepdim=True), t.amax(1, keepdim=True)
+    scale, _ = quantization.utils.calculate_qparams(*ends, arguments)
+    kind = base.BaseCompressor.get_value_from_registry("mxfp8-quantized")
+    theirs = kind.compress({"weight": t, "weight_scale": scale}, scheme)
+    result = quantize_like(x, "compressed_tensors_mxfp8", "mxfp8_e4m3")
+    np.testing.assert_array_equal(result.tensor.scales, theirs["weight_scale"])
+    np.testing.assert_array_equal(result.tensor.codes, theirs["weight"].view(torch.uint8))
+    for mode in SCALE_MODES:  # it is none of ours
+        ours = mx.quantize(x, "mxfp8_e4m3", scale_mode=mode)
+        assert (ours.scales != result.tensor.scales).any(), mode
+    tally("compressed-tensors", "profile mxfp8_e4m3", result.tensor.codes.size)
 
 
 @ocp_float

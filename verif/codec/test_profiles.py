@@ -199,12 +199,22 @@ def test_our_own_profile_never_differs(name: str) -> None:
     assert divergence(x, "mxsafe", name, block=BLOCK).differing == 0
 
 
+def blocks_for(profile: Profile, name: str, seed: int, n: int) -> np.ndarray:
+    """Blocks of every kind that a profile describes."""
+    x = mixed_blocks(name, seed, n)
+    if not profile.finite:
+        return x
+    with np.errstate(invalid="ignore"):
+        return x[(np.abs(x) < 1.75 * 2.0**127).all(axis=1)]
+
+
 @pytest.mark.parametrize("name", PROFILES)
 def test_along_any_axis_and_of_any_type(name: str) -> None:
     profile = PROFILES[name]
-    x = mixed_blocks("mxfp6_e3m2", 2, 20)
-    rows = quantize_like(x, profile, "mxfp6_e3m2", block=BLOCK)
-    columns = quantize_like(np.asfortranarray(x.T), name, "mxfp6_e3m2", block=BLOCK, axis=0)
+    fmt = profile.formats[-1]
+    x = blocks_for(profile, fmt, 2, 20)
+    rows = quantize_like(x, profile, fmt, block=BLOCK)
+    columns = quantize_like(np.asfortranarray(x.T), name, fmt, block=BLOCK, axis=0)
     assert_same_values(columns.values.T, rows.values)
     np.testing.assert_array_equal(columns.tensor.scales.T, rows.tensor.scales)
     assert rows.profile == profile
@@ -214,8 +224,8 @@ def test_along_any_axis_and_of_any_type(name: str) -> None:
             rounded = x.astype(ml_dtypes.bfloat16)
             wide = rounded.astype(np.float32)
         assert_same_values(
-            quantize_like(rounded, name, "mxfp6_e3m2", block=BLOCK).values,
-            quantize_like(wide, name, "mxfp6_e3m2", block=BLOCK).values,
+            quantize_like(rounded, name, fmt, block=BLOCK).values,
+            quantize_like(wide, name, fmt, block=BLOCK).values,
         )
 
 
@@ -283,9 +293,10 @@ def test_every_reason_is_planted() -> None:
     found: set[str] = set()
     for profile in PROFILES.values():
         for name in profile.formats:
-            report = divergence(mixed_blocks(name, 3, 300), profile, name, block=BLOCK)
-            found |= set(report.reasons)
-    known = set(REASONS) | {f"scale mode {mode} instead of floor" for mode in ("ceil", "even")}
+            x = blocks_for(profile, name, 3, 300)
+            found |= set(divergence(x, profile, name, block=BLOCK).reasons)
+    modes = ("ceil", "even", "even to 1 bits of mantissa")
+    known = set(REASONS) | {f"scale mode {mode} instead of floor" for mode in modes}
     assert found == known
 
 
@@ -352,7 +363,8 @@ def test_a_report_never_writes_to_its_input() -> None:
             lambda x: quantize_like(x, "cuda", "mxfp8_e4m3"),
             ValueError,
             "profile must be one of mxsafe, torchao_floor, torchao_ceil, torchao_even, "
-            "torchao_rceil, quark_even, microxcaling, microxcaling_float64, not 'cuda'",
+            "torchao_rceil, quark_even, compressed_tensors_mxfp8, microxcaling, "
+            "microxcaling_float64, not 'cuda'",
         ),
         (
             lambda x: quantize_like(x, 3, "mxfp8_e4m3"),
@@ -439,6 +451,9 @@ test_facts_that_a_profile_cannot_have = refused(
             {"carry_is_infinity": True},
             "carry_is_infinity must be False with scale_mode floor: only even carries",
         ),
+        ({"even_bits": 1}, "even_bits must be None with scale_mode floor, not 1"),
+        ({"even_bits": 23}, "even_bits must be an integer from 0 to 22, not 23"),
+        ({"finite": 1}, "finite must be True or False, not 1"),
         ({"negative_zero": 1}, "negative_zero must be True or False, not 1"),
         ({"whole_blocks": "no"}, "whole_blocks must be True or False, not 'no'"),
         ({"zero_amax": -1.0}, "zero_amax must be a finite number of at least 0, not -1.0"),
@@ -464,6 +479,37 @@ test_facts_that_a_profile_cannot_have = refused(
         ),
     ],
 )
+
+
+@pytest.mark.parametrize(
+    ("block", "scale", "codes"),
+    [
+        # compressed-tensors 0.20.1, calculate_qparams and the compressor mxfp8-quantized.
+        ([1.75, 1.0, 0.0, -0.0], 120, [0x76, 0x70, 0x00, 0x80]),
+        ([below(1.75), 1.0, 0.0, -1.5], 119, [0x7E, 0x78, 0x00, 0xFC]),
+        ([2.0, 1.0, 0.0, 0.0], 120, [0x78, 0x70, 0x00, 0x00]),
+        (ZEROS, 0, [0x00, 0x80, 0x00, 0x80]),
+    ],
+)
+def test_compressed_tensors(block: list[float], scale: int, codes: list[int]) -> None:
+    result = quantize_like(np.float32(block), "compressed_tensors_mxfp8", "mxfp8_e4m3", block=4)
+    assert result.tensor.scales.tolist() == [scale]
+    assert result.tensor.codes.tolist() == codes
+    report = divergence(np.float32(block), "compressed_tensors_mxfp8", "mxfp8_e4m3", block=4)
+    carries = block[0] == 1.75
+    assert [one.reason for one in report.blocks] == [
+        "scale mode even to 1 bits of mantissa instead of floor"
+    ] * (carries)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 1.75 * 2.0**127])
+def test_compressed_tensors_is_described_for_finite_numbers(bad: float) -> None:
+    limit = "2.977e+38"
+    with raises(
+        ValueError,
+        f"x must be finite and below {limit} for profile compressed_tensors_mxfp8, not {bad:.4g}",
+    ):
+        quantize_like(np.float32([bad, 1.0]), "compressed_tensors_mxfp8", "mxfp8_e4m3", block=2)
 
 
 def test_every_profile_that_can_be_made_has_its_scale_mode() -> None:

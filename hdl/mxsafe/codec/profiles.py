@@ -9,7 +9,7 @@ the profiles against the libraries that are installed. None of them is needed he
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
@@ -49,6 +49,7 @@ _FLAGS = (
     "half_rounds_up",
     "negative_zero",
     "integer_negative_zero",
+    "finite",
 )
 _BY_LOGARITHM = ("floor", "rceil")  # scale modes in which a library takes a rounded logarithm
 
@@ -107,6 +108,11 @@ class Profile:
         Formats in which negative numbers that round to zero become +0.
     integer_negative_zero : bool
         Whether values of integer formats can be -0.
+    even_bits : int, optional
+        To how many bits of mantissa ``even`` rounds ``amax``; by default those of the element.
+    finite : bool
+        Whether the profile describes finite numbers alone, below those that `even_bits` rounds to
+        ``2^128``: others are refused.
 
     Raises
     ------
@@ -134,6 +140,8 @@ class Profile:
     negative_zero: bool = True
     unsigned_zero_formats: tuple[str, ...] = ()
     integer_negative_zero: bool = False
+    even_bits: int | None = None
+    finite: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in _WORDS.items():
@@ -153,6 +161,9 @@ class Profile:
             raise ValueError(f"zero_amax must be a finite number of at least 0, not {shown(zero)}")
         exponent = require_integer("byte_zero_exponent", self.byte_zero_exponent, -1022, 1022)
         object.__setattr__(self, "byte_zero_exponent", exponent)
+        if self.even_bits is not None:
+            bits = require_integer("even_bits", self.even_bits, 0, 22)
+            object.__setattr__(self, "even_bits", bits)
         self._require_facts_that_go_together()
 
     def _require_facts_that_go_together(self) -> None:
@@ -167,6 +178,10 @@ class Profile:
             raise ValueError(
                 f"carry_is_infinity must be False with scale_mode {self.scale_mode}: "
                 "only even carries"
+            )
+        if self.even_bits is not None and self.scale_mode != "even":
+            raise ValueError(
+                f"even_bits must be None with scale_mode {self.scale_mode}, not {self.even_bits}"
             )
 
 
@@ -235,6 +250,19 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
                 infinity="largest scale",
                 carry_is_infinity=True,
                 unsigned_zero_formats=("mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"),
+            ),
+            Profile(
+                name="compressed_tensors_mxfp8",
+                library="compressed-tensors",
+                version="0.20.1",
+                description="calculate_qparams and the compressor mxfp8-quantized, of finite "
+                "numbers: amax rounded to one bit of mantissa, whatever the element has",
+                formats=("mxfp8_e4m3",),
+                input_dtypes=("float32",),
+                whole_blocks=True,
+                scale_mode="even",
+                even_bits=1,
+                finite=True,
             ),
             _microxcaling(
                 "microxcaling",
@@ -333,14 +361,19 @@ def _exact(
     values: NDArray[np.float64], fmt: MXFormat, block: int | None, axis: int, profile: Profile
 ) -> QuantizedTensor:
     """Our codec with the scale mode and the rounding of a profile and none of its quirks."""
-    return quantize(
-        values,
-        fmt,
-        block=block,
-        axis=axis,
-        rounding=profile.rounding,
-        scale_mode=profile.scale_mode,
-    )
+
+    def quantised(mode: ScaleMode) -> QuantizedTensor:
+        options: dict[str, Any] = {"block": block, "axis": axis, "rounding": profile.rounding}
+        return quantize(values, fmt, scale_mode=mode, **options)
+
+    if profile.even_bits is None:
+        return quantised(profile.scale_mode)
+    low, high = quantised("floor"), quantised("ceil")
+    significand, _ = np.frexp(_largest_magnitudes(values, low))
+    carries = 2 * significand >= 2 - 2.0 ** -(profile.even_bits + 1)
+    spread = replace(low, scales=carries.astype(np.uint8)).element_scales()
+    codes = np.where(spread == 1, high.codes, low.codes)
+    return replace(low, codes=codes, scales=np.where(carries, high.scales, low.scales))
 
 
 def _log2(x: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:
@@ -487,7 +520,16 @@ def quantize_like(
             f"block must divide {values.shape[along]} for profile {chosen.name}, not {run}"
         )
 
-    scales = _scales(_largest_magnitudes(values, exact), exact, chosen)
+    amax = _largest_magnitudes(values, exact)
+    if chosen.finite:
+        bits = exact.format.element.mantissa_bits if chosen.even_bits is None else chosen.even_bits
+        limit = 2.0**_BEYOND_FLOAT32 * (1 - 2.0 ** -(bits + 2))
+        if not (amax < limit).all():
+            raise ValueError(
+                f"x must be finite and below {limit:.4g} for profile {chosen.name}, not "
+                f"{amax[~(amax < limit)][0]:.4g}"
+            )
+    scales = _scales(amax, exact, chosen)
     tensor = QuantizedTensor(np.zeros(values.shape, np.uint8), scales, fmt, run, along)
     byte = tensor.element_scales()
     exponent = byte.astype(np.int32) - E8M0.bias
@@ -628,6 +670,9 @@ def _reasons(
     def any_of(elements_of: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return _reduce_blocks(np.logical_or, elements_of, *_runs(ours))
 
+    mode: str = profile.scale_mode
+    if profile.even_bits is not None:
+        mode = f"{mode} to {profile.even_bits} bits of mantissa"
     log2 = f"log2 in {profile.log2} rounded to a whole number near a power of two"
     conditions = [
         (np.isinf(amax), "Inf saturated instead of making the block NaN"),
@@ -648,7 +693,7 @@ def _reasons(
             "amax rounded up to 2^128 treated as Inf",
         ),
         (scales != exact.scales, log2),
-        (scales != ours.scales, f"scale mode {profile.scale_mode} instead of floor"),
+        (scales != ours.scales, f"scale mode {mode} instead of floor"),
         (
             any_of(unexplained),
             log2
