@@ -57,7 +57,7 @@ coverage: $(VENV)/installed-dev
 
 test-oracles: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles]'
-	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/torch verif/test_readme.py
+	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/codec/test_gguf.py verif/torch verif/studies/test_language_model.py verif/test_readme.py
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
