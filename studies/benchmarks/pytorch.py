@@ -6,7 +6,8 @@ installed is left out; microxcaling is a source folder, which ``PYTHONPATH`` has
 CPU seconds of the fastest of a few rounds are printed, with one thread of PyTorch's own: other work
 on the machine counts little, and no thread that waits for another counts. ``--write`` puts both
 tables at the end of ``docs/pytorch.md``. With ``--kinds`` another table is printed, and written
-before them: formats and dtypes beside each other, by the compiled engine.
+before them: formats and dtypes beside NumPy copies of as many bytes, by the compiled engine, and
+small tensors beside torchao.
 """
 
 import argparse
@@ -19,7 +20,6 @@ from typing import Any
 
 import torch
 
-import mxsafe
 import mxsafe.torch as mxt
 from mxsafe.atomic import write_atomically
 from studies.pages import DOCS, rendered
@@ -97,17 +97,67 @@ def quantisers(x: torch.Tensor, microxcaling: bool) -> Iterator[Row]:
         )
 
 
-def kinds(x: torch.Tensor) -> Iterator[Row]:
-    """Formats and dtypes in PyTorch, and both halves of it in NumPy."""
+def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
+    """Formats and dtypes beside a NumPy copy of as many bytes, head first."""
+    rows: list[tuple[str, ...]] = [("", "copy, s", "quantize, copies", "fake_quantize, copies")]
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        t = x.to(dtype)
+        words = t.view(torch.int16 if t.itemsize == 2 else dtype).numpy()
         for name in (FORMAT, "mxsf", "nvfp4"):
-            title = f"fake_quantize, {name}, {str(dtype).removeprefix('torch.')}"
-            yield title, partial(mxt.fake_quantize, x.to(dtype), name, engine="numba")
-    for name in (FORMAT, "nvfp4"):
-        q = mxsafe.quantize(x.numpy(), name)
-        quantize = partial(mxsafe.quantize, x.numpy(), name, engine="numba")
-        yield f"mxsafe.quantize, {name}, float32", quantize
-        yield f"mxsafe.dequantize, {name}, float32", partial(mxsafe.dequantize, q, engine="numba")
+            seconds = fastest(
+                [
+                    ("copy", words.copy),
+                    ("quantize", partial(mxt.quantize, t, name, engine="numba")),
+                    ("fake", partial(mxt.fake_quantize, t, name, engine="numba")),
+                ],
+                rounds,
+            )
+            copy = seconds["copy"]
+            title = f"{name}, {str(dtype).removeprefix('torch.')}"
+            ratios = (f"{seconds[one] / copy:.1f}" for one in ("quantize", "fake"))
+            rows.append((title, f"{copy:.4f}", *ratios))
+    return rows
+
+
+def small(rounds: int) -> list[tuple[str, ...]]:
+    """Microseconds of a call for small tensors, head first."""
+    rows: list[tuple[str, ...]] = [("elements", "quantize", "fake_quantize")]
+    theirs: Callable[[torch.Tensor], list[Row]] | None = None
+    try:
+        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
+    except ImportError as error:
+        print(f"left out torchao: {error}", file=sys.stderr)
+    else:
+        e4m3 = torch.float8_e4m3fn
+        rows = [(*rows[0], "torchao, to_mx", "torchao, to_mx and to_dtype")]
+
+        def both(t: torch.Tensor) -> Any:
+            scale, codes = to_mx(t, e4m3, BLOCK)
+            return to_dtype(codes, scale, e4m3, BLOCK, torch.float32)
+
+        def of_torchao(t: torch.Tensor) -> list[Row]:
+            return [("to_mx", partial(to_mx, t, e4m3, BLOCK)), ("both", partial(both, t))]
+
+        theirs = of_torchao
+
+    for size in (64, 256, 1024, 4096):
+        t = torch.randn(size, generator=torch.Generator().manual_seed(size))
+        calls: list[Row] = [
+            ("quantize", partial(mxt.quantize, t, FORMAT, engine="numba")),
+            ("fake", partial(mxt.fake_quantize, t, FORMAT, engine="numba")),
+            *(theirs(t) if theirs else []),
+        ]
+        seconds = fastest([(name, partial(_often, call)) for name, call in calls], rounds)
+        rows.append((f"{size:,}", *(f"{1e6 * one / _OFTEN:.0f}" for one in seconds.values())))
+    return rows
+
+
+_OFTEN = 200
+
+
+def _often(call: Callable[[], Any]) -> None:
+    for _ in range(_OFTEN):
+        call()
 
 
 def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
@@ -155,8 +205,8 @@ def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.M
     return model
 
 
-def table(rows: list[Row], rounds: int, baseline: str) -> str:
-    """Markdown: CPU seconds of the fastest round, and the ratio to a baseline."""
+def fastest(rows: list[Row], rounds: int) -> dict[str, float]:
+    """CPU seconds of the fastest round, by name."""
     best: dict[str, float] = {}
     for turn in range(rounds + 1):  # the first is not counted
         for name, call in rows:
@@ -164,6 +214,12 @@ def table(rows: list[Row], rounds: int, baseline: str) -> str:
             call()
             if turn:
                 best[name] = min(best.get(name, float("inf")), time.process_time() - start)
+    return best
+
+
+def table(rows: list[Row], rounds: int, baseline: str) -> str:
+    """Markdown: CPU seconds of the fastest round, and the ratio to a baseline."""
+    best = fastest(rows, rounds)
     lines = [f"| | CPU seconds | beside {baseline} |", "|---|--:|--:|"]
     for name, seconds in best.items():
         ratio = f"{seconds / best[baseline]:.3f}" if baseline in best else "-"
@@ -181,15 +237,15 @@ def section(tables: tuple[str, str], batch: int) -> str:
 
 
 def write_kinds(rounds: int, write: bool) -> None:
-    """Print the table of formats and dtypes, and put it on the page."""
+    """Print both tables of formats and sizes, and put them on the page."""
     x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
-    rows = table(list(kinds(x)), rounds, f"fake_quantize, {FORMAT}, float32")
-    print(rows)
+    values = {"size": SIZE, "kinds": kinds(x, rounds), "small": small(rounds)}
+    text = rendered('{% include "pytorch_kinds.j2" %}', values) + "\n"
+    print(text)
     if write:
         page = PAGE.read_text()
         end = page.index("## Speed")
         start = page.find("## Formats and dtypes")
-        text = rendered('{% include "pytorch_kinds.j2" %}', {"size": SIZE, "tensor": rows}) + "\n"
         text = page[: start if start >= 0 else end] + text + page[end:]
         write_atomically(PAGE, lambda file: file.write(text.encode()))
 
