@@ -25,6 +25,8 @@ ENGINES = ("auto", "torch", "numba", "numpy")
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
+_OF_PYTORCH = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
 WORTH_LOADING = 1 << 18
 """Elements of a tensor for which loading compiled code pays, which then is faster for all sizes."""
 
@@ -88,7 +90,7 @@ def _is_in_memory(t: torch.Tensor) -> bool:
     """Whether a tensor has numbers that the CPU can read: no fake tensor has any."""
     if torch.compiler.is_compiling() or t.device.type != "cpu":
         return False
-    return type(t) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return type(t) in _OF_PYTORCH
 
 
 def compiled_is_best(t: torch.Tensor) -> bool:
