@@ -150,7 +150,7 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
     (
         "load",
         {"buffer": "w_scales", "transpose": 1},
-        "load: scales are transposed with packing tiles",
+        "load: packing must be tiles where scales are transposed",
     ),
     ("load", {"packing": "tiles"}, "load: packing tiles is for scales"),
     ("load", {"buffer": "vector", "packing": 1}, "load: packing nibbles is for codes"),

@@ -537,7 +537,7 @@ def _load_rules() -> Iterator[Rule]:
         rows=4,
     )
     yield Rule(
-        meaning="scales are transposed with packing tiles",
+        meaning="packing must be tiles where scales are transposed",
         conditions=(
             on["transpose"],
             Condition(field="buffer", values=scales),

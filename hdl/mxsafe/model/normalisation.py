@@ -300,11 +300,11 @@ def normalise(
     ======================================================== ======== ======== ======== ========
     window and mean, and squares cut, see below              0.6      2.4      3        3.5
     significands of differences, in results and in s         4        4        4        4
-    product with the reciprocal: rows, and rounded           3.7      4        3        2.5
+    product with the reciprocal: rows, and rounded           3.9      4        3        2.5
     the same in squares, and half of that in s               2        0.9      1.3      1.5
     variance, `epsilon` and their sum, half of that in s     0        0.8      0        1.5
     reciprocal, rounded (in ``fine`` up)                     2        2        0        2
-    sum                                                      12.3     14.1     11.3     15
+    sum                                                      12.5     14.1     11.3     15
     ======================================================== ======== ======== ======== ========
 
     The errors of products of ``compact``, cut to the bits of a result, are those of all factors,

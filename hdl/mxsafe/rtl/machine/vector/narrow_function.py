@@ -77,8 +77,8 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
 
     Notes
     -----
-    Powers and roots take twice the gates of all other functions together, and few programs have
-    them: a quarter of the lanes costs four cycles a beat, in which they are used.
+    It is for powers and roots: a lane of them takes twice the gates of one with all other
+    functions, and programs seldom use them.
     """
 
     def ports(self) -> Mapping[str, Member]:
