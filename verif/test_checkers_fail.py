@@ -64,7 +64,7 @@ def _copying_machine(folder: Path) -> Module:
 
 def _fetches(module: Module) -> None:
     machine = MachineConfiguration()
-    programs = random_programs(np.random.default_rng(7), 8, machine)
+    programs = random_programs(np.random.default_rng(7), 16, machine)
     check_fetch("icarus", module, machine, programs)
 
 
