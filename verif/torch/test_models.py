@@ -2,6 +2,8 @@
 
 import copy
 import io
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -283,6 +285,8 @@ WAYS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.filterwarnings("ignore")  # of compilers
 @pytest.mark.parametrize(("way", "by_hand"), WAYS.values(), ids=WAYS)
 def test_ways_into_pytorch(way: Any, by_hand: Any) -> None:
+    with suppress(ImportError):  # it is loaded for large tensors, and then serves small ones too
+        import_module("mxsafe.codec.numba_engine")
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(32, 16), nn.ReLU(), nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 3, 3), nn.Flatten()

@@ -87,10 +87,17 @@ def torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
 
 
 def _is_in_memory(t: torch.Tensor) -> bool:
-    """Whether a tensor has numbers that the CPU can read: no fake tensor has any."""
-    if torch.compiler.is_compiling() or t.device.type != "cpu":
+    """Whether a tensor has numbers that the CPU can read.
+
+    No fake tensor has any, and no tensor that an operation gives within `torch.func`.
+    """
+    if torch.compiler.is_compiling() or t.device.type != "cpu" or type(t) not in _OF_PYTORCH:
         return False
-    return type(t) in _OF_PYTORCH
+    try:
+        t.detach().data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def compiled_is_best(t: torch.Tensor) -> bool:
