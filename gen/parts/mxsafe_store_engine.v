@@ -44,12 +44,10 @@ module mxsafe_store_engine(
   wire \$parts_gathered$and_4 ;
   wire \$parts_gathered$and_5 ;
   wire \$parts_gathered$and_6 ;
-  wire \$parts_gathered$and_7 ;
-  wire \$parts_gathered$and_8 ;
   wire \$has_failed$and ;
   wire \$has_failed$or ;
-  wire \$is_out_codes$any ;
   wire unused_0;
+  wire \$is_out_codes$any ;
   wire \$word_is_taken$not ;
   wire \$word_moves$not ;
   wire \$wants$and ;
@@ -135,14 +133,14 @@ module mxsafe_store_engine(
   wire [3:0] \$run_rounded$add ;
   wire [2:0] \$part_of_word$add ;
   wire [2:0] \$part_of_word$mux_2 ;
+  wire \$parts_gathered$and_7 ;
+  wire \$parts_gathered$and_8 ;
   wire \$parts_gathered$and_9 ;
   wire \$parts_gathered$and_10 ;
   wire \$parts_gathered$and_11 ;
   wire \$parts_gathered$and_12 ;
   wire \$parts_gathered$and_13 ;
   wire \$parts_gathered$and_14 ;
-  wire \$parts_gathered$and_15 ;
-  wire \$parts_gathered$and_16 ;
   wire \$part_of_word$any ;
   wire \$is_taken$any ;
   input [58:0] base;
@@ -286,7 +284,7 @@ module mxsafe_store_engine(
   wire part_is_gathered;
   reg [2:0] part_of_word;
   reg [2:0] part_read;
-  reg [255:0] parts_gathered;
+  reg [223:0] parts_gathered;
   wire [18:0] place_in_words;
   wire [15:0] rounded_0;
   wire [15:0] rounded_1;
@@ -334,8 +332,6 @@ module mxsafe_store_engine(
   wire [31:0] tiles_6_0;
   wire [31:0] tiles_6_1;
   wire [31:0] tiles_7;
-  wire [31:0] tiles_7_0;
-  wire [31:0] tiles_7_1;
   wire tiles_at_0;
   wire tiles_at_1;
   wire tiles_at_2;
@@ -351,7 +347,6 @@ module mxsafe_store_engine(
   wire tiles_from_4;
   wire tiles_from_5;
   wire tiles_from_6;
-  wire tiles_from_7;
   output [11:0] vector_address;
   wire [11:0] vector_address;
   input [511:0] vector_data;
@@ -610,10 +605,7 @@ module mxsafe_store_engine(
   assign tiles_6_1 = tiles_from_6 ? parts_gathered[223:192] : 32'd0;
   assign tiles_6 = tiles_6_0 | tiles_6_1;
   assign tiles_at_7 = part_read == 3'h7;
-  assign tiles_from_7 = part_read > 3'h7;
-  assign tiles_7_0 = tiles_at_7 ? { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] } : 32'd0;
-  assign tiles_7_1 = tiles_from_7 ? parts_gathered[255:224] : 32'd0;
-  assign tiles_7 = tiles_7_0 | tiles_7_1;
+  assign tiles_7 = tiles_at_7 ? { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] } : 32'd0;
   assign word_0 = is_wide ? { narrow_15, narrow_14, narrow_13, narrow_12, narrow_11, narrow_10, narrow_9, narrow_8, narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign \$word_1$mux  = is_upper_half ? vector_data[511:256] : vector_data[255:0];
   assign word_1 = is_whole ? \$word_1$mux  : 256'h0000000000000000000000000000000000000000000000000000000000000000;
@@ -643,22 +635,20 @@ module mxsafe_store_engine(
   assign \$part_of_word$mux  = buffer_walk_ends_run ? 3'h0 : 3'h0;
   assign \$part_of_word$add  = part_of_word + 3'h1;
   assign \$part_of_word$mux_2  = ends_word ? \$part_of_word$mux  : \$part_of_word$add ;
+  assign \$parts_gathered$and_7  = part_is_gathered & is_part_of_tiles;
+  assign \$parts_gathered$and_8  = \$parts_gathered$and_7  & tiles_at_0;
   assign \$parts_gathered$and_9  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_10  = \$parts_gathered$and_9  & tiles_at_0;
+  assign \$parts_gathered$and_10  = \$parts_gathered$and_9  & tiles_at_1;
   assign \$parts_gathered$and_11  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_1;
+  assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_2;
   assign \$parts_gathered$and_13  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_2;
-  assign \$parts_gathered$and_15  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_16  = \$parts_gathered$and_15  & tiles_at_3;
+  assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_3;
   assign \$parts_gathered$and  = part_is_gathered & is_part_of_tiles;
   assign \$parts_gathered$and_2  = \$parts_gathered$and  & tiles_at_4;
   assign \$parts_gathered$and_3  = part_is_gathered & is_part_of_tiles;
   assign \$parts_gathered$and_4  = \$parts_gathered$and_3  & tiles_at_5;
   assign \$parts_gathered$and_5  = part_is_gathered & is_part_of_tiles;
   assign \$parts_gathered$and_6  = \$parts_gathered$and_5  & tiles_at_6;
-  assign \$parts_gathered$and_7  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_8  = \$parts_gathered$and_7  & tiles_at_7;
   assign \$has_failed$and  = memory_walk_past & is_oldest;
   assign \$has_failed$or  = write_error | \$has_failed$and ;
   always @(posedge clk)
@@ -666,21 +656,19 @@ module mxsafe_store_engine(
     else if (\$has_failed$or ) has_failed <= 1'h1;
   // Parts of a word of memory, each in its place; the last one goes past it.
   always @(posedge clk)
-    if (\$parts_gathered$and_10 ) parts_gathered[31:0] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
+    if (\$parts_gathered$and_8 ) parts_gathered[31:0] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
-    if (\$parts_gathered$and_12 ) parts_gathered[63:32] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
+    if (\$parts_gathered$and_10 ) parts_gathered[63:32] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
-    if (\$parts_gathered$and_14 ) parts_gathered[95:64] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
+    if (\$parts_gathered$and_12 ) parts_gathered[95:64] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
-    if (\$parts_gathered$and_16 ) parts_gathered[127:96] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
+    if (\$parts_gathered$and_14 ) parts_gathered[127:96] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (\$parts_gathered$and_2 ) parts_gathered[159:128] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (\$parts_gathered$and_4 ) parts_gathered[191:160] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (\$parts_gathered$and_6 ) parts_gathered[223:192] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
-  always @(posedge clk)
-    if (\$parts_gathered$and_8 ) parts_gathered[255:224] <= { out_scales_data[199:192], out_scales_data[135:128], out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (buffer_walk_advance) word_is_whole <= ends_word;
   always @(posedge clk)

@@ -113,8 +113,6 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire [2:0] \$run_rounded$mux ;
   wire \$parts_gathered$and_13 ;
   wire \$parts_gathered$and_14 ;
-  wire \$parts_gathered$and_15 ;
-  wire \$parts_gathered$and_16 ;
   wire \$has_failed$and ;
   wire \$has_failed$or ;
   wire unused_0;
@@ -230,7 +228,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire part_is_gathered;
   reg [2:0] part_of_word;
   reg [2:0] part_read;
-  reg [127:0] parts_gathered;
+  reg [111:0] parts_gathered;
   wire [18:0] place_in_words;
   wire [15:0] rounded_0;
   wire [15:0] rounded_1;
@@ -270,8 +268,6 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire [15:0] tiles_6_0;
   wire [15:0] tiles_6_1;
   wire [15:0] tiles_7;
-  wire [15:0] tiles_7_0;
-  wire [15:0] tiles_7_1;
   wire tiles_at_0;
   wire tiles_at_1;
   wire tiles_at_2;
@@ -287,7 +283,6 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   wire tiles_from_4;
   wire tiles_from_5;
   wire tiles_from_6;
-  wire tiles_from_7;
   output [8:0] vector_address;
   wire [8:0] vector_address;
   input [255:0] vector_data;
@@ -482,10 +477,7 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign tiles_6_1 = tiles_from_6 ? parts_gathered[111:96] : 16'h0000;
   assign tiles_6 = tiles_6_0 | tiles_6_1;
   assign tiles_at_7 = part_read == 3'h7;
-  assign tiles_from_7 = part_read > 3'h7;
-  assign tiles_7_0 = tiles_at_7 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
-  assign tiles_7_1 = tiles_from_7 ? parts_gathered[127:112] : 16'h0000;
-  assign tiles_7 = tiles_7_0 | tiles_7_1;
+  assign tiles_7 = tiles_at_7 ? { out_scales_data[71:64], out_scales_data[7:0] } : 16'h0000;
   assign word_0 = is_wide ? { narrow_7, narrow_6, narrow_5, narrow_4, narrow_3, narrow_2, narrow_1, narrow_0 } : 128'h00000000000000000000000000000000;
   assign \$word_1$mux  = is_upper_half ? vector_data[255:128] : vector_data[127:0];
   assign word_1 = is_whole ? \$word_1$mux  : 128'h00000000000000000000000000000000;
@@ -529,8 +521,6 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
   assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_5;
   assign \$parts_gathered$and_13  = part_is_gathered & is_part_of_tiles;
   assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_6;
-  assign \$parts_gathered$and_15  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_16  = \$parts_gathered$and_15  & tiles_at_7;
   assign \$has_failed$and  = memory_walk_past & is_oldest;
   assign \$has_failed$or  = write_error | \$has_failed$and ;
   always @(posedge clk)
@@ -551,8 +541,6 @@ module mxsafe_store_engine_rows8_out_beats64_ac0a8103(
     if (\$parts_gathered$and_12 ) parts_gathered[95:80] <= { out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (\$parts_gathered$and_14 ) parts_gathered[111:96] <= { out_scales_data[71:64], out_scales_data[7:0] };
-  always @(posedge clk)
-    if (\$parts_gathered$and_16 ) parts_gathered[127:112] <= { out_scales_data[71:64], out_scales_data[7:0] };
   always @(posedge clk)
     if (buffer_walk_advance) word_is_whole <= ends_word;
   always @(posedge clk)

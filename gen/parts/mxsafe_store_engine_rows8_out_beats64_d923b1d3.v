@@ -119,8 +119,6 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire \$parts_gathered$and_13 ;
   wire \$parts_gathered$and_14 ;
   wire \$memory_walk_fields_count_0$equal ;
-  wire \$parts_gathered$and_15 ;
-  wire \$parts_gathered$and_16 ;
   wire \$has_failed$and ;
   wire \$has_failed$or ;
   wire unused_0;
@@ -246,7 +244,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire part_is_gathered;
   reg [2:0] part_of_word;
   reg [2:0] part_read;
-  reg [127:0] parts_gathered;
+  reg [111:0] parts_gathered;
   wire [18:0] place_in_words;
   wire [15:0] rounded_0;
   wire [15:0] rounded_1;
@@ -289,8 +287,6 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire [15:0] tiles_6_0;
   wire [15:0] tiles_6_1;
   wire [15:0] tiles_7;
-  wire [15:0] tiles_7_0;
-  wire [15:0] tiles_7_1;
   wire tiles_at_0;
   wire tiles_at_1;
   wire tiles_at_2;
@@ -306,7 +302,6 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   wire tiles_from_4;
   wire tiles_from_5;
   wire tiles_from_6;
-  wire tiles_from_7;
   output [8:0] vector_address;
   wire [8:0] vector_address;
   input [255:0] vector_data;
@@ -426,10 +421,7 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign tiles_6_1 = tiles_from_6 ? parts_gathered[111:96] : 16'h0000;
   assign tiles_6 = tiles_6_0 | tiles_6_1;
   assign tiles_at_7 = part_read == 3'h7;
-  assign tiles_from_7 = part_read > 3'h7;
-  assign tiles_7_0 = tiles_at_7 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
-  assign tiles_7_1 = tiles_from_7 ? parts_gathered[127:112] : 16'h0000;
-  assign tiles_7 = tiles_7_0 | tiles_7_1;
+  assign tiles_7 = tiles_at_7 ? { out_scales_shown[71:64], out_scales_shown[7:0] } : 16'h0000;
   assign low_half_0 = from_vector ? vector_data[127:0] : 128'h00000000000000000000000000000000;
   assign \$low_half_1$mux  = is_upper_half ? out_codes_shown[255:128] : out_codes_shown[127:0];
   assign low_half_1 = from_out_codes ? \$low_half_1$mux  : 128'h00000000000000000000000000000000;
@@ -547,17 +539,12 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
   assign \$parts_gathered$and_12  = \$parts_gathered$and_11  & tiles_at_5;
   assign \$parts_gathered$and_13  = part_is_gathered & is_part_of_tiles;
   assign \$parts_gathered$and_14  = \$parts_gathered$and_13  & tiles_at_6;
-  assign \$parts_gathered$and_15  = part_is_gathered & is_part_of_tiles;
-  assign \$parts_gathered$and_16  = \$parts_gathered$and_15  & tiles_at_7;
   assign \$has_failed$and  = memory_walk_past & is_oldest;
   assign \$has_failed$or  = write_error | \$has_failed$and ;
   always @(posedge clk)
     out_codes_shown <= out_codes_data;
   always @(posedge clk)
     out_scales_shown <= out_scales_data;
-  always @(posedge clk)
-    if (\$is_taken$any ) is_taken <= 1'h0;
-    else if (buffer_walk_take) is_taken <= 1'h1;
   always @(posedge clk)
     if (rst) has_failed <= 1'h0;
     else if (\$has_failed$or ) has_failed <= 1'h1;
@@ -576,8 +563,6 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
     if (\$parts_gathered$and_12 ) parts_gathered[95:80] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
   always @(posedge clk)
     if (\$parts_gathered$and_14 ) parts_gathered[111:96] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
-  always @(posedge clk)
-    if (\$parts_gathered$and_16 ) parts_gathered[127:112] <= { out_scales_shown[71:64], out_scales_shown[7:0] };
   always @(posedge clk)
     if (buffer_walk_advance) word_is_whole <= ends_word;
   always @(posedge clk)
@@ -619,8 +604,11 @@ module mxsafe_store_engine_rows8_out_beats64_d923b1d3(
     else descriptors_unwritten <= \$descriptors_unwritten$sub ;
   always @(posedge clk)
     if (buffer_walk_take) packs_tiles <= \$packs_tiles$equal ;
-  assign \$is_taken$any  = | { engine_ready, rst };
+  always @(posedge clk)
+    if (\$is_taken$any ) is_taken <= 1'h0;
+    else if (buffer_walk_take) is_taken <= 1'h1;
   assign \$part_of_word$any  = | { rst, buffer_walk_take };
+  assign \$is_taken$any  = | { engine_ready, rst };
   mxsafe_buffer_address_generator_paced buffer_walk (
     .active(buffer_walk_active),
     .advance(buffer_walk_advance),

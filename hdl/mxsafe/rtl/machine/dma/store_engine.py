@@ -353,6 +353,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             for number in range(times[name]):
                 place = gathered.word_select(number, len(part))
                 here = named(m, f"{name}_at_{number}", 1, equals(self._part, number))
+                if number == times[name] - 1:
+                    word.append(gated_or(m, f"{name}_{number}", [(here, part)]))
+                    break
                 there = named(m, f"{name}_from_{number}", 1, self._part > number)
                 with m.If(self._gathers & packed[name] & here):
                     m.d.sync += place.eq(part)
