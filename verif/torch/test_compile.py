@@ -240,7 +240,8 @@ def test_the_busy_share_of_the_page() -> None:
     model = t.BertModel(config, add_pooling_layer=False).eval()
     compiled = mxt.compile(model, (torch.randint(0, 100, (1, 128)),))
     (busy,) = re.findall(r"array busy ([\d.]+)%", compiled.report())
-    assert f"is busy in {float(busy):.0f} %\n" in (ROOT / "docs" / "models.md").read_text()
+    page = " ".join((ROOT / "docs" / "models.md").read_text().split())
+    assert f"is busy in {float(busy):.0f} % of the cycles" in page
 
 
 @pytest.mark.full
