@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -108,7 +109,7 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         entries: dict[str, Any] = {_KEY: np.array(text), **arrays}
         write_atomically(path, lambda file: np.savez(file, **entries))
     else:
-        data = _safetensors().numpy.save(arrays, metadata={_KEY: text})
+        data = safetensors_for("numpy").numpy.save(arrays, metadata={_KEY: text})
         write_atomically(path, lambda file: file.write(data))
 
 
@@ -289,7 +290,7 @@ def _most_bytes(about: Any) -> int:
 
 def _read_safetensors(path: Path) -> tuple[Arrays, str]:
     path.open("rb").close()  # what cannot be read is an OSError here too
-    safetensors = _safetensors()
+    safetensors = safetensors_for("numpy")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -298,12 +299,18 @@ def _read_safetensors(path: Path) -> tuple[Arrays, str]:
         raise ValueError(str(error)) from None
 
 
-def _safetensors() -> Any:
+def safetensors_for(framework: str) -> Any:
+    """The package safetensors, with its module for ``numpy`` or ``torch``.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
     try:
-        import safetensors
-        import safetensors.numpy
+        import_module(f"safetensors.{framework}")
+        return import_module("safetensors")
     except ImportError as error:
         raise ImportError(
             f".safetensors files need the extra files, pip install '.[files]': {error}"
         ) from None
-    return safetensors

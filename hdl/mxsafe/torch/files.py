@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from mxsafe.atomic import write_atomically
+from mxsafe.codec.storage import safetensors_for
 from mxsafe.formats import BLOCK_FORMATS, mx_format
 from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become
 from mxsafe.torch.recipes import Quantiser
@@ -26,16 +27,6 @@ __all__ = ["load_model", "save_model"]
 
 _TENSORS, _MODEL = "mxsafe", "mxsafe.model"
 _STATE = "._extra_state"
-
-
-def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError(
-            f".safetensors files need the extra files, pip install '.[files]': {error}"
-        ) from None
-    return safetensors
 
 
 def _path(path: str | Path) -> Path:
@@ -107,7 +98,7 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
     # A weight that stands under two names is described once.
     described = {name: one for name, one in about.items() if f"{name}.codes" not in same}
     texts = {_TENSORS: json.dumps(described), _MODEL: json.dumps(of_model)}
-    data = _safetensors().torch.save(tensors, metadata=texts)
+    data = safetensors_for("torch").torch.save(tensors, metadata=texts)
     write_atomically(path, lambda file: file.write(data))
 
 
@@ -172,7 +163,7 @@ def _words(shape: Any) -> str:
 def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]]:
     """Tensors and both texts of a file, or a clear error."""
     path.open("rb").close()  # what cannot be read is an OSError here too
-    safetensors = _safetensors()
+    safetensors = safetensors_for("torch")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             texts = file.metadata() or {}
