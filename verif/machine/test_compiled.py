@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
-from mxsafe.machine.compiled import Compiled, Lookup, compile_graph
+from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
 
@@ -23,10 +23,11 @@ TABLE = RNG.standard_normal((50, 40)).astype("f4")
 def network() -> Compiled:
     """A product of looked-up rows, and the rows themselves with others added."""
     g = Graph()
-    rows = g.input("ids", (6, 40))
+    ids = g.input("ids", (6,), "int64")
+    rows = g.host("rows", [g.constant(TABLE), ids], (6, 40))
     g.output("product", g.matmul(rows, WEIGHT))
     g.output("sum", g.add(rows, g.input("x", (40,))))
-    return compile_graph(g, SMALL_MACHINE, lookups={"ids": Lookup("ids", (6,), TABLE)})
+    return compile_graph(g, SMALL_MACHINE)
 
 
 IDS = np.array([3, 1, 4, 1, 5, 9])
@@ -64,7 +65,7 @@ def test_file(tmp_path: Path) -> None:
     made.save(path)
     read = Compiled.load(path, SMALL_MACHINE)
     assert read.report() == made.report()
-    assert read.program == made.program
+    assert read.parts[0].program == made.parts[0].program
     for one, other in zip(read(IDS, X), made(IDS, X), strict=True):
         assert np.array_equal(one, other)
 
@@ -81,10 +82,10 @@ def _head(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda arrays: arrays["image"].__setitem__(0, 77), "must have the hash"),
-        (lambda arrays: arrays["program"].__setitem__(0, 77), "must have the hash"),
-        (lambda arrays: arrays["result_0"].__setitem__(0, 1), "must have the hash"),
-        (lambda arrays: arrays.pop("sources"), "must have the hash"),
+        (lambda arrays: arrays["image_of_0"].__setitem__(0, 77), "must have the hash"),
+        (lambda arrays: arrays["program_of_0"].__setitem__(0, 77), "must have the hash"),
+        (lambda arrays: arrays["result_0_of_0"].__setitem__(0, 1), "must have the hash"),
+        (lambda arrays: arrays.pop("sources_of_0"), "must have the hash"),
         (lambda arrays: arrays.pop("head"), "must be a file of a compiled network"),
         (_head(lambda head: head.pop("hash")), "must be a file of a compiled network"),
         (_head(lambda head: head.update(text="")), "must have the hash"),
@@ -127,30 +128,66 @@ def test_other_machines(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["network.mxprog"]
 
 
-def test_outputs_must_be_computed() -> None:
+def test_outputs_are_needed() -> None:
     g = Graph()
     with pytest.raises(ValueError, match="graph must have an output, not none"):
         compile_graph(g)
     g.output("x", g.input("x", (3,)))
-    with pytest.raises(ValueError, match="output x must be computed by the machine"):
+    with pytest.raises(ValueError, match="graph must have something that the machine computes"):
         compile_graph(g)
 
 
 def test_parts_of_outputs() -> None:
-    """What an output leaves out is not computed, and what the host has is no output."""
+    """What an output leaves out is not computed; what the host has is an output, too."""
     g = Graph()
     x = g.input("x", (4, 20))
     parts = [g.scale(x, 2.0), g.function("relu", x)]
     g.output("y", g.gather([g.concatenate(parts)], np.arange(80).reshape(4, 20)))
     given = RNG.standard_normal((4, 20)).astype("f4")
-    assert np.array_equal(compile_graph(g)(given), given * 2)
+    compiled = compile_graph(g)
+    assert np.array_equal(compiled(given), given * 2)
+    assert "relu" not in compiled.report()
     g.output("z", g.concatenate([parts[0], x]))
-    with pytest.raises(ValueError, match="output z must be computed by the machine, all of it"):
-        compile_graph(g)
+    g.output("x", x)
+    _, z, same = compile_graph(g)(given)
+    assert np.array_equal(z, np.concatenate([given * 2, given]))
+    assert np.array_equal(same, given)
+
+
+def between() -> Compiled:
+    """Two programs, and the sine of all that the first one computes between them."""
+    g = Graph()
+    x = g.input("x", (4, 20))
+    first = g.scale(x, 2.0)
+    g.on_host = True
+    middle = g.function("sin", g.add(g.transpose(first, (1, 0)), g.input("y", (20, 4))))
+    g.on_host = False
+    g.output("sum", g.add(g.transpose(middle, (1, 0)), first))
+    g.output("rows", g.host("less", [middle, g.constant(np.float32(0))], (20, 4), "bool"))
+    return compile_graph(g, SMALL_MACHINE)
+
+
+def test_the_host_between_programs(tmp_path: Path) -> None:
+    made = between()
+    x, y = (RNG.standard_normal(size).astype("f4") for size in ((4, 20), (20, 4)))
+    middle = np.sin(np.float64(2 * x.T + y)).astype("f4")
+    made.save(tmp_path / "network.mxprog")
+    for one in (made, Compiled.load(tmp_path / "network.mxprog")):
+        assert len(one.parts) == 2
+        total, below = one(x, y)
+        assert np.array_equal(total, middle.T + 2 * x)
+        assert below.dtype == bool
+        assert np.array_equal(below, middle < 0)
+        assert "by the host, in binary32: " in one.report()
+    g = Graph()
+    ids = g.input("x", (3,), "int64")
+    with pytest.raises(ValueError, match=r"operands of arithmetic must be float32, not int64"):
+        g.scale(ids, 2.0)
 
 
 def test_report() -> None:
-    first, *kernels, last = network().report().splitlines()
+    first, *kernels, host, last = network().report().splitlines()
+    assert host == "by the host, in binary32: host_2 (rows)"
     assert first.split()[:2] == ["descriptors", "cycles"]
     assert len(kernels) == 3
     total = sum(int(line.split()[0]) for line in kernels)

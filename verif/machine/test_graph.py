@@ -62,7 +62,7 @@ def test_shapes() -> None:
     [
         (lambda g, x: g.input("x", (3,)), "name must be of no other input, not x"),
         (lambda g, x: g.input("y", (3, 0)), "shape of input must have positive sizes, not (3, 0)"),
-        (lambda g, x: g.constant(np.zeros(3)), "data must be float32, not float64"),
+        (lambda g, x: g.constant(np.zeros(3)), "data must be float32, int64 or bool, not float64"),
         (
             lambda g, x: g.matmul(x, np.zeros((3, 2), "f4")),
             "w must have 4 rows like a columns, not shape (3, 2)",

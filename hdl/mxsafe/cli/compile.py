@@ -22,6 +22,13 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="blocks of operands: 64 along sums, or tiles of 8x8 (default: 64)",
     )
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="module that the host computes in binary32; again for each further one",
+    )
     add_machine(parser)
 
 
@@ -44,7 +51,7 @@ def _run(args: Namespace) -> None:
         reason = str(error).partition("\n")[0]
         raise UserError(f"{args.model} must be a file of torch.export.save: {reason}") from None
     try:
-        made = compile_exported(exported, configuration, args.block)
+        made = compile_exported(exported, configuration, args.block, args.keep)
     except ValueError as error:
         raise UserError(f"{args.model}: {error}") from None
     write_file(args.out, lambda: made.save(args.out))

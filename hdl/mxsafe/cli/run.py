@@ -136,6 +136,8 @@ def _run_compiled(args: Namespace) -> None:
         host.memory = memory
         with CycleLine(args.program.name) as line:
             ends.append(host.run(program, progress=line))
+        if ends[-1].code:
+            raise RuntimeError(f"{args.program}: {ends[-1].error}: {ends[-1].reason}")
 
     read_bytes(args.program)
     if args.backend == "interpreter" and args.limit is None:
@@ -147,8 +149,6 @@ def _run_compiled(args: Namespace) -> None:
         found = model.run([read_array(path) for path in args.input], run)
     except (RuntimeError, TypeError, ValueError) as error:
         raise UserError(str(error)) from None
-    if ends[0].code:
-        raise UserError(f"{args.program}: {ends[0].error}: {ends[0].reason}")
     several = found if isinstance(found, tuple) else (found,)
     names = [port.name for port in model.outputs]
     data = BytesIO()
@@ -158,9 +158,10 @@ def _run_compiled(args: Namespace) -> None:
         np.savez(data, **dict(zip(names, several, strict=True)))
     write_file(args.out, lambda: write_atomically(args.out, lambda f: f.write(data.getvalue())))
     for name, array in zip(names, several, strict=True):
-        print(f"{args.out}: {name}, float32 of shape {array.shape}")
-    if cycles := ends[0].counters["cycles"]:
-        print(f"{cycles} cycles, array busy {ends[0].counters['array_busy'] / cycles:.1%}")
+        print(f"{args.out}: {name}, {array.dtype} of shape {array.shape}")
+    if cycles := sum(ended.counters["cycles"] for ended in ends):
+        busy = sum(ended.counters["array_busy"] for ended in ends)
+        print(f"{cycles} cycles, array busy {busy / cycles:.1%}")
 
 
 def _run(args: Namespace) -> None:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from io import BytesIO
 from math import prod
@@ -16,20 +17,20 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.atomic import write_atomically
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
-from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
+from mxsafe.machine.stages import computed, staged
 from mxsafe.validation import checked, shown
 
-__all__ = ["Compiled", "Lookup", "Port", "compile_graph"]
+__all__ = ["Compiled", "Part", "Port", "compile_graph"]
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]
-FILE_VERSION = 1
+FILE_VERSION = 2
 """Version of the layout of ``.mxprog`` files and of the tensors in them."""
 
 
@@ -41,87 +42,111 @@ class Port:
     ----------
     name : str
     shape : tuple of int
+    dtype : str
+        float32; of inputs also int64, which any integers are taken as, and bool.
     """
 
     name: str
     shape: tuple[int, ...]
+    dtype: str = "float32"
 
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Rows of a table that the host looks up for an input of integers.
-
-    Attributes
-    ----------
-    name : str
-        Of the input.
-    shape : tuple of int
-        Of the integers.
-    table : ndarray of float32, shape (rows, features)
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    table: Floats
-
-    def rows(self, given: ArrayLike) -> Floats:
-        """The rows that integers name.
+    def taken(self, given: ArrayLike) -> NDArray[Any]:
+        """What is given, as what it must be.
 
         Raises
         ------
         TypeError, ValueError
-            If they are no integers, of another shape, or name no row.
+            If it is of another type or shape.
         """
-        index = np.asarray(given)
-        if index.dtype.kind not in "iu":
-            raise TypeError(f"{self.name} must be integers, not {index.dtype}")
-        if index.shape != self.shape:
-            raise ValueError(f"{self.name} must have shape {self.shape}, not {index.shape}")
-        if index.size and not (index.min() >= 0 and index.max() < len(self.table)):
-            raise ValueError(
-                f"{self.name} must be from 0 to {len(self.table) - 1}, not "
-                f"{shown(int(index.min() if index.min() < 0 else index.max()))}"
-            )
-        return cast(Floats, self.table[index])
+        array = np.asarray(given)
+        kinds, wanted = ("iu", "integers") if self.dtype == "int64" else ("", self.dtype)
+        if array.dtype.name != self.dtype and array.dtype.kind not in kinds:
+            raise TypeError(f"{self.name} must be {wanted}, not {array.dtype}")
+        if array.shape != self.shape:
+            raise ValueError(f"{self.name} must have shape {self.shape}, not {array.shape}")
+        return array.astype(self.dtype)
 
 
-@checked
 @dataclass(frozen=True, eq=False)
-class Compiled:
-    """A network as a program, with its memory; to be called with its inputs.
+class Part:
+    """A program with its memory.
 
     Attributes
     ----------
     program : Program
     image : ndarray of uint8
         Memory at the start, all but the inputs.
-    inputs, outputs : tuple of Port
-        In the order in which a call takes and gives them.
-    lookups : tuple of Lookup
-        Inputs that are integers, by the name of the input of numbers that the host makes of them.
+    outputs : tuple of Port
+    feeds : tuple of int
+        Its inputs: numbers of values of the host's graph.
     sources, places : ndarray of int64
         Numbers of the inputs, which lie one behind the other, and where in memory (counted in
         numbers) each of them is written.
     results : tuple of ndarray of int64
         Of each output where in memory its numbers are.
-    text : str
-        The report.
     """
 
     program: Program
     image: Bytes
-    inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    lookups: Mapping[str, Lookup]
+    feeds: tuple[int, ...]
     sources: NDArray[np.int64]
     places: NDArray[np.int64]
     results: tuple[NDArray[np.int64], ...]
+
+    def memory(self, given: Sequence[NDArray[Any]]) -> Bytes:
+        """Memory at the start, with inputs."""
+        memory = self.image.copy()
+        if given:
+            numbers = np.concatenate([one.reshape(-1) for one in given])
+            memory.view("<f4")[self.places] = numbers[self.sources]
+        return memory
+
+    def read(self, memory: Bytes) -> tuple[Floats, ...]:
+        """Outputs in a memory after the program."""
+        numbers = memory.view("<f4")
+        return tuple(
+            numbers[index].reshape(port.shape)
+            for index, port in zip(self.results, self.outputs, strict=True)
+        )
+
+    def run(self, given: Sequence[NDArray[Any]], run: Run) -> tuple[Floats, ...]:
+        """Write inputs, let something run the program over its memory, read outputs."""
+        memory = self.memory(given)
+        run(self.program, memory)
+        return self.read(memory)
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A network as programs, with their memory; to be called with its inputs.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        One, but where the host computes something in between.
+    host : Graph
+        What the host does: see `mxsafe.machine.stages`.
+    text : str
+        The report.
+    """
+
+    parts: tuple[Part, ...]
+    host: Graph
     text: str = field(default="", repr=False)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """In the order in which a call takes them."""
+        found = (value for value in self.host.values if value.op == "input")
+        return tuple(Port(value.name, value.shape, value.dtype) for value in found)
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """In the order in which a call gives them."""
+        found = self.host.outputs.items()
+        return tuple(Port(name, value.shape, value.dtype) for name, value in found)
 
     def __call__(self, *given: ArrayLike) -> Any:
         """Run on the interpreter: an array for each output, or the array if there is one output.
@@ -134,7 +159,7 @@ class Compiled:
         return self.run(given, _interpreted)
 
     def run(self, given: Any, run: Run) -> Any:
-        """Write inputs, let something run the program over its memory, read outputs.
+        """Do the host's part, and let something run each program over its memory.
 
         Parameters
         ----------
@@ -147,56 +172,40 @@ class Compiled:
         TypeError, ValueError
             If inputs are missing or not of their type and shape.
         """
-        memory = self.memory(given)
-        run(self.program, memory)
-        found = self.read(memory)
-        return found[0] if len(found) == 1 else found
-
-    def memory(self, given: Any) -> Bytes:
-        """Memory at the start, with inputs.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If inputs are missing or not of their type and shape.
-        """
         if len(given) != len(self.inputs):
             names = ", ".join(port.name for port in self.inputs)
             raise ValueError(f"inputs must be {len(self.inputs)} ({names}), not {len(given)}")
-        parts = [self._numbers(p, x).reshape(-1) for p, x in zip(self.inputs, given, strict=True)]
-        memory = self.image.copy()
-        if parts:
-            memory.view("<f4")[self.places] = np.concatenate(parts)[self.sources]
-        return memory
-
-    def _numbers(self, port: Port, given: ArrayLike) -> Floats:
-        if port.name in self.lookups:
-            return self.lookups[port.name].rows(given)
-        array = np.asarray(given)
-        if array.dtype != np.float32:
-            raise TypeError(f"{port.name} must be float32, not {array.dtype}")
-        if array.shape != port.shape:
-            raise ValueError(f"{port.name} must have shape {port.shape}, not {array.shape}")
-        return array
-
-    def read(self, memory: Bytes) -> tuple[Floats, ...]:
-        """Outputs in a memory after the program."""
-        numbers = memory.view("<f4")
-        return tuple(
-            numbers[index].reshape(port.shape)
-            for index, port in zip(self.results, self.outputs, strict=True)
-        )
+        inputs = iter([p.taken(one) for p, one in zip(self.inputs, given, strict=True)])
+        known: dict[int, NDArray[Any]] = {}
+        done: dict[int, tuple[Floats, ...]] = {}
+        for value in self.host.values:
+            if value.op == "input":
+                known[id(value)] = next(inputs)
+            elif value.op == "constant":
+                known[id(value)] = cast(NDArray[Any], value.data)
+            elif value.op == "result":
+                number, output = cast(NDArray[Any], value.data)
+                if number not in done:
+                    part = self.parts[number]
+                    fed = [known[id(self.host.values[place])] for place in part.feeds]
+                    done[number] = part.run(fed, run)
+                known[id(value)] = done[number][output]
+            else:
+                known[id(value)] = computed(value, [known[id(one)] for one in value.inputs])
+        found = tuple(known[id(value)] for value in self.host.outputs.values())
+        return found[0] if len(found) == 1 else found
 
     def report(self) -> str:
-        """Kernel by kernel: descriptors, cycles predicted, words moved."""
+        """Kernel by kernel: descriptors, cycles predicted, words moved; and the host's part."""
         return self.text
 
     @property
     def identity(self) -> dict[str, Any]:
         """Sizes of the machine that it is for, and versions of descriptors and files."""
-        configuration = asdict(self.program.configuration)
+        made = self.parts[0].program.configuration
+        configuration = asdict(made)
         for name in ("format_a", "format_w"):
-            configuration[name] = cast(MXFormat, getattr(self.program.configuration, name)).name
+            configuration[name] = cast(MXFormat, getattr(made, name)).name
         return {"machine": configuration, "descriptors": VERSION, "file": FILE_VERSION}
 
     def save(self, path: str | Path) -> None:
@@ -210,19 +219,31 @@ class Compiled:
         path = Path(path)
         if path.suffix != ".mxprog":
             raise ValueError(f"path must end in .mxprog, not {path.name}")
-        arrays: dict[str, NDArray[Any]] = {
-            "program": np.frombuffer(self.program.data, np.uint8),
-            "image": self.image,
-            "sources": self.sources,
-            "places": self.places,
-        }
-        arrays |= {f"result_{at}": index for at, index in enumerate(self.results)}
-        arrays |= {f"lookup_{name}": one.table for name, one in self.lookups.items()}
+        arrays: dict[str, NDArray[Any]] = {}
+        for number, part in enumerate(self.parts):
+            own: dict[str, NDArray[Any]] = {
+                "program": np.frombuffer(part.program.data, np.uint8),
+                "image": part.image,
+                "sources": part.sources,
+                "places": part.places,
+                **{f"result_{at}": index for at, index in enumerate(part.results)},
+            }
+            arrays |= {f"{name}_of_{number}": array for name, array in own.items()}
+        numbers = {id(value): at for at, value in enumerate(self.host.values)}
+        values = []
+        for at, value in enumerate(self.host.values):
+            entry = {one: getattr(value, one) for one in _WRITTEN}
+            values.append({**entry, "inputs": [numbers[id(one)] for one in value.inputs]})
+            if value.data is not None:
+                arrays[f"value_{at}"] = value.data
         head = {
             **self.identity,
-            "inputs": [[p.name, p.shape] for p in self.inputs],
-            "outputs": [[p.name, p.shape] for p in self.outputs],
-            "lookups": {name: [one.name, one.shape] for name, one in self.lookups.items()},
+            "parts": [
+                {"feeds": part.feeds, "outputs": [[p.name, p.shape] for p in part.outputs]}
+                for part in self.parts
+            ],
+            "values": values,
+            "outputs": [[name, numbers[id(value)]] for name, value in self.host.outputs.items()],
             "text": self.text,
         }
         head["hash"] = _hash(head, arrays)
@@ -272,25 +293,32 @@ class Compiled:
                 f"{path} must be for this machine, whose {own} is "
                 f"{shown(getattr(configuration, own))}, not {shown(getattr(machine, own))}"
             )
-        inputs, outputs = (
-            tuple(Port(name, tuple(shape)) for name, shape in head[kind])
-            for kind in ("inputs", "outputs")
-        )
-        lookups = {
-            name: Lookup(label, tuple(shape), arrays[f"lookup_{name}"])
-            for name, (label, shape) in head["lookups"].items()
-        }
-        return cls(
-            Program(arrays["program"].tobytes(), machine),
-            arrays["image"],
-            inputs,
-            outputs,
-            lookups,
-            arrays["sources"],
-            arrays["places"],
-            tuple(arrays[f"result_{at}"] for at in range(len(outputs))),
-            head["text"],
-        )
+        host = Graph()
+        for at, entry in enumerate(head["values"]):
+            inputs = tuple(host.values[one] for one in entry.pop("inputs"))
+            shape = tuple(entry.pop("shape"))
+            data = arrays.get(f"value_{at}")
+            host.values.append(Value(shape=shape, inputs=inputs, data=data, **entry))
+        for name, at in head["outputs"]:
+            host.output(name, host.values[at])
+        parts = []
+        for number, entry in enumerate(head["parts"]):
+            program, image, sources, places, *results = (
+                arrays[f"{name}_of_{number}"]
+                for name in (
+                    *("program", "image", "sources", "places"),
+                    *(f"result_{at}" for at in range(len(entry["outputs"]))),
+                )
+            )
+            outputs = tuple(Port(name, tuple(shape)) for name, shape in entry["outputs"])
+            made = Program(program.tobytes(), machine)
+            feeds = tuple(entry["feeds"])
+            parts.append(Part(made, image, outputs, feeds, sources, places, tuple(results)))
+        return cls(tuple(parts), host, head["text"])
+
+
+_WRITTEN = ("op", "shape", "name", "detail", "parameter", "dtype", "host")
+"""What a file has of each value of the host."""
 
 
 def _hash(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -314,7 +342,6 @@ def compile_graph(
     configuration: MachineConfiguration | None = None,
     *,
     block: int | tuple[int, int] = 64,
-    lookups: Mapping[str, Lookup] | None = None,
 ) -> Compiled:
     """Compile a graph.
 
@@ -324,25 +351,30 @@ def compile_graph(
     configuration : MachineConfiguration, optional
     block : int or tuple of int
         Of operands: 64 along the sum, or tiles of ``(8, 8)``.
-    lookups : Mapping of str to Lookup, optional
-        Inputs that the host makes of integers.
 
     Raises
     ------
     CompileError
         If the machine lacks what the graph needs; the message has every reason.
     ValueError
-        If there is no output, or one that the machine does not compute.
+        If there is no output, or the machine computes nothing.
     """
     configuration = configuration or MachineConfiguration()
     if block not in (64, (8, 8)):
         raise ValueError(f"block must be 64 or (8, 8), not {shown(block)}")
-    if not graph.outputs:
-        raise ValueError("graph must have an output, not none")
-    for name, value in graph.outputs.items():
-        if value.of_host:
-            raise CompileError(f"output {name} must be computed by the machine, not by the host")
-    made = lowered(graph, configuration, block)
+    made = staged(graph)
+    numbers = {id(value): at for at, value in enumerate(made.host.values)}
+    programs = [lowered(program, configuration, block) for program in made.programs]
+    parts = tuple(
+        _part(program, low, configuration, [numbers[id(v)] for v in feeds])
+        for program, low, feeds in zip(made.programs, programs, made.feeds, strict=True)
+    )
+    return Compiled(parts, made.host, _report(programs, made.host))
+
+
+def _part(
+    graph: Graph, made: Lowered, configuration: MachineConfiguration, feeds: Sequence[int]
+) -> Part:
     inputs = [value for value in graph.values if value.op == "input"]
     image = np.zeros(made.emitter.memory.used, np.uint8)
     for address, data in made.image:
@@ -353,16 +385,14 @@ def compile_graph(
         place, source = _written(image, table, starts)
         places.append(place)
         sources.append(source)
-    return Compiled(
+    return Part(
         Program.assembled(made.emitter.program(), configuration),
         image,
-        tuple(Port(value.name, value.shape) for value in inputs),
         tuple(Port(name, value.shape) for name, value in graph.outputs.items()),
-        dict(lookups or {}),
+        tuple(feeds),
         np.concatenate([np.zeros(0, np.int64), *sources]),
         np.concatenate([np.zeros(0, np.int64), *places]),
-        tuple(_read_from(made, name, value) for name, value in graph.outputs.items()),
-        _report(made),
+        tuple(_memory_index(made, value).reshape(-1) for value in graph.outputs.values()),
     )
 
 
@@ -406,18 +436,8 @@ def _number(vectors: Any, lane: NDArray[Any], beat: NDArray[Any]) -> NDArray[np.
     return np.asarray(vectors.address // 4 + strip + beat * lanes + lane % lanes, np.int64)
 
 
-def _read_from(made: Lowered, name: str, value: Value) -> NDArray[np.int64]:
-    """Where in memory the elements of an output are."""
-    index = _memory_index(made, value).reshape(-1)
-    if (index < 0).any():
-        raise CompileError(
-            f"output {name} must be computed by the machine, all of it, not by the host"
-        )
-    return index
-
-
 def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
-    """Where in memory the elements of a value are; -1 where the machine does not compute them."""
+    """Where in memory the elements of a value are."""
     if value.op == "gather":
         parts = [_memory_index(made, one).reshape(-1) for one in value.inputs]
         assert value.data is not None
@@ -437,10 +457,31 @@ def _label(value: Value) -> str:
     return ", ".join(dict.fromkeys(_label(one) for one in value.inputs))
 
 
-def _report(made: Lowered) -> str:
-    """A line for each kernel."""
-    predicted = predict(made.emitter)
+def _report(programs: Sequence[Lowered], host: Graph) -> str:
+    """A line for each kernel, and for what the host does; totals."""
     lines = ["descriptors    cycles  array busy   words  result, and what makes it"]
+    total: Counter[str] = Counter()
+    for number, made in enumerate(programs, 1):
+        predicted = predict(made.emitter)
+        if len(programs) > 1:
+            lines.append(f"program {number} of {len(programs)}:")
+        lines += _kernels(made, predicted)
+        for name in ("cycles", "array_busy", "words_read", "words_written"):
+            total[name] += getattr(predicted, name)
+        total["descriptors"] += len(made.emitter.steps)
+        total["bytes"] += made.emitter.memory.used
+    kept = [f"{value.name} ({value.detail or value.op})" for value in host.values if value.host]
+    if kept:
+        lines.append(f"by the host, in binary32: {', '.join(kept)}")
+    lines.append(
+        f"{total['descriptors']} descriptors, {total['cycles']} cycles predicted, array busy "
+        f"{total['array_busy'] / total['cycles']:.1%}, {total['words_read']} words read, "
+        f"{total['words_written']} written, {total['bytes']} bytes of memory"
+    )
+    return "\n".join(lines)
+
+
+def _kernels(made: Lowered, predicted: Any) -> Iterator[str]:
     for kernel in made.kernels:
         runs = [predicted.runs[number] for number in kernel.steps]
         if not runs:
@@ -456,10 +497,4 @@ def _report(made: Lowered) -> str:
                 busy += values["strips_a"] * values["strips_w"] * values["beats"]
         names = ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
         kind = "float32 to memory" if kernel.kind == "tensor" else "operand to memory"
-        lines.append(f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {kind}: {names}")
-    lines.append(
-        f"{len(made.emitter.steps)} descriptors, {predicted.cycles} cycles predicted, array busy "
-        f"{predicted.array_busy / predicted.cycles:.1%}, {predicted.words_read} words read, "
-        f"{predicted.words_written} written, {made.emitter.memory.used} bytes of memory"
-    )
-    return "\n".join(lines)
+        yield f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {kind}: {names}"

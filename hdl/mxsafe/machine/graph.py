@@ -16,9 +16,13 @@ Operations are few, and each has one meaning, whatever the machine's sizes:
              along the last axis
 ``sum``      along the last axis, by halves: see `mxsafe.model.half_sums`
 ``gather``   elements of other tensors in another order: all of reshape, transpose, slice, concat
+``host``     what the host alone computes, of numbers, integers and booleans: see `HOST_OPERATIONS`
 ============ =======================================================================
 
 Shapes do not broadcast: what is broadcast is gathered, which the compiler does not carry out.
+
+The host can compute all of them, without MX formats and with the functions of `mxsafe.model.host`:
+those that are added while `Graph.on_host` is set.
 """
 
 from collections.abc import Sequence
@@ -32,11 +36,34 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import Numbers
 from mxsafe.machine.configuration import FUNCTIONS
+from mxsafe.model import host
 from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["Graph", "Value"]
+__all__ = ["HOST_OPERATIONS", "Graph", "Value"]
 
 Indices = NDArray[np.int32]
+_DTYPES = ("float32", "int64", "bool")
+HOST_OPERATIONS = (
+    "add",
+    "cast",
+    "cumsum",
+    "equal",
+    "greater",
+    "greater_equal",
+    "index",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "multiply",
+    "not_equal",
+    "rows",
+    "subtract",
+    "where",
+)
+"""Operations of the host alone, named as in NumPy: ``cast`` to the result's type, ``cumsum`` along
+the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +85,10 @@ class Value:
     data : ndarray, optional
         Numbers of a constant; of a gather for each element its place in the inputs, which lie one
         behind the other.
+    dtype : str
+        float32; int64 or bool of what the host has.
+    host : bool
+        Whether the host computes it.
     """
 
     op: str
@@ -67,6 +98,8 @@ class Value:
     detail: str = ""
     parameter: float = 0.0
     data: NDArray[Any] | None = None
+    dtype: str = "float32"
+    host: bool = False
 
     @property
     def size(self) -> int:
@@ -78,7 +111,7 @@ class Value:
         """Whether the host has it before the program runs."""
         if self.op == "gather":
             return all(value.of_host for value in self.inputs)
-        return self.op in ("input", "constant")
+        return self.host or self.op in ("input", "constant")
 
     @property
     def places(self) -> Indices:
@@ -95,6 +128,8 @@ class Graph:
     values : list of Value
         Each after those that it needs.
     outputs : dict of str to Value
+    on_host : bool
+        Whether what is added is computed by the host.
 
     Examples
     --------
@@ -109,6 +144,7 @@ class Graph:
 
     values: list[Value] = field(default_factory=list)
     outputs: dict[str, Value] = field(default_factory=dict)
+    on_host: bool = False
 
     @property
     def largest(self) -> int:
@@ -120,25 +156,30 @@ class Graph:
         if not all(size > 0 for size in sizes):
             raise ValueError(f"shape of {op} must have positive sizes, not {sizes}")
         name = more.pop("name", "") or f"{op}_{len(self.values)}"
+        if op not in ("gather", "host") and (wrong := [v for v in inputs if v.dtype != "float32"]):
+            raise ValueError(f"operands of {op} must be float32, not {wrong[0].dtype}")
+        if op not in ("gather", "input", "constant"):
+            more.setdefault("host", self.on_host)
         made = Value(op, sizes, inputs, name, **more)
         self.values.append(made)
         return made
 
     @checked
-    def input(self, name: str, shape: Sequence[int]) -> Value:
-        """Numbers that the host writes before each run."""
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
+        """Numbers that the host writes before each run, or integers and booleans that it has."""
+        require_one_of("dtype", dtype, _DTYPES)
         if any(value.op == "input" and value.name == name for value in self.values):
             raise ValueError(f"name must be of no other input, not {name}")
-        return self._add("input", shape, name=name)
+        return self._add("input", shape, name=name, dtype=dtype)
 
     @checked
     def constant(self, data: Numbers, name: str = "") -> Value:
-        """Numbers of float32 that are part of the program."""
+        """Numbers of float32 that are part of the program; integers and booleans of the host."""
         array = np.ascontiguousarray(data)
-        if array.dtype != np.float32:
-            raise TypeError(f"data must be float32, not {array.dtype}")
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(f"data must be float32, int64 or bool, not {array.dtype}")
         array = array.reshape(np.shape(data))
-        return self._add("constant", array.shape, data=array, name=name)
+        return self._add("constant", array.shape, data=array, name=name, dtype=array.dtype.name)
 
     @checked
     def value(self, x: Value | Numbers) -> Value:
@@ -210,7 +251,7 @@ class Graph:
     @checked
     def function(self, function: str, x: Value, name: str = "") -> Value:
         """A function of the vector unit, of each element."""
-        require_one_of("function", function, FUNCTIONS)
+        require_one_of("function", function, host.FUNCTIONS if self.on_host else FUNCTIONS)
         return self._add("function", x.shape, x, detail=function, name=name)
 
     @checked
@@ -274,7 +315,10 @@ class Graph:
         if all(value.op == "constant" for value in inputs):
             flat = np.concatenate([np.ravel(value.data) for value in inputs])  # type: ignore[arg-type]
             return self.constant(flat[index], name)
-        return self._add("gather", index.shape, *inputs, data=index, name=name)
+        if len({value.dtype for value in inputs}) > 1:
+            raise ValueError("inputs must have one dtype")
+        dtype = inputs[0].dtype
+        return self._add("gather", index.shape, *inputs, data=index, name=name, dtype=dtype)
 
     @checked
     def spread(self, x: Value, places: Numbers) -> Value:
@@ -320,6 +364,23 @@ class Graph:
         starts = accumulate((value.size for value in inputs[:-1]), initial=0)
         parts = [value.places + start for value, start in zip(inputs, starts, strict=True)]
         return self.gather(inputs, np.concatenate(parts, axis))
+
+    @checked
+    def host(
+        self,
+        operation: str,
+        inputs: Sequence[Value],
+        shape: Sequence[int],
+        dtype: str = "float32",
+        *,
+        parameter: float = 0.0,
+        name: str = "",
+    ) -> Value:
+        """One of `HOST_OPERATIONS`; operands broadcast."""
+        require_one_of("operation", operation, HOST_OPERATIONS)
+        require_one_of("dtype", dtype, _DTYPES)
+        more: dict[str, Any] = {"detail": operation, "parameter": parameter, "name": name}
+        return self._add("host", shape, *inputs, dtype=dtype, host=True, **more)
 
     @checked
     def output(self, name: str, x: Value) -> None:

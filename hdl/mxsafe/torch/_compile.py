@@ -1,6 +1,6 @@
 """Any PyTorch model as a program of the machine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -54,6 +54,7 @@ def compile(
     format: str | MXFormat | None = None,
     block: int | tuple[int, int] = 64,
     arithmetic: Literal["exact", "fp12", "window"] | None = None,
+    keep: Collection[str] = (),
 ) -> Compiled:
     """A model as a program of the machine.
 
@@ -71,6 +72,10 @@ def compile(
         64, along the sums of products, or tiles of ``(8, 8)``.
     arithmetic : {"exact", "fp12", "window"}, optional
         Of the array; by default that of the machine.
+    keep : collection of str
+        Names of modules, as `torch.nn.Module.named_modules` gives them, that the host computes in
+        binary32, by NumPy. Where it does so between what the machine computes, there are several
+        programs, which follow one another.
 
     Returns
     -------
@@ -96,7 +101,7 @@ def compile(
     (20, 64)
     """
     configuration = machine_named(machine, format, arithmetic)
-    return compile_exported(exported(model, examples), configuration, block)
+    return compile_exported(exported(model, examples), configuration, block, keep)
 
 
 def exported(model: torch.nn.Module, examples: Sequence[Any]) -> ExportedProgram:
@@ -116,16 +121,16 @@ def compile_exported(
     program: ExportedProgram,
     configuration: MachineConfiguration,
     block: int | tuple[int, int] = 64,
+    keep: Collection[str] = (),
 ) -> Compiled:
     """An exported model as a program of the machine; see `compile`.
 
     Raises
     ------
-    CompileError
+    CompileError, ValueError
         As `compile`.
     """
-    made = legalised(program)
-    return compile_graph(made.graph, configuration, block=block, lookups=made.lookups)
+    return compile_graph(legalised(program, keep), configuration, block=block)
 
 
 class _WithConstants(torch.nn.Module):

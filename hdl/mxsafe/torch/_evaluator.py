@@ -6,7 +6,8 @@ It shares nothing with the compiler but `mxsafe.model`. What is rounded, and whe
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,11 +19,13 @@ from torch.fx import Node
 from mxsafe import model
 from mxsafe.codec import quantize
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.model import host
 
 __all__ = ["Evaluated", "evaluated"]
 
 Floats = NDArray[np.float32]
 Block = int | tuple[int, int]
+_POWERS = {-0.5: "rsqrt", -1: "reciprocal"}
 
 
 class Evaluated(tuple[Floats, ...]):
@@ -42,6 +45,7 @@ def evaluated(
     given: Sequence[Any],
     configuration: MachineConfiguration,
     block: Block = 64,
+    keep: Collection[str] = (),
 ) -> Evaluated:
     """Outputs of an exported model as the hardware has them, bit for bit.
 
@@ -52,13 +56,19 @@ def evaluated(
         Inputs.
     configuration : MachineConfiguration
     block : int or tuple of int
+    keep : collection of str
+        Modules that the host computes.
     """
-    return _Evaluator(configuration, block).run(exported, given)
+    return _Evaluator(configuration, block, keep).run(exported, given)
 
 
 class _Evaluator:
-    def __init__(self, configuration: MachineConfiguration, block: Block) -> None:
-        self._c, self._block = configuration, block
+    def __init__(
+        self, configuration: MachineConfiguration, block: Block, keep: Collection[str]
+    ) -> None:
+        self._c, self._block, self._keep = configuration, block, keep
+        self._on_host = False
+        """Whether the host computes the node at hand."""
         self._constants: list[Any] = []
         """Arguments of the node at hand that do not depend on inputs."""
 
@@ -105,8 +115,14 @@ class _Evaluator:
         if node.target is operator.getitem:
             return args[0][args[1]]
         name = str(node.target).split(".")[1].strip("_")
-        own = getattr(self, f"_{name}", None)
-        if own is None:  # moves of elements, and embeddings
+        stack = node.meta.get("nn_module_stack") or {}
+        self._on_host = any(module in self._keep for module, _ in stack.values())
+        example = node.meta["val"]
+        is_float = isinstance(example, torch.Tensor) and example.dtype == torch.float32
+        own: Callable[..., Any] | None = getattr(self, f"_{name}", None)
+        if name in host.FUNCTIONS and name != "gelu":
+            own = partial(self._function, name)
+        if own is None or not is_float:  # moves of elements, embeddings, integers and booleans
             with torch.no_grad():
                 return cast(Callable[..., Any], node.target)(*args, **kwargs)
         made = own(*args, **kwargs)
@@ -123,6 +139,8 @@ class _Evaluator:
         return made.reshape(*lead, a.shape[-2], w.shape[-1])
 
     def _product(self, a: Floats, w: Floats) -> Floats:
+        if self._on_host:
+            return host.product(a, w.T)
         fmt = self._c.conversion_format
         if isinstance(self._block, tuple):
             left, right = (quantize(one, fmt, block=self._block) for one in (a, w))
@@ -180,20 +198,29 @@ class _Evaluator:
         if is_causal:
             mask = lower
         if mask is not None and mask.dtype == np.bool_:
-            if mask.all():
+            known = is_causal or self._is_constant(attn_mask)
+            if known and mask.all():
                 mask = None
-            elif scores.shape[-1] == scores.shape[-2] and (mask == lower).all():
-                whole = np.broadcast_to(lower, scores.shape)
-                weights = model.softmax(scores, mask=whole, scale=factor, grade=self._c.grade)
+            elif known and scores.shape[-1] == scores.shape[-2] and (mask == lower).all():
+                weights = self._shares(scores, factor, causal=True)
                 return self._products(weights, _array(value))
             else:
                 mask = np.where(mask, np.float32(0), np.float32(-np.inf))
-        if mask is None:
-            weights = model.softmax(scores, scale=factor, grade=self._c.grade)
-        else:
-            shifted = model.axpy(np.float32(factor), scores, mask)
-            weights = model.softmax(shifted, grade=self._c.grade)
-        return self._products(weights, _array(value))
+        if mask is not None:
+            scores, factor = model.axpy(np.float32(factor), scores, mask), 1.0
+        return self._products(self._shares(scores, factor), _array(value))
+
+    def _shares(self, scores: Floats, scale: float = 1.0, *, causal: bool = False) -> Floats:
+        """Softmax along the last axis."""
+        if self._on_host:
+            return host.softmax(scores, float(np.float32(scale)), causal=causal)
+        lower = np.broadcast_to(np.tri(*scores.shape[-2:], dtype=np.bool_), scores.shape)
+        mask = lower if causal else None
+        return model.softmax(scores, mask=mask, scale=scale, grade=self._c.grade)
+
+    def _is_constant(self, x: Any) -> bool:
+        """Whether it does not depend on inputs."""
+        return not isinstance(x, torch.Tensor) or any(x is one for one in self._constants)
 
     # Between products.
 
@@ -216,7 +243,7 @@ class _Evaluator:
             return model.multiply(_array(x), np.float32(1 / y))
         if any(y is one for one in self._constants):
             return model.multiply(_array(x), (1 / y.numpy().astype(np.float64)).astype(np.float32))
-        return model.multiply(_array(x), model.reciprocal(_array(y), self._c.grade))
+        return model.multiply(_array(x), self._function("reciprocal", y))
 
     def _neg(self, x: Any) -> Floats:
         return model.multiply(np.float32(-1), _array(x))
@@ -225,7 +252,7 @@ class _Evaluator:
         return model.multiply(_array(x), _array(x))
 
     def _sqrt(self, x: Any) -> Floats:
-        return model.reciprocal(model.rsqrt(_array(x), self._c.grade), self._c.grade)
+        return self._function("reciprocal", self._function("rsqrt", x))
 
     def _pow(self, x: Any, exponent: Any) -> Floats:
         number = float(exponent)
@@ -233,44 +260,47 @@ class _Evaluator:
             return self._mul(self._square(x), x)
         if number == 2:
             return self._square(x)
-        known = {1: _array, 0.5: self._sqrt, -0.5: self._rsqrt, -1: self._reciprocal}
-        return known[number](x)
+        if number == 0.5:
+            return self._sqrt(x)
+        return _array(x) if number == 1 else self._function(_POWERS[number], x)
 
     def _gelu(self, x: Any, approximate: str = "none") -> Floats:
         x = _array(x)
         if approximate == "none":
-            return model.gelu(x, self._c.grade)
+            return self._function("gelu", x)
         cube = model.multiply(model.multiply(x, x), x)
         inner = model.axpy(np.float32(0.044715), cube, x)
         scaled = model.multiply(np.float32(math.sqrt(2 / math.pi)), inner)
         half = model.multiply(np.float32(0.5), x)
-        return model.add(model.multiply(half, model.tanh(scaled, self._c.grade)), half)
+        return model.add(model.multiply(half, self._function("tanh", scaled)), half)
 
-    def _relu(self, x: Any) -> Floats:
-        return model.relu(_array(x))
+    def _function(self, name: str, x: Any) -> Floats:
+        if self._on_host:
+            return host.function(name, _array(x))
+        grade = {} if name == "relu" else {"grade": self._c.grade}
+        return cast(Floats, getattr(model, name)(_array(x), **grade))
 
-    def _silu(self, x: Any) -> Floats:
-        return model.silu(_array(x), self._c.grade)
+    def _where(self, condition: Any, x: Any, y: Any) -> Floats:
+        chosen = _any(condition)
+        if self._on_host or (self._is_constant(x) and self._is_constant(y)):
+            return np.where(chosen, _array(x), _array(y))
+        parts = []
+        for one, other, mask in ((x, y, chosen), (y, x, ~chosen)):
+            if self._is_constant(one):
+                parts.append(np.where(mask, _array(one), np.float32(-0.0)))
+            elif self._is_constant(other) and (_array(other) == -np.inf).all():
+                parts.append(_array(one))
+            else:
+                parts.append(model.multiply(_array(one), mask.astype(np.float32)))
+        return model.add(*parts)
 
-    def _tanh(self, x: Any) -> Floats:
-        return model.tanh(_array(x), self._c.grade)
-
-    def _exp(self, x: Any) -> Floats:
-        return model.exp(_array(x), self._c.grade)
-
-    def _sigmoid(self, x: Any) -> Floats:
-        return model.sigmoid(_array(x), self._c.grade)
-
-    def _reciprocal(self, x: Any) -> Floats:
-        return model.reciprocal(_array(x), self._c.grade)
-
-    def _rsqrt(self, x: Any) -> Floats:
-        return model.rsqrt(_array(x), self._c.grade)
+    def _masked_fill(self, x: Any, mask: Any, value: Any) -> Floats:
+        return self._where(mask, value, x)
 
     # Along rows.
 
     def _softmax(self, x: Any, dim: int, dtype: Any = None) -> Floats:
-        return model.softmax(_array(x), axis=dim, grade=self._c.grade)
+        return np.moveaxis(self._shares(np.moveaxis(_array(x), dim, -1)), -1, dim)
 
     def _layer_norm(
         self, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
@@ -288,6 +318,9 @@ class _Evaluator:
         gain = np.ones(size, np.float32) if weight is None else _array(weight).reshape(-1)
         shift = np.zeros(size, np.float32) if bias is None else _array(bias).reshape(-1)
         rows = _array(x).reshape(-1, size)
+        if self._on_host:
+            made_by_host = host.norm(rows, gain, shift, epsilon, centre=centre)
+            return made_by_host.reshape(x.shape)
         grade = self._c.grade
         made = model.normalise(rows, gain, shift, epsilon, centre=centre, grade=grade)
         return made.result.reshape(x.shape)

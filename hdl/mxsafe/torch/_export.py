@@ -1,26 +1,24 @@
 """Exported models as graphs of the machine's operations."""
 
-import math
 import operator
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from mxsafe.machine.compiled import Lookup
 from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.composed import Composer, RefusalError
+from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.machine.graph import Graph, Value
+from mxsafe.model import host
 
-__all__ = ["Legalised", "legalised"]
+__all__ = ["is_kept", "legalised", "require_modules"]
 
 _SAME = ("alias", "clone", "contiguous", "detach", "to", "type_as", "_to_copy", "lift_fresh_copy")
-"""Operators that give what they take, as long as it stays float32."""
+"""Operators that give what they take; of what the host has perhaps as another type."""
 _MOVES = (
     "chunk",
     "expand",
@@ -53,59 +51,83 @@ _MOVES = (
     "_unsafe_view",
 )
 """Operators that move elements of their first argument and leave each as it is."""
-_FUNCTIONS = ("relu", "silu", "tanh", "exp", "sigmoid", "reciprocal", "rsqrt")
+_LIKE = ("empty_like", "full_like", "new_full", "new_ones", "new_zeros", "ones_like", "zeros_like")
+"""Operators whose result depends on the shape of what they take alone."""
+_OF_HOST = {
+    "__and__": "logical_and",
+    "__or__": "logical_or",
+    "add": "add",
+    "bitwise_and": "logical_and",
+    "bitwise_not": "logical_not",
+    "bitwise_or": "logical_or",
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "logical_and": "logical_and",
+    "logical_not": "logical_not",
+    "logical_or": "logical_or",
+    "lt": "less",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "sub": "subtract",
+}
+"""Operators of integers and booleans, by their names in NumPy."""
+_DTYPES = {torch.float32: "float32", torch.bool: "bool"} | dict.fromkeys(
+    (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "int64"
+)
 
 
-class _RefusalError(Exception):
-    """A node that cannot be taken, and why."""
-
-
-@dataclass(frozen=True)
-class _Integers:
-    """An input of integers, of which each element is somewhere."""
-
-    name: str
-    size: int
-    index: NDArray[np.int64]
-
-
-class _Refused:
-    """What follows from a node that was refused."""
-
-
-@dataclass
-class Legalised:
-    """A graph, and what the host looks up for it."""
-
-    graph: Graph = field(default_factory=Graph)
-    lookups: dict[str, Lookup] = field(default_factory=dict)
-
-
-def legalised(exported: ExportedProgram) -> Legalised:
-    """An exported model as a graph.
+def legalised(exported: ExportedProgram, keep: Collection[str] = ()) -> Graph:
+    """An exported model as a graph, of which the host computes the modules that are named.
 
     Raises
     ------
     CompileError
         If nodes cannot be taken: the message has operator, source line and reason of each.
+    ValueError
+        If there is no such module.
     """
-    return _Legaliser(exported).run()
+    require_modules(exported, keep)
+    return _Legaliser(exported, keep).run()
+
+
+def require_modules(exported: ExportedProgram, keep: Collection[str]) -> None:
+    """Refuse names of modules that the model lacks, or that compute nothing."""
+    names = dict.fromkeys(name for node in exported.graph.nodes for name in _modules(node))
+    for name in keep:
+        if name not in names:
+            raise ValueError(
+                f"keep must name modules that compute something, {', '.join(names)}, not {name!r}"
+            )
+
+
+def is_kept(node: Node, keep: Collection[str]) -> bool:
+    """Whether the host computes a node."""
+    return any(name in keep for name in _modules(node))
+
+
+def _modules(node: Node) -> list[str]:
+    """Names of the modules that a node is part of, the model itself aside."""
+    stack = node.meta.get("nn_module_stack") or {}
+    return [name for name, _ in stack.values() if name]
 
 
 class _Legaliser:
-    def __init__(self, exported: ExportedProgram) -> None:
-        self._exported = exported
-        self._made = Legalised()
-        self._g = self._made.graph
+    def __init__(self, exported: ExportedProgram, keep: Collection[str]) -> None:
+        self._exported, self._keep = exported, keep
+        self._g = Graph()
+        self._c = Composer(self._g)
         self._env: dict[Node, Any] = {}
         self._errors: list[str] = []
 
-    def run(self) -> Legalised:
+    def run(self) -> Graph:
         """Take node after node; say which ones cannot be taken."""
         for node in self._exported.graph.nodes:
             if node.op == "placeholder":
                 self._env[node] = self._placeholder(node)
             elif node.op == "call_function":
+                self._g.on_host = is_kept(node, self._keep)
                 self._env[node] = self._call(node)
             elif node.op == "output":
                 self._output(node)
@@ -113,9 +135,9 @@ class _Legaliser:
             raise CompileError(
                 f"{len(self._errors)} nodes cannot be compiled:\n" + "\n".join(self._errors)
             )
-        return self._made
+        return self._g
 
-    def _refuse(self, node: Node, reason: str) -> _Refused:
+    def _refuse(self, node: Node, reason: str) -> "_Refused":
         target = str(node.target)
         self._errors.append(f"  {node.name}: {target}, {_line(node)}: {reason}")
         return _Refused()
@@ -135,24 +157,21 @@ class _Legaliser:
         shape = tuple(example.shape)
         if not all(isinstance(size, int) for size in shape):
             return self._refuse(node, f"shape must be fixed, not {shape}")
-        if example.dtype in (torch.int64, torch.int32):
-            size = math.prod(shape)
-            return _Integers(node.name, size, np.arange(size).reshape(shape))
-        if example.dtype != torch.float32:
-            return self._refuse(node, f"an input must be float32 or integers, not {example.dtype}")
-        return self._g.input(node.name, shape)
+        if example.dtype not in _DTYPES:
+            wanted = "float32, integers or booleans"
+            return self._refuse(node, f"an input must be {wanted}, not {example.dtype}")
+        return self._g.input(node.name, shape, _DTYPES[example.dtype])
 
     def _output(self, node: Node) -> None:
         for at, one in enumerate(cast(Sequence[Any], node.args[0])):
             value = self._env[one] if isinstance(one, Node) else one
             if isinstance(value, _Refused):
                 continue
-            if not isinstance(value, Value) or value.of_host:
-                reason = "an output must be computed from the inputs by the machine"
-                self._refuse(one if isinstance(one, Node) else node, reason)
+            if not isinstance(one, Node) or not isinstance(value, Value | torch.Tensor):
+                self._refuse(node, f"an output must be a tensor, not {value}")
                 continue
             name = one.name if one.name not in self._g.outputs else f"{one.name}_{at}"
-            self._g.output(name, value)
+            self._g.output(name, self._c.whole(_operand(value)))
 
     def _call(self, node: Node) -> Any:
         args = torch.fx.map_arg(node.args, lambda one: self._env[one])
@@ -164,215 +183,139 @@ class _Legaliser:
             if node.target is operator.getitem:
                 return args[0][args[1]]
             name = str(node.target).removeprefix("aten.").split(".")[0]
-            if not any(isinstance(one, Value | _Integers) for one in inside):
+            target = cast(Callable[..., Any], node.target)
+            if not any(isinstance(one, Value) for one in inside):
                 with torch.no_grad():
-                    return cast(Callable[..., Any], node.target)(*args, **kwargs)
+                    return target(*args, **kwargs)
             if name == "_assert_tensor_metadata":
                 return None
-            if any(isinstance(one, _Integers) for one in inside):
-                return self._of_integers(node, name, args, kwargs)
-            if name in _MOVES:
-                return self._moved(node, args, kwargs)
-            if name in _SAME:
-                return self._same(node, args[0])
-            handler = getattr(self, f"_op_{name.strip('_')}", None)
-            if name in _FUNCTIONS:
-                return self._g.function(name, args[0], node.name)
-            if handler is None:
-                raise _RefusalError("the operator is not compiled")
-            return handler(node, *args, **kwargs)
-        except (_RefusalError, ValueError) as refusal:
+            return self._taken(node, name, args, kwargs)
+        except (RefusalError, ValueError) as refusal:
             return self._refuse(node, str(refusal))
 
-    # Moves of elements.
+    def _taken(self, node: Node, name: str, args: Any, kwargs: Any) -> Any:
+        target, example = cast(Callable[..., Any], node.target), node.meta["val"]
+        if name in _LIKE:
+            return target(torch.empty(args[0].shape), *args[1:], **kwargs)
+        if name in _MOVES:
+            return self._moved(node, args, kwargs)
+        if name in _SAME:
+            return self._same(node, args[0], _dtype(example))
+        given = [one for one in _leaves((args, kwargs)) if isinstance(one, Value)]
+        args, kwargs = _mapped(args), _mapped(kwargs)
+        if handler := getattr(self, f"_any_{name}", None):
+            return handler(node, *args, **kwargs)
+        if _dtype(example) != "float32" or any(one.dtype != "float32" for one in given):
+            if name not in _OF_HOST or kwargs:
+                raise RefusalError("the operator is not compiled for integers and booleans")
+            return self._c.of_host(_OF_HOST[name], args, _dtype(example), node.name)
+        if name in host.FUNCTIONS:
+            if name not in FUNCTIONS and not self._g.on_host:
+                raise RefusalError(
+                    "the machine lacks the function; the host computes it in a module that keep "
+                    "names"
+                )
+            if name != "gelu":
+                return self._g.function(name, args[0], node.name)
+        handler = getattr(self, f"_op_{name.strip('_')}", None)
+        if handler is None:
+            raise RefusalError("the operator is not compiled")
+        return handler(node, *args, **kwargs)
 
-    def _places(self, value: Value) -> torch.Tensor:
-        return torch.from_numpy(value.places.astype(np.int64))
+    # Moves of elements, and what the host has.
 
     def _moved(self, node: Node, args: Any, kwargs: Any) -> Any:
-        source = args[0]
-        if any(isinstance(one, Value) for one in _leaves((args[1:], kwargs))):
+        source, *rest = args
+        if any(isinstance(one, Value) for one in _leaves((rest, kwargs))):
             if str(node.target).split(".")[1] not in ("view_as", "expand_as"):
-                raise _RefusalError("elements must be chosen by constants")
-            args = (source, self._places(args[1]))
-        found = cast(Callable[..., Any], node.target)(self._places(source), *args[1:], **kwargs)
-        if isinstance(found, torch.Tensor):
-            return self._g.gather([source], found.numpy(), node.name)
-        return [self._g.gather([source], one.numpy(), node.name) for one in found]
+                raise RefusalError("elements must be chosen by constants")
+            rest = [torch.empty(rest[0].shape)]
+        target = cast(Callable[..., Any], node.target)
+        if isinstance(source, torch.Tensor):  # like something that is computed
+            return target(source, *rest, **kwargs)
 
-    def _same(self, node: Node, x: Value) -> Value:
-        example = node.meta["val"]
-        if example.dtype != torch.float32:
-            raise _RefusalError(f"tensors must stay float32, not become {example.dtype}")
-        return x
+        def move(places: Any) -> Any:
+            found = target(torch.from_numpy(places), *rest, **kwargs)
+            several = not isinstance(found, torch.Tensor)
+            return [one.numpy() for one in found] if several else found.numpy()
 
-    def _op_cat(self, node: Node, parts: Sequence[Any], dim: int = 0) -> Value:
-        values = [self._value(part) for part in parts]
-        return self._joined(values, dim % len(values[0].shape))
+        return self._c.moved(source, move, node.name)
 
-    def _op_stack(self, node: Node, parts: Sequence[Any], dim: int = 0) -> Value:
-        values = [self._value(part) for part in parts]
-        rank = len(values[0].shape) + 1
-        shape = [*values[0].shape]
-        shape.insert(dim % rank, 1)
-        return self._joined([self._g.reshape(v, shape) for v in values], dim % rank)
+    def _same(self, node: Node, x: Value, dtype: str) -> Value:
+        if x.dtype == dtype:
+            return x
+        return self._c.of_host("cast", [x], dtype, node.name)
 
-    def _joined(self, values: list[Value], axis: int) -> Value:
-        """Tensors along an axis.
+    def _any_where(self, node: Node, condition: Any, x: Any, y: Any) -> Value:
+        if _dtype(node.meta["val"]) != "float32":
+            return self._c.of_host("where", [condition, x, y], _dtype(node.meta["val"]), node.name)
+        return self._c.where(condition, x, y, node.name)
 
-        Parts of a vector beat cannot be moved, so where a constant is put before or behind rows
-        that are computed, these are computed with rows of zeros in its place, and it is added.
-        """
-        g, computed = self._g, [v for v in values if not v.of_host]
-        rank = len(values[0].shape)
-        if (
-            axis == rank - 1
-            or len(computed) != 1
-            or not all(v is computed[0] or v.op == "constant" for v in values)
-        ):
-            return g.concatenate(values, axis)
-        if not _linear(computed[0]):
-            return g.concatenate(values, axis)
-        whole = g.concatenate(values, axis)
-        parts, masks, start, first = [], [], 0, 0
-        for value in values:
-            own = value is computed[0]
-            masks.append(np.full(value.shape, float(own), np.float32))
-            empty = np.full(value.shape, -0.0, np.float32)
-            parts.append(empty if value.data is None or own else value.data)
-            if own:
-                first = start
-            start += value.size
-        mask: NDArray[np.float32] = np.concatenate(masks, axis)
-        added: NDArray[np.float32] = np.concatenate(parts, axis)
-        if (added[mask == 0].view(np.uint32) == 0x80000000).any():
-            raise _RefusalError("a constant beside computed rows must have no -0")
-        assert whole.data is not None
-        index = np.where(mask == 1, whole.data - first, -1)
-        spread = g.spread(computed[0], index)
-        return g.add(g.multiply(spread, mask), added)
+    def _any_masked_fill(self, node: Node, x: Any, mask: Any, value: Any) -> Value:
+        return self._any_where(node, mask, value, x)
+
+    def _any_cumsum(self, node: Node, x: Value, dim: int, dtype: Any = None) -> Value:
+        if x.dtype != "int64":
+            raise RefusalError(f"the operator is compiled for integers, not {x.dtype}")
+        return self._c.of_host("cumsum", [x], "int64", node.name, dim % len(x.shape))
+
+    def _any_embedding(
+        self, node: Node, weight: Any, ids: Any, padding_idx: int = -1, *_: Any
+    ) -> Value:
+        return self._any_index(node, weight, [ids])
+
+    def _any_index(self, node: Node, x: Any, indices: Sequence[Any]) -> Value:
+        if isinstance(x, Value) and not any(isinstance(one, Value) for one in indices):
+            chosen = tuple(slice(None) if one is None else one for one in indices)
+            return cast(Value, self._c.moved(x, lambda places: places[chosen], node.name))
+        if any(one is None for one in indices):
+            raise RefusalError("integers must choose along the first axes")
+        kind = "rows" if len(indices) == 1 else "index"
+        return self._c.of_host(kind, [x, *indices], _dtype(node.meta["val"]), node.name)
 
     # Operations.
 
-    def _value(self, x: Any, shape: Sequence[int] = ()) -> Value:
-        """A value of the graph; constants and numbers become one."""
-        if isinstance(x, Value):
-            return x
-        if isinstance(x, torch.Tensor):
-            array = x.detach().cpu().numpy()
-            if array.dtype.kind == "b":
-                raise _RefusalError("operands must be numbers, not booleans")
-            with np.errstate(over="ignore"):
-                return self._g.constant(
-                    np.ascontiguousarray(array, np.float32).reshape(array.shape)
-                )
-        with np.errstate(over="ignore"):
-            return self._g.constant(np.full(tuple(shape), x, np.float32))
-
-    def _scalar(self, x: Any) -> float | None:
-        """The number that a constant is, None if it has several."""
-        if isinstance(x, torch.Tensor):
-            return float(x) if x.dim() == 0 else None
-        return float(x) if isinstance(x, int | float) else None
-
     def _op_add(self, node: Node, x: Any, y: Any, alpha: Any = 1) -> Value:
-        if alpha != 1:
-            y = self._scaled(y, float(alpha))
-        return self._g.add(self._value(x), self._value(y), node.name)
+        return self._c.add(x, y, float(alpha), node.name)
 
     def _op_sub(self, node: Node, x: Any, y: Any, alpha: Any = 1) -> Value:
-        return self._g.add(self._value(x), self._scaled(y, -float(alpha)), node.name)
+        return self._c.add(x, y, -float(alpha), node.name)
 
     def _op_rsub(self, node: Node, x: Any, y: Any, alpha: Any = 1) -> Value:
         return self._op_sub(node, y, x, alpha)
 
-    def _scaled(self, x: Any, factor: float) -> Value:
-        if isinstance(x, Value) and not x.of_host:
-            return self._g.scale(x, factor)
-        if isinstance(x, Value) and x.op != "constant":
-            return self._g.scale(x, factor)
-        value = self._value(x)
-        assert value.data is not None
-        return self._g.constant(value.data * np.float32(factor))
-
     def _op_mul(self, node: Node, x: Any, y: Any) -> Value:
-        for one, other in ((x, y), (y, x)):
-            if (number := self._scalar(one)) is not None:
-                return self._g.scale(self._value(other), number, node.name)
-        return self._g.multiply(self._value(x), self._value(y), node.name)
+        return self._c.multiply(x, y, node.name)
 
     def _op_div(self, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
         if rounding_mode is not None:
-            raise _RefusalError(f"rounding_mode must be None, not {rounding_mode}")
-        if (number := self._scalar(y)) is not None:
-            return self._g.scale(self._value(x), float(_inverse(number)), node.name)
-        if isinstance(y, torch.Tensor):
-            inverse = self._g.constant(_inverse(y.numpy()))
-        else:
-            inverse = self._g.function("reciprocal", y)
-        return self._g.multiply(self._value(x), inverse, node.name)
+            raise RefusalError(f"rounding_mode must be None, not {rounding_mode}")
+        return self._c.divide(x, y, node.name)
 
     def _op_neg(self, node: Node, x: Value) -> Value:
         return self._g.scale(x, -1.0, node.name)
 
     def _op_sqrt(self, node: Node, x: Value) -> Value:
-        return self._g.function("reciprocal", self._g.function("rsqrt", x), node.name)
+        return self._c.sqrt(x, node.name)
 
     def _op_pow(self, node: Node, x: Any, exponent: Any) -> Value:
-        g = self._g
-        if not isinstance(x, Value) or isinstance(exponent, Value):
-            raise _RefusalError("the exponent must be a constant, and the base not")
-        number = self._scalar(exponent)
-        if number == 1:
-            return x
-        if number == 2:
-            return g.multiply(x, x, node.name)
-        if number == 3:
-            return g.multiply(g.multiply(x, x), x, node.name)
-        if number == 0.5:
-            return self._op_sqrt(node, x)
-        if number in (-0.5, -1):
-            return g.function("rsqrt" if number == -0.5 else "reciprocal", x, node.name)
-        raise _RefusalError(f"the exponent must be 1, 2, 3, 0.5, -0.5 or -1, not {exponent}")
+        return self._c.power(x, exponent, node.name)
 
     def _op_square(self, node: Node, x: Value) -> Value:
         return self._g.multiply(x, x, node.name)
 
     def _op_gelu(self, node: Node, x: Value, approximate: str = "none") -> Value:
-        g = self._g
-        if approximate == "none":
-            return g.function("gelu", x, node.name)
-        cube = g.multiply(g.multiply(x, x), x)
-        inner = g.add(g.scale(cube, 0.044715), x)
-        half = g.scale(x, 0.5)
-        share = g.multiply(half, g.function("tanh", g.scale(inner, math.sqrt(2 / math.pi))))
-        return g.add(share, half, node.name)
+        return self._c.gelu(x, approximate, node.name)
 
     def _op_dropout(self, node: Node, x: Value, p: float, train: bool) -> Value:
         if train and p > 0:
-            raise _RefusalError("dropout must be off: call model.eval()")
+            raise RefusalError("dropout must be off: call model.eval()")
         return x
 
     def _op_softmax(self, node: Node, x: Value, dim: int, dtype: Any = None) -> Value:
         if dtype not in (None, torch.float32, False):
-            raise _RefusalError(f"dtype must be float32, not {dtype}")
-        axes = _last(len(x.shape), dim)
-        made = self._g.softmax(self._g.transpose(x, axes), name=node.name)
-        return self._g.transpose(made, np.argsort(axes).tolist())
-
-    def _norm(
-        self, node: Node, kind: str, x: Value, shape: Any, gain: Any, bias: Any, epsilon: float
-    ) -> Value:
-        lead = x.shape[: len(x.shape) - len(shape)]
-        gains, biases = (None if n is None else self._constant(n).reshape(-1) for n in (gain, bias))
-        flat = self._g.reshape(x, (*lead, math.prod(shape)))
-        made = self._g.norm(kind, flat, gains, biases, epsilon, node.name)
-        return self._g.reshape(made, x.shape)
-
-    def _constant(self, x: Any) -> NDArray[np.float32]:
-        if not isinstance(x, torch.Tensor):
-            raise _RefusalError("weights must be constants, not computed")
-        return x.detach().cpu().numpy().astype(np.float32)
+            raise RefusalError(f"dtype must be float32, not {dtype}")
+        return self._c.softmax(x, dim, node.name)
 
     def _op_layer_norm(
         self,
@@ -384,51 +327,40 @@ class _Legaliser:
         eps: float = 1e-5,
         cudnn_enable: bool = True,
     ) -> Value:
-        return self._norm(node, "layer_norm", x, shape, weight, bias, eps)
+        return self._c.norm("layer_norm", x, len(shape), weight, bias, eps, node.name)
 
     def _op_rms_norm(
         self, node: Node, x: Value, shape: Any, weight: Any = None, eps: float | None = None
     ) -> Value:
         epsilon = torch.finfo(torch.float32).eps if eps is None else eps
-        return self._norm(node, "rms_norm", x, shape, weight, None, epsilon)
+        return self._c.norm("rms_norm", x, len(shape), weight, None, epsilon, node.name)
 
     def _op_sum(
         self, node: Node, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None
     ) -> Value:
-        return self._total(node, x, dim, keepdim)
+        return self._c.total(x, _axes(dim), keep=keepdim, name=node.name)
 
     def _op_mean(
         self, node: Node, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None
     ) -> Value:
-        made = self._total(node, x, dim, keepdim)
-        return self._g.scale(made, float(_inverse(x.size // made.size)), node.name)
+        return self._c.total(x, _axes(dim), keep=keepdim, mean=True, name=node.name)
 
-    def _total(self, node: Node, x: Value, dim: Any, keepdim: bool) -> Value:
-        rank = len(x.shape)
-        dims = range(rank) if dim in (None, []) else [dim] if isinstance(dim, int) else dim
-        away = sorted(d % rank for d in dims)
-        kept = [d for d in range(rank) if d not in away]
-        lead = [x.shape[d] for d in kept]
-        turned = self._g.transpose(x, [*kept, *away])
-        made = self._g.sum(self._g.reshape(turned, [*lead, x.size // math.prod(lead)]), node.name)
-        shape = [1 if d in away else x.shape[d] for d in range(rank)] if keepdim else lead
-        return self._g.reshape(made, shape)
+    def _op_cat(self, node: Node, parts: Sequence[Any], dim: int = 0) -> Value:
+        return self._c.join([self._c.value(part) for part in parts], dim)
+
+    def _op_stack(self, node: Node, parts: Sequence[Any], dim: int = 0) -> Value:
+        values = [self._c.value(part) for part in parts]
+        axis = dim % (len(values[0].shape) + 1)
+        shape = (*values[0].shape[:axis], 1, *values[0].shape[axis:])
+        return self._c.join([self._g.reshape(value, shape) for value in values], axis)
 
     # Products.
 
     def _op_linear(self, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
-        g = self._g
-        x, weight = self._value(x), self._value(weight)
-        if len(weight.shape) == 1:
-            raise _RefusalError("the weight must be a matrix, not a vector")
-        made = g.linear(x, weight, node.name)
-        return made if bias is None else g.add(made, self._value(bias), node.name)
+        return self._c.linear(x, weight, bias, node.name)
 
     def _op_matmul(self, node: Node, a: Any, b: Any) -> Value:
-        a, b = self._value(a), self._value(b)
-        if len(a.shape) < 2 or len(b.shape) < 2:
-            raise _RefusalError("both operands must be matrices, not vectors")
-        return self._g.matmul(a, b, node.name)
+        return self._c.matmul(a, b, node.name)
 
     _op_mm = _op_bmm = _op_matmul
 
@@ -436,8 +368,8 @@ class _Legaliser:
         self, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
     ) -> Value:
         if (alpha, beta) != (1, 1):
-            raise _RefusalError(f"alpha and beta must be 1, not {alpha} and {beta}")
-        return self._g.add(self._op_matmul(node, a, b), self._value(bias), node.name)
+            raise RefusalError(f"alpha and beta must be 1, not {alpha} and {beta}")
+        return self._c.add(self._op_matmul(node, a, b), bias, 1.0, node.name)
 
     _op_baddbmm = _op_addmm
 
@@ -452,23 +384,8 @@ class _Legaliser:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Value:
-        features, channels, *kernel = weight.shape
-        steps, added, spread = (_pair(one) for one in (stride, padding, dilation))
-        if steps != kernel or any(added) or spread != [1, 1] or groups != 1:
-            raise _RefusalError(
-                f"the stride must be the kernel {kernel} without padding, dilation and groups, not "
-                f"stride {steps}, padding {added}, dilation {spread}, groups {groups}"
-            )
-        g, (height, width) = self._g, kernel
-        batch, _, rows, columns = x.shape
-        down, across = rows // height, columns // width
-        cut = self._places(x)[:, :, : down * height, : across * width].numpy()
-        tiled = cut.reshape(batch, channels, down, height, across, width)
-        patches = tiled.transpose(0, 2, 4, 1, 3, 5).reshape(batch, down * across, -1)
-        flat = g.gather([x], patches)
-        made = self._op_linear(node, flat, weight.reshape(features, -1), bias)
-        made = g.reshape(made, (batch, down, across, features))
-        return g.transpose(made, (0, 3, 1, 2))
+        pairs = {"stride": _pair(stride), "padding": _pair(padding), "dilation": _pair(dilation)}
+        return self._c.convolution(x, weight, bias, **pairs, groups=groups, name=node.name)
 
     def _op_scaled_dot_product_attention(
         self,
@@ -485,64 +402,41 @@ class _Legaliser:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Value:
-        g = self._g
-        mask = attn_mask if mask is None else mask
         if dropout or dropout_p:
-            raise _RefusalError("dropout must be off: call model.eval()")
-        if enable_gqa:
-            times = query.shape[-3] // key.shape[-3]
-            key, value = (
-                g.gather([one], np.repeat(one.places, times, axis=-3)) for one in (key, value)
-            )
-        rank = len(key.shape)
-        turned = g.transpose(key, (*range(rank - 2), rank - 1, rank - 2))
-        scores = g.matmul(query, turned, node.name)
-        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-        length, seen = scores.shape[-2:]
-        if is_causal and length != seen:
-            mask, is_causal = torch.ones(length, seen, dtype=torch.bool).tril(), False
-        if isinstance(mask, torch.Tensor) and mask.dtype == torch.bool:
-            lower = torch.ones(length, seen, dtype=torch.bool).tril()
-            if mask.all():
-                mask = None
-            elif length == seen and bool((mask == lower).all()):
-                mask, is_causal = None, True
-            else:
-                mask = torch.where(mask, 0.0, -math.inf)
-        if mask is not None:
-            shifted = g.add(g.scale(scores, factor), self._value(mask))
-            scores, factor = shifted, 1.0
-        weights = g.softmax(scores, factor, causal=is_causal, name=node.name)
-        return g.matmul(weights, value, node.name)
+            raise RefusalError("dropout must be off: call model.eval()")
+        more: dict[str, Any] = {"causal": is_causal, "scale": scale, "name": node.name}
+        return self._c.attention(query, key, value, attn_mask if mask is None else mask, **more)
 
-    # Integers.
+    _any_scaled_dot_product_attention = _op_scaled_dot_product_attention
 
-    def _of_integers(self, node: Node, name: str, args: Any, kwargs: Any) -> Any:
-        if name == "embedding":
-            return self._embedding(node, *args[:2])
-        if name in (*_MOVES, *_SAME) and isinstance(args[0], _Integers):
-            source = args[0]
-            if name in _SAME:
-                return source
-            target = cast(Callable[..., Any], node.target)
-            found = target(torch.from_numpy(source.index), *args[1:], **kwargs)
-            if isinstance(found, torch.Tensor):
-                return _Integers(source.name, source.size, found.numpy())
-            return [_Integers(source.name, source.size, one.numpy()) for one in found]
-        raise _RefusalError("integers of an input may only choose rows of an embedding")
 
-    def _embedding(self, node: Node, weight: Any, ids: Any) -> Value:
-        if not isinstance(ids, _Integers) or not isinstance(weight, torch.Tensor):
-            raise _RefusalError("an embedding must be a constant table, chosen from by integers")
-        if ids.name in self._made.lookups:
-            raise _RefusalError("integers of an input may choose rows of one embedding")
-        table = self._constant(weight)
-        place = next(n for n in self._exported.graph.nodes if n.name == ids.name)
-        shape = tuple(place.meta["val"].shape)
-        self._made.lookups[ids.name] = Lookup(ids.name, shape, table)
-        rows = self._g.input(ids.name, (*shape, table.shape[1]))
-        index = rows.places.reshape(ids.size, -1)[ids.index]
-        return self._g.gather([rows], index, node.name)
+class _Refused:
+    """What follows from a node that was refused."""
+
+
+def _dtype(example: Any) -> str:
+    """The type of a result of this kind; what is not one of them is refused."""
+    if not isinstance(example, torch.Tensor) or example.dtype not in _DTYPES:
+        given = getattr(example, "dtype", type(example).__name__)
+        raise RefusalError(f"tensors must be float32, integers or booleans, not {given}")
+    return _DTYPES[example.dtype]
+
+
+def _operand(x: Any) -> Any:
+    """A tensor as an array; all else as it is."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    x = x.detach().cpu()
+    return (x if x.dtype in (*_DTYPES, torch.float64) else x.float()).numpy()
+
+
+def _mapped(tree: Any) -> Any:
+    """Tensors as arrays."""
+    if isinstance(tree, tuple | list):
+        return [_mapped(one) for one in tree]
+    if isinstance(tree, dict):
+        return {name: _mapped(one) for name, one in tree.items()}
+    return _operand(tree)
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -553,31 +447,8 @@ def _leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def _linear(value: Value) -> bool:
-    """Whether rows of zeros of the inputs give finite rows."""
-    if value.op == "product":
-        return all(_moved_input(one) or one.op == "constant" for one in value.inputs)
-    if value.op in ("gather", "arithmetic"):
-        return all(one.op == "constant" or _linear(one) for one in value.inputs)
-    return value.op == "constant"
-
-
-def _moved_input(value: Value) -> bool:
-    return value.op == "input" or (
-        value.op == "gather" and all(_moved_input(one) for one in value.inputs)
-    )
-
-
-def _inverse(x: Any) -> NDArray[np.float32]:
-    """1 / x, rounded to binary32 once."""
-    with np.errstate(all="ignore"):
-        return np.asarray(1 / np.float64(x)).astype(np.float32)
-
-
-def _last(rank: int, axis: int) -> list[int]:
-    """All axes, with one of them at the end."""
-    own = axis % rank
-    return [*(a for a in range(rank) if a != own), own]
+def _axes(dim: Any) -> list[int]:
+    return [] if dim is None else [dim] if isinstance(dim, int) else [*dim]
 
 
 def _pair(x: Any) -> list[Any]:

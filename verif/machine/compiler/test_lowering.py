@@ -76,7 +76,7 @@ def test_tokens_order_the_queues(machine: MachineConfiguration) -> None:
     """Memory is the same in whatever order queues run, and whatever buffers hold at first."""
     shape = Shape(causal=True)
     graph, x = layer(shape, weights(shape)), drawn(shape.tokens, shape.features)
-    compiled = compile_graph(graph, machine)
+    (compiled,) = compile_graph(graph, machine).parts
     memory = compiled.memory([x])
     once = memory.copy()
     assert Machine(machine).run(compiled.program.data, once).error == "none"

@@ -74,7 +74,7 @@ def graph_program(configuration: MachineConfiguration) -> Program:
     shape = Shape(tokens=11, features=20, width=9, hidden=33)
     graph = layer(shape, weights(shape))
     x = np.random.default_rng(5).standard_normal((shape.tokens, shape.features))
-    memory = compile_graph(graph, configuration).memory([x.astype(np.float32)])
+    memory = compile_graph(graph, configuration).parts[0].memory([x.astype(np.float32)])
     return Program.of(lowered(graph, configuration).emitter, memory)
 
 
