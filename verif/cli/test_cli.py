@@ -62,6 +62,7 @@ def test_the_help_says_what_its_examples_need(capsys: pytest.CaptureFixture[str]
         "mxsafe analyse x.npy --out errors": "figures",
         "mxsafe synth safe_mac_exact --technology xilinx": "synth",
         "mxsafe compile model.pt2 --out model.mxprog": "torch",
+        "mxsafe compile model.onnx --out model.mxprog": "onnx",
         f"{program} verilog": "simulate",
         f"{program} serial --port /dev/ttyUSB0": "serial",
         "mxsafe bitstream": "synth",

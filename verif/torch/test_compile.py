@@ -16,7 +16,8 @@ from mxsafe.host.host import Host  # noqa: E402
 from mxsafe.host.simulated import Simulated  # noqa: E402
 from mxsafe.machine.compiled import Compiled  # noqa: E402
 from mxsafe.machine.compiler.places import CompileError  # noqa: E402
-from mxsafe.torch._compile import compile_exported, exported, machine_named  # noqa: E402
+from mxsafe.machine.named import machine_named  # noqa: E402
+from mxsafe.torch._compile import compile_exported, exported  # noqa: E402
 from mxsafe.torch._evaluator import evaluated  # noqa: E402
 from verif.cli.command import run_in  # noqa: E402
 from verif.support.simulators import SCRATCH  # noqa: E402

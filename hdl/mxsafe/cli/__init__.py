@@ -63,6 +63,8 @@ examples:
   mxsafe disassemble program.bin        a program of the machine as text
   mxsafe compile model.pt2 --out model.mxprog
                                         a PyTorch model as a program (pip install '.[torch]')
+  mxsafe compile model.onnx --out model.mxprog
+                                        an ONNX model as a program (pip install '.[onnx]')
   mxsafe run model.mxprog --input x.npy --out y.npy
                                         what it makes of an array
   mxsafe run program.bin memory.bin     what it makes of an image of memory

@@ -1,16 +1,26 @@
-"""``mxsafe compile``: a model that PyTorch exported as a program of the machine."""
+"""``mxsafe compile``: a model of PyTorch or ONNX as a program of the machine."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
+from mxsafe.machine.configuration import MachineConfiguration
+
+if TYPE_CHECKING:
+    from mxsafe.machine.compiled import Compiled
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL.pt2", help="file of torch.export.save")
+    parser.add_argument(
+        "model",
+        type=Path,
+        metavar="MODEL",
+        help="file of torch.export.save, .pt2, or of ONNX, .onnx",
+    )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="MODEL.mxprog", help="the compiled model"
     )
@@ -33,12 +43,25 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    for name, path, suffix in (("MODEL", args.model, ".pt2"), ("out", args.out, ".mxprog")):
-        if path.suffix != suffix:
-            raise UsageError(f"{name} must end in {suffix}, not {path.name!r}")
+    if args.model.suffix not in (".pt2", ".onnx"):
+        raise UsageError(f"MODEL must end in .pt2 or .onnx, not {args.model.name!r}")
+    if args.out.suffix != ".mxprog":
+        raise UsageError(f"out must end in .mxprog, not {args.out.name!r}")
+    if args.keep and args.model.suffix == ".onnx":
+        raise UsageError("keep must be given with a file of torch.export.save alone")
     require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
     read_bytes(args.model)
+    try:
+        compiled = _of_onnx if args.model.suffix == ".onnx" else _of_torch
+        made = compiled(args, configuration)
+    except ValueError as error:
+        raise UserError(f"{args.model}: {error}") from None
+    write_file(args.out, lambda: made.save(args.out))
+    print(made.report())
+
+
+def _of_torch(args: Namespace, configuration: MachineConfiguration) -> "Compiled":
     try:
         import torch
 
@@ -50,18 +73,28 @@ def _run(args: Namespace) -> None:
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise UserError(f"{args.model} must be a file of torch.export.save: {reason}") from None
+    return compile_exported(exported, configuration, args.block, args.keep)
+
+
+def _of_onnx(args: Namespace, configuration: MachineConfiguration) -> "Compiled":
     try:
-        made = compile_exported(exported, configuration, args.block, args.keep)
-    except ValueError as error:
-        raise UserError(f"{args.model}: {error}") from None
-    write_file(args.out, lambda: made.save(args.out))
-    print(made.report())
+        import onnx
+
+        from mxsafe.onnx import compile_model
+    except ImportError as error:
+        raise UserError(f"compile needs ONNX, pip install '.[onnx]': {error}") from None
+    try:
+        model = onnx.load(args.model)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{args.model} must be an ONNX model: {reason}") from None
+    return compile_model(model, configuration, args.block)
 
 
 COMMAND = Command(
-    summary="Compile a model that PyTorch exported to a program of the machine.",
+    summary="Compile a model of PyTorch or ONNX to a program of the machine.",
     add_arguments=_add_arguments,
     run=_run,
-    description="Compile a model that torch.export.save wrote to one file with program, memory and "
+    description="Compile a model of torch.export.save or ONNX to one file with program, memory and "
     "names, and say what each part of it takes. What cannot be compiled is listed, node by node.",
 )

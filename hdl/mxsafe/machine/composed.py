@@ -55,8 +55,9 @@ class Composer:
     def multiply(self, x: Operand, y: Operand, name: str = "") -> Value:
         """``x * y``."""
         for one, other in ((x, y), (y, x)):
-            if not isinstance(one, Value) and np.ndim(one) == 0:
-                return self.graph.scale(self.value(other), float(one), name)
+            rank = len(other.shape) if isinstance(other, Value) else np.ndim(other)
+            if not isinstance(one, Value) and np.size(one) == 1 and np.ndim(one) <= rank:
+                return self.graph.scale(self.value(other), float(np.ravel(one)[0]), name)
         return self.graph.multiply(self.value(x), self.value(y), name)
 
     def divide(self, x: Operand, y: Operand, name: str = "") -> Value:

@@ -1,7 +1,6 @@
 """Any PyTorch model as a program of the machine."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -9,46 +8,18 @@ from torch.export import ExportedProgram
 
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiled import Compiled, compile_graph
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.named import Machine, machine_named
 from mxsafe.torch._export import legalised
-from mxsafe.validation import checked, require_one_of, shown
+from mxsafe.validation import checked, shown
 
-__all__ = ["MACHINES", "compile", "compile_exported", "machine_named"]
-
-MACHINES = {
-    "default": MachineConfiguration(),
-    "small": SMALL_MACHINE,
-    "fpga": FPGA_MACHINE,
-}
-"""Machines by name."""
-Machine = MachineConfiguration | str
-
-
-def machine_named(
-    machine: Machine, format: str | MXFormat | None = None, arithmetic: str | None = None
-) -> MachineConfiguration:
-    """A machine by its name, perhaps with another format and arithmetic.
-
-    Raises
-    ------
-    ValueError
-        If there is no machine of that name, or it cannot be so.
-    """
-    if isinstance(machine, str):
-        require_one_of("machine", machine, MACHINES)
-        machine = MACHINES[machine]
-    values: dict[str, Any] = {}
-    if format is not None:
-        values |= {"format_a": format, "format_w": format}
-    if arithmetic is not None:
-        values["arithmetic"] = arithmetic
-    return replace(machine, **values)
+__all__ = ["backend", "compile", "compile_exported", "exported"]
 
 
 @checked
 def compile(
     model: torch.nn.Module,
-    examples: Sequence[Any],
+    examples: Sequence[Any] | Mapping[str, Any],
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
@@ -62,8 +33,8 @@ def compile(
     ----------
     model : torch.nn.Module
         In evaluation mode, if it has dropout.
-    examples : sequence
-        Its positional inputs; shapes of the program are theirs.
+    examples : sequence or mapping
+        Its inputs, by their places or by their names; shapes of the program are theirs.
     machine : str or MachineConfiguration
         ``default``, ``small``, ``fpga``, or any sizes.
     format : str or MXFormat, optional
@@ -104,15 +75,18 @@ def compile(
     return compile_exported(exported(model, examples), configuration, block, keep)
 
 
-def exported(model: torch.nn.Module, examples: Sequence[Any]) -> ExportedProgram:
+def exported(
+    model: torch.nn.Module, examples: Sequence[Any] | Mapping[str, Any]
+) -> ExportedProgram:
     """A model by `torch.export`, without the fused paths of PyTorch's own modules."""
-    for at, example in enumerate(examples):
+    named = dict(examples) if isinstance(examples, Mapping) else {}
+    for place, example in named.items() if named else enumerate(examples):
         if not isinstance(example, torch.Tensor):
-            raise TypeError(f"examples[{at}] must be a tensor, not {shown(example)}")
+            raise TypeError(f"examples[{place!r}] must be a tensor, not {shown(example)}")
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        return torch.export.export(model, tuple(examples))
+        return torch.export.export(model, () if named else tuple(examples), named)
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
 

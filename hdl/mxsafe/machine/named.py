@@ -1,0 +1,39 @@
+"""Machines by name."""
+
+from dataclasses import replace
+from typing import Any
+
+from mxsafe.formats import MXFormat
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.validation import require_one_of
+
+__all__ = ["MACHINES", "Machine", "machine_named"]
+
+MACHINES = {
+    "default": MachineConfiguration(),
+    "small": SMALL_MACHINE,
+    "fpga": FPGA_MACHINE,
+}
+"""Machines by name."""
+Machine = MachineConfiguration | str
+
+
+def machine_named(
+    machine: Machine, format: str | MXFormat | None = None, arithmetic: str | None = None
+) -> MachineConfiguration:
+    """A machine by its name, perhaps with another format and arithmetic.
+
+    Raises
+    ------
+    ValueError
+        If there is no machine of that name, or it cannot be so.
+    """
+    if isinstance(machine, str):
+        require_one_of("machine", machine, MACHINES)
+        machine = MACHINES[machine]
+    values: dict[str, Any] = {}
+    if format is not None:
+        values |= {"format_a": format, "format_w": format}
+    if arithmetic is not None:
+        values["arithmetic"] = arithmetic
+    return replace(machine, **values)
