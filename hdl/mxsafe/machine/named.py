@@ -5,7 +5,7 @@ from typing import Any
 
 from mxsafe.formats import MXFormat
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
-from mxsafe.validation import require_one_of
+from mxsafe.validation import checked, require_one_of
 
 __all__ = ["MACHINES", "Machine", "machine_named"]
 
@@ -18,6 +18,7 @@ MACHINES = {
 Machine = MachineConfiguration | str
 
 
+@checked
 def machine_named(
     machine: Machine, format: str | MXFormat | None = None, arithmetic: str | None = None
 ) -> MachineConfiguration:

@@ -1,0 +1,22 @@
+"""The page on models of packages: what its prose claims is so."""
+
+from studies.pages.compiled_models import load, refused, rows, taken
+
+NUMBERS = load()
+TAKEN = taken(NUMBERS)
+
+
+def test_claims() -> None:
+    assert len(NUMBERS) >= 14
+    assert all(one["same"] for one in TAKEN)
+    assert {one["package"] for one in TAKEN} == {"transformers", "timm", "torchvision", "torch"}
+    assert all(0 < one["error_64"] < 0.05 for one in TAKEN)
+    assert all(0 < one["error_of_32"] < 1e-4 for one in TAKEN)
+    assert all(0.05 < one["busy"] < 1 for one in TAKEN)
+    assert all("must fit into" in reason for reason in refused(NUMBERS).values())
+
+
+def test_a_row_a_model() -> None:
+    head, *others = rows(NUMBERS)
+    assert {len(row) for row in others} == {len(head)}
+    assert [row[0] for row in others] == [*NUMBERS]
