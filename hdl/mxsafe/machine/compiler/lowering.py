@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec import quantize
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.panels import Panels, Side, columns_of, strip_of
+from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, strip_of
 from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import store_operand, store_sums
@@ -47,6 +47,7 @@ _REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 _MOST_BEATS = 2032
 """Beats of a row that a kernel works on at a time: a multiple of all grains."""
 _MOST_STRIPS = 8
+_NO_PLACEMENT = Placement(np.zeros((1, 1, 1), np.int32))
 
 
 @dataclass(eq=False)
@@ -239,6 +240,7 @@ class _Lowering:
         self._errors: list[str] = []
         self._held: dict[str, tuple[int, Placed]] = {}
         self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
+        self._nothing = Value("constant", (1,), name="nothing", data=np.zeros(1, np.float32))
 
     def run(self) -> Lowered:
         """Plan from the outputs back, then emit."""
@@ -344,7 +346,8 @@ class _Lowering:
     def _serves(self, value: Value, there: Placement, demand: _Demand) -> bool:
         """Whether what is asked for can be had from a placement in memory."""
         if demand.kernel is None:  # the host reads elements wherever they are
-            return bool(np.isin(demand.placement.index, there.index).all())
+            index = demand.placement.index
+            return bool(np.isin(index[index >= 0], there.index).all())
         return self._covers(value, there, [demand.placement])
 
     def _why(self) -> str:
@@ -441,7 +444,8 @@ class _Lowering:
         if value.of_host:
             return True
         if value.op == "gather":
-            return all(self._had(*part) for part in self._resolve(value, p))
+            parts = self._resolve(value, p)
+            return self._apart_in_beats(parts) and all(self._had(*part) for part in parts)
         if not self._own(value, p):
             return False
         if value.op == "product":
@@ -450,8 +454,24 @@ class _Lowering:
                 and (source.op == "constant" or self._operand_placement(source, wanted))
                 for source, wanted, _ in self._operands(value, p)
             )
+        if value.op == "arithmetic" and len(value.inputs) == 2:
+            made = self._sides(value, p)
+            return self._had(*made.x) and self._had(*made.y)
         inner = _summed(value, p) if value.op == "sum" else p
         return all(self._had(one, inner) for one in value.inputs)
+
+    def _apart_in_beats(self, parts: Sequence[tuple[Value, Placement]]) -> bool:
+        """Whether no beat has elements of two values: a beat is loaded as a whole."""
+        if len(parts) == 1:
+            return True
+        first = parts[0][1]
+        owners = np.zeros((first.matrices, -(-first.lanes // self._lanes), first.beats), np.int32)
+        for _, p in parts:
+            filled = p.index >= 0
+            for strip in _strips(p, self._lanes):
+                own = filled[:, strip * self._lanes : (strip + 1) * self._lanes]
+                owners[:, strip] += own.any(axis=1)
+        return bool((owners <= 1).all())
 
     def _had(self, value: Value, p: Placement) -> bool:
         """The same, or that it can be taken from one that can."""
@@ -505,7 +525,8 @@ class _Lowering:
         else:
             self._place_binary(kernel, value, p)
 
-    def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
+    def _sides(self, value: Value, p: Placement) -> _Binary:
+        """Both operands, and how the second one is broadcast."""
         x, y = ((one, p) for one in value.inputs)
         sides = [(one, self._mode(*one)) for one in (x, y)]
         sides.sort(key=lambda side: side[1] != "beats")  # the first one is there in full
@@ -515,11 +536,14 @@ class _Lowering:
             p_y = Placement(p.index[:, :, :1])
         elif mode == "numbers":
             p_y = Placement(p.index[:, 0, :, None])
-        self._binary[id(value), p.key] = _Binary(first, (value_y, p_y), mode)
-        if mode == "beats" or not value_y.of_host:
+        return _Binary(first, (value_y, p_y), mode)
+
+    def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
+        made = self._binary[id(value), p.key] = self._sides(value, p)
+        if made.mode == "beats" or not made.y[0].of_host:
             kernel.cost += 1
-        self._ask(kernel, *first)
-        self._ask(kernel, value_y, p_y, joins=mode != "numbers")
+        self._ask(kernel, *made.x)
+        self._ask(kernel, *made.y, joins=made.mode != "numbers")
 
     def _mode(self, value: Value, p: Placement) -> str:
         """How it can be broadcast as a second operand."""
@@ -564,7 +588,7 @@ class _Lowering:
         if self._had(value, p):
             return p, False
         tiles = isinstance(self._block, tuple) and self._c.rows == 16
-        if tiles and length % 8 == 0 == p.lanes % 8 and self._had(value, p.turned()):
+        if tiles and self._had(value, p.turned()):
             return p.turned(), True
         return None
 
@@ -585,8 +609,10 @@ class _Lowering:
         found = self._operand_placement(value, wanted)
         assert found is not None
         p, turned = found
+        # Whole tiles are transposed: what fills the last ones stays 0.
+        columns = filled(p.beats, self._block) if turned else p.beats
         layout = OperandLayout(
-            configuration=self._c, rows=p.lanes, columns=p.beats, block=self._block
+            configuration=self._c, rows=p.lanes, columns=columns, block=self._block
         )
         kernel = Kernel(value, "operand", p, turned, longest=p.beats)
         kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in wanted]
@@ -631,8 +657,10 @@ class _Lowering:
         return self._resolved[key]
 
     def _behind(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
-        if value.op != "gather" or value.of_host:
+        if value.op != "gather":
             return [(value, p)]
+        if value.of_host and (len(value.inputs) > 1 or value.size <= value.inputs[0].size):
+            return [(value, p)]  # the host writes it as it is, but nothing many times
         assert value.data is not None
         index = p.of(value.data).index
         parts, start = [], 0
@@ -642,6 +670,8 @@ class _Lowering:
                 there = Placement(np.where(own, index - start, np.int32(-1)))
                 parts += self._resolve(source, there)
             start += source.size
+        if not parts:  # anything will do, but there must be something
+            parts = [(self._nothing, Placement(np.zeros_like(index)))]
         return parts
 
     def _ask(self, kernel: Kernel, value: Value, p: Placement, *, joins: bool = True) -> None:
@@ -758,7 +788,7 @@ class _Lowering:
     def _addresses(
         self, value: Value, p: Placement, matrix: int, strips: range, span: range
     ) -> NDArray[np.int64]:
-        """Where beats lie in memory; -1 for those that have nothing."""
+        """Where beats lie in memory; those that have nothing are zeros."""
         size = self._c.beat_bytes
         total = np.full((len(strips), len(span)), -1, np.int64)
         for source, own in self._resolve(value, p):
@@ -772,6 +802,8 @@ class _Lowering:
                 found = self._stored_addresses(source, own.part(matrix, strips, span, self._lanes))
                 there = found >= 0
             total[there] = found[there]
+        if (total < 0).any():  # what stands in the buffer could be NaN
+            total[total < 0] = self._table(self._nothing, _NO_PLACEMENT)[0].address
         return total
 
     def _stored_addresses(self, value: Value, index: Indices) -> NDArray[np.int64]:

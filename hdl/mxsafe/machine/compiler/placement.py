@@ -133,13 +133,9 @@ def load_beats(e: Emitter, addresses: Addresses, rows: Rows) -> None:
     ----------
     e : Emitter
     addresses : ndarray of int64, shape (rows, beats)
-        First bytes; beats with -1 are left as they are.
+        First bytes.
     rows : Rows
     """
-    if len(addresses) > 1 and ((addresses >= 0) != (addresses[:1] >= 0)).any():
-        for row in range(len(addresses)):
-            load_beats(e, addresses[row : row + 1], rows.row(row))
-        return
     for beats in _alike(addresses, e.configuration.beat_bytes):
         own = addresses[:, beats.start]
         steps = np.diff(own)
@@ -154,13 +150,11 @@ def load_beats(e: Emitter, addresses: Addresses, rows: Rows) -> None:
 def _alike(addresses: Addresses, size: int) -> list[range]:
     """Ranges of beats that follow one another in memory in all rows."""
     follow = (np.diff(addresses, axis=1) == size).all(axis=0)
-    follow &= (addresses[:, 1:] >= 0).all(axis=0) & (addresses[:, :-1] >= 0).all(axis=0)
     starts = [0, *(np.flatnonzero(~follow) + 1).tolist(), addresses.shape[1]]
     most = _MOST_WORDS // 2
     runs = []
     for start, stop in pairwise(starts):
-        if addresses[0, start] >= 0:
-            runs += [range(at, min(at + most, stop)) for at in range(start, stop, most)]
+        runs += [range(at, min(at + most, stop)) for at in range(start, stop, most)]
     return runs
 
 

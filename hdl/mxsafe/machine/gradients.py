@@ -1,0 +1,242 @@
+"""Gradients of a graph, as more operations of the same graph.
+
+Reverse-mode differentiation, operation by operation from the outputs back. With ``dy`` the gradient
+of an operation's result, those of its inputs are
+
+============== =====================================================================
+``product``    ``da[o] = dy[o] B[o]`` and ``db[o] = dy[o]^T A[o]``: products again, in MX format
+``add``        ``dy``
+``multiply``   ``dy * y`` and ``dy * x``
+``scale``      ``dy * factor``
+``function``   ``dy * f'(x)``: the unit's derivative, or of the result ``y`` where that gives it:
+               ``y`` of exp, ``y - y * y`` of sigmoid, ``-y * y`` of reciprocal,
+               ``-(y * y) * y / 2`` of rsqrt
+``softmax``    ``scale * P * (dy - sum(P * dy))``
+``layer_norm`` ``r * (g - mean(g) - n * mean(g * n))`` with ``g = dy * gain``, the normalised row
+               ``n = c * r``, ``c = x - mean(x)`` and ``r = rsqrt(mean(c * c) + epsilon)``
+``rms_norm``   ``r * (g - n * mean(g * n))``, where ``c = x``
+``sum``        ``dy``, repeated
+``gather``     each element's gradients, added up: see `_scattered`
+============== =====================================================================
+
+All but products is binary32, each operation rounded once. Where a value has several users their
+gradients are added, those of later users first. What a norm needs of the forward pass is computed
+again, because rows of the forward pass are not in memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.graph import Graph, Value
+from mxsafe.validation import checked
+
+__all__ = ["gradients"]
+
+Indices = NDArray[np.int64]
+
+
+@checked
+def gradients(graph: Graph, seeds: Mapping[Value, Value], wanted: Sequence[Value]) -> list[Value]:
+    """Gradients with respect to some values, as values of the graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        Operations are added to it.
+    seeds : Mapping of Value to Value
+        Values, each with the gradient of the loss with respect to it, of the same shape.
+    wanted : sequence of Value
+        Of these the gradients are found.
+
+    Returns
+    -------
+    list of Value
+        Each of the shape of its value.
+
+    Raises
+    ------
+    ValueError
+        If a seed has another shape than its value, or the loss does not depend on what is wanted.
+    """
+    for value, seed in seeds.items():
+        if seed.shape != value.shape:
+            raise ValueError(f"seeds must have the shape {value.shape}, not {seed.shape}")
+    return _Backward(graph, seeds, wanted).run()
+
+
+class _Backward:
+    def __init__(self, graph: Graph, seeds: Mapping[Value, Value], wanted: Sequence[Value]) -> None:
+        self._g, self._wanted = graph, wanted
+        self._found: dict[int, Value] = {id(value): seed for value, seed in seeds.items()}
+        # Only what depends on something that is wanted has a gradient that is needed.
+        self._needs = {id(value) for value in wanted}
+        for value in graph.values:
+            if any(id(one) in self._needs for one in value.inputs):
+                self._needs.add(id(value))
+
+    def run(self) -> list[Value]:
+        for value in reversed([*self._g.values]):
+            if id(value) in self._needs and id(value) in self._found:
+                getattr(self, f"_{value.op}")(value, self._found[id(value)])
+        for value in self._wanted:
+            if id(value) not in self._found:
+                raise ValueError(f"wanted must be what the loss depends on, not {value.name}")
+        return [self._found[id(value)] for value in self._wanted]
+
+    def _give(self, value: Value, gradient: Value) -> None:
+        """One more gradient of a value."""
+        known = self._found.get(id(value))
+        self._found[id(value)] = gradient if known is None else self._g.add(known, gradient)
+
+    def _asks(self, value: Value) -> bool:
+        return id(value) in self._needs
+
+    def _input(self, value: Value, dy: Value) -> None:
+        """Nothing lies behind it."""
+
+    def _product(self, value: Value, dy: Value) -> None:
+        g, (a, b) = self._g, value.inputs
+        if self._asks(a):
+            self._give(a, g.product(dy, g.transpose(b, (0, 2, 1)), f"gradient of {a.name}"))
+        if self._asks(b):
+            left, right = (g.transpose(one, (0, 2, 1)) for one in (dy, a))
+            self._give(b, g.product(left, right, f"gradient of {b.name}"))
+
+    def _arithmetic(self, value: Value, dy: Value) -> None:
+        if value.detail == "scale":
+            self._give(value.inputs[0], self._g.scale(dy, value.parameter))
+            return
+        for one, other in (value.inputs, value.inputs[::-1]):
+            if self._asks(one):
+                multiplies = value.detail == "multiply"
+                self._give(one, self._g.multiply(dy, other) if multiplies else dy)
+
+    def _function(self, value: Value, dy: Value) -> None:
+        g, (x,), y = self._g, value.inputs, value
+        if value.detail in ("relu", "gelu", "silu", "tanh"):
+            slope = g.function(f"{value.detail}_derivative", x)
+        elif value.detail == "exp":
+            slope = y
+        elif value.detail == "sigmoid":
+            slope = g.add(y, g.scale(g.multiply(y, y), -1.0))
+        elif value.detail == "reciprocal":
+            slope = g.scale(g.multiply(y, y), -1.0)
+        elif value.detail == "rsqrt":
+            slope = g.scale(g.multiply(g.multiply(y, y), y), -0.5)
+        else:
+            raise ValueError(f"{value.name}: {value.detail} has no derivative")
+        self._give(x, g.multiply(dy, slope))
+
+    def _softmax(self, value: Value, dy: Value) -> None:
+        g, (x,) = self._g, value.inputs
+        total = g.sum(g.multiply(value, dy))
+        less = g.add(dy, g.scale(total, -1.0))
+        self._give(x, g.scale(g.multiply(value, less), value.parameter))
+
+    def _layer_norm(self, value: Value, dy: Value) -> None:
+        g, (x,) = self._g, value.inputs
+        self._norm(value, dy, g.add(x, g.scale(self._mean(x), -1.0)), centred=True)
+
+    def _rms_norm(self, value: Value, dy: Value) -> None:
+        self._norm(value, dy, value.inputs[0], centred=False)
+
+    def _norm(self, value: Value, dy: Value, differences: Value, *, centred: bool) -> None:
+        g = self._g
+        assert value.data is not None
+        gain = value.data[0]
+        if (gain != 1).any():
+            dy = g.multiply(dy, gain)
+        variance = self._mean(g.multiply(differences, differences))
+        shift = np.full(variance.shape, value.parameter, np.float32)
+        r = g.function("rsqrt", g.add(variance, shift))
+        normalised = g.multiply(differences, r)
+        share = g.multiply(normalised, self._mean(g.multiply(dy, normalised)))
+        less = g.add(dy, g.scale(share, -1.0))
+        if centred:
+            less = g.add(less, g.scale(self._mean(dy), -1.0))
+        self._give(value.inputs[0], g.multiply(less, r))
+
+    def _mean(self, x: Value) -> Value:
+        return self._g.scale(self._g.sum(x), 1 / x.shape[-1])
+
+    def _sum(self, value: Value, dy: Value) -> None:
+        (x,) = value.inputs
+        self._give(x, self._g.broadcast(dy, x.shape))
+
+    def _gather(self, value: Value, dy: Value) -> None:
+        assert value.data is not None
+        index = value.data.reshape(-1).astype(np.int64)
+        start = 0
+        for source in value.inputs:
+            if self._asks(source):
+                mine = np.flatnonzero((index >= start) & (index < start + source.size))
+                self._give(source, self._scattered(source, dy, mine, index[mine] - start))
+            start += source.size
+
+    def _scattered(self, source: Value, dy: Value, mine: Indices, places: Indices) -> Value:
+        """The sum of the gradients of each element of a source, of all the places it went to.
+
+        An element that went nowhere has a gradient of 0. Where all went to as many places: rows
+        that it filled are summed first; then of a vector that went to many rows a product with
+        ones; of anything else the last half of the copies is added to the first one, until one is
+        left.
+        """
+        g = self._g
+        counts = np.bincount(places, minlength=source.size)
+        copies = int(counts.max())
+        order = mine[np.argsort(places, kind="stable")]
+        if copies == 1 and len(mine) == source.size:
+            return g.gather([dy], order.reshape(source.shape))
+        if (counts[counts > 0] == copies).all() and copies > 1 and (counts > 0).all():
+            each, length = order.reshape(source.size, copies), dy.shape[-1]
+            fits = length > 1 and copies % length == 0
+            along = each.reshape(-1, length) if fits else None
+            whole = np.arange(length)
+            if along is not None and (along == along[:, :1] // length * length + whole).all():
+                rows = along[:, 0] // length
+                numbers = np.repeat(np.arange(source.size), copies // length)
+                return self._scattered(source, g.sum(dy), rows, numbers)
+            if source.size == source.shape[-1] and (np.diff(each, axis=0) == 1).all():
+                ones = g.constant(np.ones((1, 1, copies), np.float32))
+                made = g.product(g.gather([dy], each[None]), ones, f"gradient of {source.name}")
+            else:
+                made = self._halves(dy, each, source.shape)
+            return g.reshape(made, source.shape)
+        if copies > 1:
+            raise ValueError(
+                f"{source.name}: its elements must go to equally many places, not to up to {copies}"
+            )
+        whole = np.full(source.shape, -1, np.int64)
+        whole.reshape(-1)[places] = mine
+        if not _finite(dy):
+            zero = g.constant(np.zeros(1, np.float32))
+            return g.gather([dy, zero], np.where(whole < 0, dy.size, whole))
+        # A vector beat can have no zeros beside numbers. So all is computed, from zeros where there
+        # is nothing, and multiplied by 0; +0 is added, for what was negative is -0 then.
+        mask = (whole >= 0).astype(np.float32)
+        part = g.multiply(g.spread(dy, whole), mask)
+        return g.add(part, np.zeros(source.shape, np.float32))
+
+    def _halves(self, dy: Value, each: Indices, shape: tuple[int, ...]) -> Value:
+        g = self._g
+        parts = [g.gather([dy], each[:, at].reshape(shape)) for at in range(each.shape[1])]
+        while len(parts) > 1:
+            half = -(-len(parts) // 2)
+            parts = [
+                g.add(one, parts[half + at]) if half + at < len(parts) else one
+                for at, one in enumerate(parts[:half])
+            ]
+        assert prod(parts[0].shape) == prod(shape)
+        return parts[0]
+
+
+def _finite(value: Value) -> bool:
+    """Whether rows of zeros of the inputs certainly give finite rows."""
+    if value.op == "function" and value.detail in ("reciprocal", "rsqrt"):
+        (x,) = value.inputs
+        positive = (one.data is not None and np.all(one.data > 0) for one in x.inputs)
+        return x.op == "arithmetic" and any(positive)
+    return all(_finite(one) for one in value.inputs)

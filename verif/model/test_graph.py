@@ -1,0 +1,139 @@
+"""Graphs: the program has the bits of the model, and the model has the meaning of float64."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.gradients import gradients
+from mxsafe.machine.graph import Graph, Value
+from mxsafe.model.graph import evaluate_graph
+from verif.machine.float64_graph import evaluate
+
+BLOCKS = (64, (8, 8))
+
+
+def numbers(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Inputs at random."""
+    rng = np.random.default_rng(seed)
+    inputs = (value for value in graph.values if value.op == "input")
+    return {one.name: rng.standard_normal(one.shape).astype("f4") for one in inputs}
+
+
+def require_same(graph: Graph, seed: int, block: int | tuple[int, int]) -> int:
+    """The program must have the model's bits; return how many numbers were compared."""
+    given = numbers(graph, seed)
+    compiled = compile_graph(graph, block=block)
+    found = compiled(*(given[port.name] for port in compiled.inputs))
+    several = found if isinstance(found, tuple) else (found,)
+    wanted = evaluate_graph(graph, given, block=block)
+    for port, one in zip(compiled.outputs, several, strict=True):
+        other = wanted[port.name]
+        assert np.array_equal(one.view(np.uint32), other.view(np.uint32)), port.name
+    return sum(one.size for one in several)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_tensors_side_by_side_in_a_beat(axis: int, block: int | tuple[int, int]) -> None:
+    """Two tensors of 5 rows: lanes of one beat belong to either."""
+    g = Graph()
+    parts = [g.function(name, g.input(name, (5, 8))) for name in ("gelu", "tanh")]
+    g.output("norm", g.norm("layer_norm", g.concatenate(parts, axis)))
+    g.output("sum", g.add(*parts))
+    assert require_same(g, 1, block) == 120
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gradients_of_any_size(seed: int) -> None:
+    """A perceptron with a norm: rows, features and classes of 1 to 40."""
+    rng = np.random.default_rng(seed)
+    rows, features, classes = (int(size) for size in rng.integers(1, 41, 3))
+    g = Graph()
+    x, target = g.input("x", (rows, features)), g.input("target", (rows, classes))
+    first, bias = g.input("first", (features, features)), g.input("bias", (features,))
+    second = g.input("second", (classes, features))
+    hidden = g.function("gelu", g.add(g.linear(x, first), bias))
+    y = g.linear(g.norm("layer_norm", hidden), second)
+    seed_value = g.add(g.scale(g.softmax(y), 1 / rows), target)
+    wanted = [x, first, bias, second]
+    for value, gradient in zip(wanted, gradients(g, {y: seed_value}, wanted), strict=True):
+        assert gradient.shape == value.shape
+        g.output(f"gradient of {value.name}", gradient)
+    assert require_same(g, seed, (8, 8)) > features
+
+
+GAIN = np.linspace(0.5, 2, 6, dtype="f4")
+
+
+def function(name: str) -> Callable[[Graph, Value, Value], Value]:
+    """A function of a sum."""
+    return lambda g, x, y: g.function(name, g.add(x, y))
+
+
+FUNCTIONS: dict[str, Callable[[Graph, Value, Value], Value]] = {
+    "product": lambda g, x, y: g.matmul(x, y),
+    "add": lambda g, x, y: g.add(x, g.transpose(y, (1, 0))),
+    "multiply": lambda g, x, y: g.multiply(x, g.sum(y)),
+    "itself": lambda g, x, y: g.multiply(g.add(x, y), x),
+    "scale": lambda g, x, y: g.scale(g.add(x, y), -0.75),
+    **{name: function(name) for name in ("gelu", "silu", "tanh", "exp", "sigmoid")},
+    "reciprocal": lambda g, x, y: g.function("reciprocal", g.function("exp", g.add(x, y))),
+    "rsqrt": lambda g, x, y: g.function("rsqrt", g.function("exp", g.add(x, y))),
+    "softmax": lambda g, x, y: g.softmax(g.matmul(x, y), 0.5),
+    "causal": lambda g, x, y: g.softmax(g.matmul(x, y), causal=True),
+    "layer_norm": lambda g, x, y: g.norm("layer_norm", g.add(x, y), GAIN, GAIN),
+    "rms_norm": lambda g, x, y: g.norm("rms_norm", g.add(x, y), GAIN),
+    "broadcast": lambda g, x, y: g.add(g.broadcast(x, (3, 6, 6)), y),
+    "part": lambda g, x, y: g.add(
+        g.gather([x], x.places[1:4, 2:5]), g.gather([y], y.places[:3, :3])
+    ),
+    "concatenated": lambda g, x, y: g.softmax(g.concatenate([x, y], 1)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_slopes(name: str) -> None:
+    """In float64, along a direction: the gradient is the difference quotient."""
+    rng = np.random.default_rng(3)
+    g = Graph()
+    x, y = g.input("x", (6, 6)), g.input("y", (6, 6))
+    z = FUNCTIONS[name](g, x, y)
+    weight = g.constant(rng.standard_normal(z.shape).astype("f4"))
+    loss = g.multiply(z, weight)
+    for value, gradient in zip((x, y), gradients(g, {z: weight}, (x, y)), strict=True):
+        g.output(value.name, gradient)
+    g.output("loss", loss)
+    given = {name: array.astype(np.float64) for name, array in numbers(g, 4).items()}
+    found, step = evaluate(g, given), 1e-5
+    for side in ("x", "y"):
+        move = rng.standard_normal((6, 6))
+        ends = [
+            evaluate(g, {**given, side: given[side] + sign * step * move})["loss"].sum()
+            for sign in (1, -1)
+        ]
+        slope = (ends[0] - ends[1]) / (2 * step)
+        assert (found[side] * move).sum() == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_what_has_no_gradient_is_refused() -> None:
+    g = Graph()
+    x, y = g.input("x", (2, 3)), g.input("y", (2, 3))
+    z = g.function("relu_derivative", x)
+    with pytest.raises(ValueError, match="relu_derivative has no derivative"):
+        gradients(g, {z: y}, [x])
+    with pytest.raises(ValueError, match="wanted must be what the loss depends on, not y"):
+        gradients(g, {g.function("gelu", x): y}, [y])
+    with pytest.raises(ValueError, match=r"seeds must have the shape \(2, 3\), not \(2, 1\)"):
+        gradients(g, {z: g.sum(y)}, [x])
+    twice = g.gather([x], np.array([0, 0, 1, 2, 3, 4]))
+    with pytest.raises(ValueError, match="its elements must go to equally many places"):
+        gradients(g, {twice: twice}, [x])
+
+
+def test_inputs_are_checked() -> None:
+    g = Graph()
+    g.output("y", g.function("relu", g.input("x", (2, 3))))
+    with pytest.raises(ValueError, match=r"x must have shape \(2, 3\), not \(3, 2\)"):
+        evaluate_graph(g, {"x": np.zeros((3, 2), "f4")})
