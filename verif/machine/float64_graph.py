@@ -25,10 +25,17 @@ def _of(value: Value, given: list[Wide]) -> Wide:
     if value.op == "gather":
         assert value.data is not None
         flat = np.concatenate([one.reshape(-1) for one in given])
-        return np.where(value.data < 0, 0.0, flat[value.data])
+        return np.where(value.data < 0, 0, flat[value.data])
     if value.op == "product":
         return np.einsum("omk,onk->omn", *given)
     x = given[0]
+    if value.op == "host":
+        if value.detail == "rows":
+            return np.asarray(x[given[1].astype(np.int64)])
+        assert value.detail == "add_rows"
+        total = np.zeros(value.shape)
+        np.add.at(total, x.reshape(-1).astype(np.int64), given[1].reshape(-1, value.shape[1]))
+        return total
     if value.op == "arithmetic":
         if value.detail == "scale":
             return value.parameter * x

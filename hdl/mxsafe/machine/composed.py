@@ -25,10 +25,13 @@ class Composer:
     Parameters
     ----------
     graph : Graph
+    trained : sequence of Value
+        Inputs that stand for parameters, or gathers of them: numbers that the host has, like
+        constants.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, trained: Sequence[Value] = ()) -> None:
+        self.graph, self._trained = graph, trained
 
     def value(self, x: Operand) -> Value:
         """A value as it is; numbers become a constant of float32."""
@@ -120,7 +123,10 @@ class Composer:
         lead = x.shape[: len(x.shape) - axes]
         size = math.prod(x.shape[len(lead) :])
         if isinstance(gain, Value) or isinstance(bias, Value):
-            raise RefusalError("weights must be constants, not computed")
+            flat = self.graph.norm(kind, self.graph.reshape(x, (*lead, size)), epsilon=epsilon)
+            made = self.graph.reshape(flat, x.shape)
+            made = made if gain is None else self.graph.multiply(made, self.value(gain))
+            return made if bias is None else self.graph.add(made, self.value(bias), name)
         gain, bias = (None if one is None else _floats(one).reshape(-1) for one in (gain, bias))
         flat = self.graph.reshape(x, (*lead, size))
         made = self.graph.norm(kind, flat, gain, bias, epsilon, name)
@@ -171,9 +177,9 @@ class Composer:
         name: str = "",
     ) -> Value:
         """Over windows that do not overlap: a product of patches."""
-        if isinstance(weight, Value):
-            raise RefusalError("weights must be constants, not computed")
-        features, channels, *kernel = np.shape(weight)
+        features, channels, *kernel = (
+            weight.shape if isinstance(weight, Value) else np.shape(weight)
+        )
         given = [[*stride], [*padding], [*dilation]]
         if len(kernel) != 2 or given != [kernel, [0] * len(padding), [1, 1]] or groups != 1:
             raise RefusalError(
@@ -186,9 +192,8 @@ class Composer:
         cut = x.places[:, :, : down * height, : across * width]
         tiled = cut.reshape(batch, channels, down, height, across, width)
         patches = tiled.transpose(0, 2, 4, 1, 3, 5).reshape(batch, down * across, -1)
-        made = self.linear(
-            g.gather([x], patches), _floats(weight).reshape(features, -1), bias, name
-        )
+        matrix = g.reshape(self.value(weight), (features, channels * height * width))
+        made = self.linear(g.gather([x], patches), matrix, bias, name)
         made = g.reshape(made, (batch, down, across, features))
         return g.transpose(made, (0, 3, 1, 2))
 
@@ -270,16 +275,17 @@ class Composer:
     def join(self, values: Sequence[Value], axis: int) -> Value:
         """Tensors along an axis.
 
-        Parts of a vector beat cannot be moved, so where a constant is put before or behind rows
-        that are computed, these are computed with rows of zeros in its place, and it is added.
+        Parts of a vector beat cannot be moved, so where a constant, or what is trained, is put
+        before or behind rows that are computed, these are computed with rows of zeros in its place,
+        and it is added.
         """
         g, computed = self.graph, [v for v in values if not v.of_host]
         axis %= len(values[0].shape)
         if (
             axis == len(values[0].shape) - 1
             or len(computed) != 1
-            or not all(v is computed[0] or v.op == "constant" for v in values)
-            or not _linear(computed[0])
+            or not all(v is computed[0] or self._is_fixed(v) for v in values)
+            or not self._linear(computed[0])
         ):
             return g.concatenate(values, axis)
         whole = g.concatenate(values, axis)
@@ -288,18 +294,58 @@ class Composer:
             own = value is computed[0]
             masks.append(np.full(value.shape, float(own), np.float32))
             empty = np.full(value.shape, -0.0, np.float32)
-            parts.append(empty if value.data is None or own else value.data)
+            parts.append(g.constant(empty) if own else value)
             if own:
                 first = start
+            elif value.op == "constant" and _has_negative_zero(value):
+                raise RefusalError("a constant beside computed rows must have no -0")
             start += value.size
         mask: Floats = np.concatenate(masks, axis)
-        added: Floats = np.concatenate(parts, axis)
-        if (added[mask == 0].view(np.uint32) == 0x80000000).any():
-            raise RefusalError("a constant beside computed rows must have no -0")
         assert whole.data is not None
         index = np.where(mask == 1, whole.data - first, -1)
-        spread = g.spread(computed[0], index)
-        return g.add(g.multiply(spread, mask), added)
+        spread = self._spread if self._trained else g.spread
+        return g.add(g.multiply(spread(computed[0], index), mask), g.concatenate(parts, axis))
+
+    def _is_fixed(self, value: Value) -> bool:
+        """Whether it is a constant, or what is trained."""
+        if value.op == "gather":
+            return all(self._is_fixed(one) for one in value.inputs)
+        return value.op == "constant" or any(value is one for one in self._trained)
+
+    def _linear(self, value: Value) -> bool:
+        """Whether rows of zeros of what the host has give finite rows."""
+        if value.op == "product":
+            return all(one.of_host for one in value.inputs)
+        if value.op in ("gather", "arithmetic"):
+            return all(self._is_fixed(one) or self._linear(one) for one in value.inputs)
+        return value.op == "constant"
+
+    def _spread(self, value: Value, index: NDArray[Any]) -> Value:
+        """Elements of a value, and anything finite at -1: computed from rows of zeros there.
+
+        So what is computed has these rows too, and the tiles of its products with them.
+        """
+        g = self.graph
+        if value.op == "gather" and len(value.inputs) == 1:
+            assert value.data is not None
+            inner = np.where(index >= 0, value.data.reshape(-1)[index], -1)
+            return self._spread(value.inputs[0], inner)
+        if value.op == "arithmetic":
+            x = self._spread(value.inputs[0], index)
+            if value.detail == "scale":
+                return g.scale(x, value.parameter)
+            y = self._spread(value.inputs[1], index)
+            return g.add(x, y) if value.detail == "add" else g.multiply(x, y)
+        if value.op == "product":
+            (a, b), columns = value.inputs, value.shape[2]
+            rows = index.reshape(-1, columns)[:, :1] // columns
+            whole = np.where(rows < 0, -1, rows * columns + np.arange(columns))
+            if value.shape[0] > 1 or not np.array_equal(whole.reshape(-1), index.reshape(-1)):
+                raise RefusalError("constants must be put beside whole rows of what is computed")
+            own = np.where(rows < 0, -1, a.places[0][np.maximum(rows[:, 0], 0)])
+            return g.reshape(g.product(self._spread(a, own[None]), b, value.name), index.shape)
+        zero = g.constant(np.zeros(1, np.float32))
+        return g.gather([value, zero], np.where(index < 0, value.size, index))
 
     def moved(self, x: Value, move: Callable[[NDArray[np.int64]], Any], name: str = "") -> Any:
         """Elements in another order: what a move makes of their numbers, perhaps several arrays."""
@@ -340,10 +386,6 @@ def _data(x: Operand) -> Any:
     return x.data if isinstance(x, Value) else x
 
 
-def _linear(value: Value) -> bool:
-    """Whether rows of zeros of what the host has give finite rows."""
-    if value.op == "product":
-        return all(one.of_host for one in value.inputs)
-    if value.op in ("gather", "arithmetic"):
-        return all(one.op == "constant" or _linear(one) for one in value.inputs)
-    return value.op == "constant"
+def _has_negative_zero(value: Value) -> bool:
+    assert value.data is not None
+    return bool((value.data.view(np.uint32) == 0x80000000).any())

@@ -16,6 +16,7 @@ of an operation's result, those of its inputs are
                ``n = c * r``, ``c = x - mean(x)`` and ``r = rsqrt(mean(c * c) + epsilon)``
 ``rms_norm``   ``r * (g - n * mean(g * n))``, where ``c = x``
 ``sum``        ``dy``, repeated
+``host``       ``rows`` of a table: each row's gradients, added up by the host
 ``gather``     each element's gradients, added up: see `_scattered`
 ============== =====================================================================
 
@@ -93,6 +94,13 @@ class _Backward:
 
     def _asks(self, value: Value) -> bool:
         return id(value) in self._needs
+
+    def _host(self, value: Value, dy: Value) -> None:
+        """Rows of a table: the host adds up their gradients, in the order of the integers."""
+        table, *places = value.inputs
+        if value.detail != "rows" or len(places) != 1:
+            raise ValueError(f"{value.name}: {value.detail} of the host has no gradient")
+        self._give(table, self._g.host("add_rows", [places[0], dy], table.shape))
 
     def _input(self, value: Value, dy: Value) -> None:
         """Nothing lies behind it."""

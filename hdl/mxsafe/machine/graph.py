@@ -45,6 +45,7 @@ Indices = NDArray[np.int32]
 _DTYPES = ("float32", "int64", "bool")
 HOST_OPERATIONS = (
     "add",
+    "add_rows",
     "cast",
     "cumsum",
     "equal",
@@ -63,7 +64,8 @@ HOST_OPERATIONS = (
     "where",
 )
 """Operations of the host alone, named as in NumPy: ``cast`` to the result's type, ``cumsum`` along
-the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers."""
+the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers, and
+``add_rows``: to a table of zeros rows at integers, one after the other."""
 
 
 @dataclass(frozen=True, eq=False)

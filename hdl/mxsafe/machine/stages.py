@@ -182,6 +182,14 @@ def _alone(value: Value, *inputs: Array) -> Array:
         for axis, (index, size) in enumerate(zip(places, table.shape, strict=False)):
             _require_places(value.inputs[1 + axis].name, index, size)
         return np.asarray(table[tuple(places)])
+    if value.detail == "add_rows":
+        index, rows = inputs
+        _require_places(
+            value.inputs[0].name, index, len(total := np.zeros(value.shape, np.float32))
+        )
+        for place, row in zip(index.reshape(-1), rows.reshape(-1, value.shape[1]), strict=True):
+            total[place] = model.add(total[place], row)
+        return total
     if value.dtype == "float32" and value.detail != "where":
         inputs = tuple(one.astype(np.float64) for one in inputs)
     with np.errstate(all="ignore"):

@@ -1,6 +1,7 @@
 """Model of graphs: each operation of `mxsafe.machine.graph` by the hardware's models."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import quantize
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
+from mxsafe.machine.stages import computed
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.gemm import matmul
 from mxsafe.model.normalisation import normalise
@@ -17,22 +19,22 @@ from mxsafe.validation import checked
 
 __all__ = ["evaluate_graph"]
 
-Floats = NDArray[np.float32]
+Array = NDArray[Any]
 
 
 @checked
 def evaluate_graph(
     graph: Graph,
-    inputs: Mapping[str, Floats],
+    inputs: Mapping[str, Array],
     configuration: MachineConfiguration | None = None,
     block: int | tuple[int, int] = 64,
-) -> dict[str, Floats]:
+) -> dict[str, Array]:
     """Outputs of a graph as the machine has them, bit for bit: the reference of compiled graphs.
 
     Parameters
     ----------
     graph : Graph
-    inputs : Mapping of str to ndarray of float32
+    inputs : Mapping of str to ndarray
         By the names of the graph's inputs.
     configuration : MachineConfiguration, optional
         Of which format, arithmetic, lanes and grade count.
@@ -41,7 +43,7 @@ def evaluate_graph(
 
     Returns
     -------
-    dict of str to ndarray of float32
+    dict of str to ndarray
         By the names of the outputs.
 
     Raises
@@ -52,7 +54,7 @@ def evaluate_graph(
         If an input has another shape.
     """
     c = configuration or MachineConfiguration()
-    known: dict[int, Floats] = {}
+    known: dict[int, Array] = {}
     for value in graph.values:
         if value.op == "input":
             given = inputs[value.name]
@@ -60,16 +62,19 @@ def evaluate_graph(
                 raise ValueError(f"{value.name} must have shape {value.shape}, not {given.shape}")
             known[id(value)] = given
         else:
-            known[id(value)] = _evaluated(value, [known[id(v)] for v in value.inputs], c, block)
+            of = [known[id(one)] for one in value.inputs]
+            by_host = value.host or value.dtype != "float32"
+            made = computed(value, of) if by_host else _evaluated(value, of, c, block)
+            known[id(value)] = made
     return {name: known[id(value)] for name, value in graph.outputs.items()}
 
 
 def _evaluated(
     value: Value,
-    given: list[Floats],
+    given: list[Array],
     c: MachineConfiguration,
     block: int | tuple[int, int],
-) -> Floats:
+) -> Array:
     if value.op == "constant":
         assert value.data is not None
         return value.data
@@ -101,7 +106,7 @@ def _evaluated(
     return made.result.reshape(value.shape)
 
 
-def _product(a: Floats, b: Floats, c: MachineConfiguration, block: int | tuple[int, int]) -> Floats:
+def _product(a: Array, b: Array, c: MachineConfiguration, block: int | tuple[int, int]) -> Array:
     left, right = a, np.ascontiguousarray(b.T)
     if isinstance(block, tuple):
         q, r = (quantize(one, c.conversion_format, block=block) for one in (left, right))

@@ -11,6 +11,7 @@ except ImportError as error:
     ) from None
 
 from mxsafe.torch._compile import backend, compile
+from mxsafe.torch._training import TrainingStep, compile_step
 from mxsafe.torch.context import microscaling, named_modules
 from mxsafe.torch.errors import LayerErrors, layer_errors
 from mxsafe.torch.files import load_model, save_model
@@ -25,8 +26,10 @@ __all__ = [
     "Quantiser",
     "QuantizedTensor",
     "Summary",
+    "TrainingStep",
     "backend",
     "compile",
+    "compile_step",
     "dequantize",
     "fake_quantize",
     "from_state",

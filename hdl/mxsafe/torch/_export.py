@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -78,8 +78,23 @@ _DTYPES = {torch.float32: "float32", torch.bool: "bool"} | dict.fromkeys(
 )
 
 
-def legalised(exported: ExportedProgram, keep: Collection[str] = ()) -> Graph:
+def legalised(
+    exported: ExportedProgram,
+    keep: Collection[str] = (),
+    known: Mapping[str, Value] | None = None,
+    graph: Graph | None = None,
+) -> Graph:
     """An exported model as a graph, of which the host computes the modules that are named.
+
+    Parameters
+    ----------
+    exported : ExportedProgram
+    keep : collection of str
+    known : Mapping of str to Value, optional
+        What parameters and inputs of these names are. Other parameters are constants, other inputs
+        are inputs of the graph.
+    graph : Graph, optional
+        That they are of, to which operations are added; by default a new one.
 
     Raises
     ------
@@ -89,7 +104,7 @@ def legalised(exported: ExportedProgram, keep: Collection[str] = ()) -> Graph:
         If there is no such module.
     """
     require_modules(exported, keep)
-    return _Legaliser(exported, keep).run()
+    return _Legaliser(exported, keep, known or {}, graph or Graph()).run()
 
 
 def require_modules(exported: ExportedProgram, keep: Collection[str]) -> None:
@@ -114,10 +129,15 @@ def _modules(node: Node) -> list[str]:
 
 
 class _Legaliser:
-    def __init__(self, exported: ExportedProgram, keep: Collection[str]) -> None:
-        self._exported, self._keep = exported, keep
-        self._g = Graph()
-        self._c = Composer(self._g)
+    def __init__(
+        self,
+        exported: ExportedProgram,
+        keep: Collection[str],
+        known: Mapping[str, Value],
+        graph: Graph,
+    ) -> None:
+        self._exported, self._keep, self._known, self._g = exported, keep, known, graph
+        self._c = Composer(graph, list(known.values()))
         self._env: dict[Node, Any] = {}
         self._errors: list[str] = []
 
@@ -147,10 +167,14 @@ class _Legaliser:
         for names in (signature.inputs_to_parameters, signature.inputs_to_buffers):
             if node.name in names:
                 target = names[node.name]
+                if target in self._known:
+                    return self._known[target]
                 found = program.state_dict.get(target)
                 return program.constants[target] if found is None else found.detach()
         if node.name in signature.inputs_to_lifted_tensor_constants:
             return program.constants[signature.inputs_to_lifted_tensor_constants[node.name]]
+        if node.name in self._known:
+            return self._known[node.name]
         example = node.meta["val"]
         if not isinstance(example, torch.Tensor):
             return example  # a number that was given with the example

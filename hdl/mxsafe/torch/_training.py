@@ -1,0 +1,480 @@
+"""A training step of any PyTorch model as one program: forward, backward and update."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.export import ExportedProgram
+
+from mxsafe.formats import MXFormat
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.gradients import gradients
+from mxsafe.machine.graph import Graph, Value
+from mxsafe.machine.updates import AdamW, Optimiser, Sgd
+from mxsafe.model.graph import evaluate_graph
+from mxsafe.torch._compile import Machine, exported, machine_named
+from mxsafe.torch._export import legalised
+from mxsafe.validation import PositiveInteger, checked, require_one_of, shown
+
+__all__ = ["TrainingStep", "compile_step"]
+
+Floats = NDArray[np.float32]
+_TILES = (8, 8)
+"""Training is in tiles: their codes are the same in both orientations."""
+_ENGINES = ("interpreter", "model")
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A parameter: where it is in PyTorch, and how it changes.
+
+    Attributes
+    ----------
+    name : str
+    names : tuple of str
+        All that the model has for it: layers may share it.
+    parameter : torch.nn.Parameter
+    group : int
+        Of the optimiser.
+    optimiser : Optimiser
+    of_host : bool
+        Whether it is a table of embeddings, which the host looks up and updates.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    parameter: torch.nn.Parameter
+    group: int
+    optimiser: Optimiser
+    of_host: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the master weights: kernels of convolutions are matrices."""
+        shape = tuple(self.parameter.shape)
+        return shape if len(shape) < 4 else (shape[0], math.prod(shape[1:]))
+
+    @property
+    def moments(self) -> list[str]:
+        """Names of its moments among the inputs."""
+        return [f"{self.name}.{moment}" for moment in self.optimiser.moments]
+
+    def rate(self, name: str) -> str:
+        """Name of a rate among the inputs."""
+        return f"group {self.group}: {name}"
+
+
+class TrainingStep:
+    """A compiled step: to be called with inputs and a target; made by `compile_step`.
+
+    Attributes
+    ----------
+    compiled : Compiled
+        The program.
+    graph : Graph
+        What it computes.
+    state : dict of str to ndarray of float32
+        Master weights by the names of the parameters, and their moments, as they are now.
+    steps : int
+        Steps that were done.
+    output : ndarray of float32, optional
+        What the model gave in the last step.
+    """
+
+    def __init__(
+        self,
+        program: ExportedProgram,
+        model: torch.nn.Module,
+        loss: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        configuration: MachineConfiguration,
+        parts: int,
+        engine: str,
+    ) -> None:
+        self._loss, self._optimizer, self._engine = _loss(loss), optimizer, engine
+        self._configuration = configuration
+        self._trained = _trained(program, model, optimizer)
+        self.graph = Graph()
+        self._models: list[str] = []
+        self._build(program, parts)
+        self.compiled = compile_graph(self.graph, configuration, block=_TILES)
+        self.state: dict[str, Floats] = {}
+        for one in self._trained:
+            self.state[one.name] = _numpy(one.parameter).reshape(one.shape)
+            for moment in one.moments:
+                self.state[moment] = np.zeros_like(self.state[one.name])
+        self.steps = 0
+        self.output: Floats | None = None
+
+    def _build(self, program: ExportedProgram, parts: int) -> None:
+        """Forward passes of all parts of the batch, gradients, and updates, as one graph."""
+        g = self.graph
+        weights = [g.input(one.name, one.shape) for one in self._trained]
+        known = {
+            name: g.reshape(weight, tuple(one.parameter.shape))
+            for one, weight in zip(self._trained, weights, strict=True)
+            for name in one.names
+        }
+        outputs = self._forward(program, known, parts)
+        inputs = {value.name: value for value in g.values if value.op == "input"}
+        self._models = [name for name in inputs if name not in known]
+        g.output("output", outputs[0] if parts == 1 else g.concatenate(outputs))
+        whole = g.outputs["output"].shape
+        target = g.input("target", whole)
+        rows = np.split(target.places, parts)
+        seeds = {
+            output: self._loss.seed(g, output, g.gather([target], mine), whole)
+            for output, mine in zip(outputs, rows, strict=True)
+        }
+        found = gradients(g, seeds, weights)
+        for one, value, gradient in zip(self._trained, weights, found, strict=True):
+            g.on_host = one.of_host
+            moments = [g.input(name, value.shape) for name in one.moments]
+            rates = {}
+            for name in one.optimiser.rates(0.0, 1):
+                if one.rate(name) not in inputs:
+                    inputs[one.rate(name)] = g.input(one.rate(name), (1,))
+                rates[name] = inputs[one.rate(name)]
+            new, kept = one.optimiser.update(g, value, gradient, moments, rates)
+            for name, made in zip([one.name, *one.moments], [new, *kept], strict=True):
+                g.output(name, made)
+        g.on_host = False
+
+    def _forward(
+        self, program: ExportedProgram, known: Mapping[str, Value], parts: int
+    ) -> list[Value]:
+        """What the model gives for each part of the batch."""
+        g = self.graph
+        own = program.graph_signature.user_inputs
+        examples = {n.name: n.meta["val"] for n in program.graph.nodes if n.name in own}
+        whole: dict[str, Value] = {}
+        if parts > 1:
+            for name, one in examples.items():
+                kind = "float32" if one.dtype == torch.float32 else "int64"
+                whole[name] = g.input(name, (parts * one.shape[0], *one.shape[1:]), kind)
+        found = []
+        for part in range(parts):
+            mine = {
+                name: g.gather([one], np.split(one.places, parts)[part])
+                for name, one in whole.items()
+            }
+            legalised(program, (), {**known, **mine}, g)
+            if len(g.outputs) != 1:
+                raise CompileError(
+                    f"model must have one output, of which the loss is computed, not "
+                    f"{len(g.outputs)}"
+                )
+            found.append(g.outputs.popitem()[1])
+        return found
+
+    def __call__(self, *given: Any) -> float:
+        """Do a step; return its loss.
+
+        Parameters
+        ----------
+        *given : Tensor or array_like
+            Inputs of the model, then the target.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are not of the shapes and types of the examples.
+        """
+        found = self._run(self.inputs(*given))
+        self.output = found["output"]
+        self.steps += 1
+        self.state |= {name: found[name] for name in self.state if name in found}
+        return self._loss.value(self.output, _numpy(given[-1]))
+
+    def inputs(self, *given: Any) -> dict[str, Floats]:
+        """What the program takes in the next step: by name, all inputs of the graph.
+
+        Parameters
+        ----------
+        *given : Tensor or array_like
+            As of a step.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As of a step.
+        """
+        *inputs, target = (_numpy(one) for one in given)
+        if len(inputs) != len(self._models):
+            raise ValueError(
+                f"inputs must be {len(self._models)} ({', '.join(self._models)}) and a target, not "
+                f"{len(inputs)} and a target"
+            )
+        known = {
+            **dict(zip(self._models, inputs, strict=True)),
+            **self.state,
+            **self._rates(),
+            "target": self._loss.target(target, self.graph.outputs["output"].shape),
+        }
+        return {port.name: port.taken(known[port.name]) for port in self.compiled.inputs}
+
+    def _run(self, inputs: dict[str, Floats]) -> dict[str, Floats]:
+        if self._engine == "model":
+            return evaluate_graph(self.graph, inputs, self._configuration, _TILES)
+        found = self.compiled(*inputs.values())
+        several = found if isinstance(found, tuple) else (found,)
+        names = (port.name for port in self.compiled.outputs)
+        return dict(zip(names, several, strict=True))
+
+    def _rates(self) -> dict[str, Floats]:
+        """Rates of this step, which the optimiser's groups say."""
+        return {
+            one.rate(name): np.full(1, number, np.float32)
+            for one in self._trained
+            for name, number in one.optimiser.rates(
+                float(self._optimizer.param_groups[one.group]["lr"]), self.steps + 1
+            ).items()
+        }
+
+    def report(self) -> str:
+        """Kernel by kernel: descriptors, cycles predicted, words moved."""
+        return self.compiled.report()
+
+    def write_back(self) -> None:
+        """Copy the master weights into the parameters of the model."""
+        with torch.no_grad():
+            for one in self._trained:
+                master = torch.from_numpy(self.state[one.name])
+                one.parameter.copy_(master.reshape(one.parameter.shape))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps, master weights and moments: what `load_state_dict` takes, and `torch.save`."""
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in self.state.items()}
+        return {"steps": self.steps, "state": tensors}
+
+    def load_state_dict(self, given: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        ValueError
+            If it is not of this model and optimiser; nothing has changed then.
+        """
+        state, steps = given.get("state"), given.get("steps")
+        if not isinstance(state, Mapping) or not isinstance(steps, int):
+            raise ValueError(f"given must have steps and state, not {', '.join(given)}")
+        if state.keys() != self.state.keys():
+            wrong = sorted(state.keys() ^ self.state.keys())
+            raise ValueError(f"state must have the names of this step, which differ in {wrong}")
+        for name, tensor in state.items():
+            wanted = self.state[name].shape
+            if tensor.shape != wanted or tensor.dtype != torch.float32:
+                raise ValueError(
+                    f"{name} must be float32 of shape {wanted}, not {tensor.dtype} of shape "
+                    f"{tuple(tensor.shape)}"
+                )
+        self.steps = steps
+        self.state = {name: _numpy(tensor) for name, tensor in state.items()}
+
+
+@checked
+def compile_step(
+    model: torch.nn.Module,
+    loss: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    examples: Sequence[Any],
+    *,
+    machine: Machine = "default",
+    format: str | MXFormat | None = None,
+    arithmetic: Literal["exact", "fp12"] | None = None,
+    parts: PositiveInteger = 1,
+    engine: Literal["interpreter", "model"] = "interpreter",
+) -> TrainingStep:
+    """A training step of a model as a program of the machine.
+
+    Forward pass, backward pass and update are one program. All products are in MX format, in tiles
+    of 8x8; all else is binary32: see `mxsafe.machine.gradients` and `mxsafe.machine.updates`.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        With one output. Dropout must be off.
+    loss : torch.nn.CrossEntropyLoss or torch.nn.MSELoss
+        Mean over the batch. Its value is evaluated by the host from the model's output.
+    optimizer : torch.optim.SGD, torch.optim.Adam or torch.optim.AdamW
+        Of parameters of the model; others, and those that it does not use, stay as they are.
+        Learning rates are read at each step, so that a scheduler works. Its own state is not used.
+    examples : sequence of Tensor
+        Inputs of the model, then a target; shapes of the program are theirs.
+    machine : str or MachineConfiguration
+        ``default``, ``small``, ``fpga``, or any sizes.
+    format : str or MXFormat, optional
+        Of both operands of all products; by default that of the machine.
+    arithmetic : {"exact", "fp12"}, optional
+        Of the array; by default that of the machine.
+    parts : int
+        Into how many equal parts the batch is divided: the model takes one at a time, and all
+        gradients are added. With one image in a part no tile has rows of two images, as it must be
+        where a batch has a number of tokens that is no multiple of 8.
+    engine : {"interpreter", "model"}
+        What runs the steps: the program, on the interpreter; or each operation by its model, with
+        the same bits.
+
+    Returns
+    -------
+    TrainingStep
+        To be called with inputs and a target.
+
+    Raises
+    ------
+    CompileError
+        If the model has operators that are not compiled, or that have no gradient.
+    TypeError, ValueError
+        If an argument is not as above.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mxsafe.torch import compile_step
+    >>> _ = torch.manual_seed(0)
+    >>> layers = torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 8)
+    >>> model = torch.nn.Sequential(*layers)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    >>> x, target = torch.randn(24, 16), torch.randint(0, 8, (24,))
+    >>> step = compile_step(model, torch.nn.CrossEntropyLoss(), optimizer, (x, target))
+    >>> losses = [step(x, target) for _ in range(5)]
+    >>> losses[4] < losses[0]
+    True
+    >>> step.write_back()
+    """
+    require_one_of("engine", engine, _ENGINES)
+    *inputs, _ = examples
+    for at, one in enumerate(inputs):
+        if not isinstance(one, torch.Tensor) or not one.dim() or len(one) % parts:
+            raise ValueError(f"examples[{at}] must have a first axis that {parts} parts divide")
+    program = exported(model, [one[: len(one) // parts] for one in inputs])
+    configuration = machine_named(machine, format, arithmetic)
+    return TrainingStep(program, model, loss, optimizer, configuration, parts, engine)
+
+
+class _CrossEntropy:
+    """Softmax and its cross-entropy with a target, mean over the rows."""
+
+    def __init__(self, module: torch.nn.CrossEntropyLoss) -> None:
+        if module.weight is not None or module.ignore_index != -100:
+            raise ValueError("loss must have no weight and no ignore_index")
+        self._smoothing = module.label_smoothing
+
+    def seed(self, graph: Graph, logits: Value, target: Value, whole: tuple[int, ...]) -> Value:
+        """``(softmax - target) / rows`` of some rows of a batch."""
+        if len(whole) != 2:
+            raise CompileError(f"model must give logits of shape (rows, classes), not {whole}")
+        return graph.add(graph.scale(graph.softmax(logits), 1 / whole[0]), target)
+
+    def _probabilities(self, target: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+        rows, classes = shape
+        if target.dtype.kind == "f":
+            if target.shape != shape:
+                raise ValueError(f"target must have shape {shape}, not {target.shape}")
+            wanted = target.astype(np.float64)
+        else:
+            if target.dtype.kind not in "iu" or target.shape != (rows,):
+                raise ValueError(
+                    f"target must be {rows} integers, not {target.dtype} of shape {target.shape}"
+                )
+            if not (target.min() >= 0 and target.max() < classes):
+                raise ValueError(f"target must be from 0 to {classes - 1}, not {shown(target)}")
+            wanted = np.eye(classes)[target]
+        return wanted * (1 - self._smoothing) + self._smoothing / classes
+
+    def target(self, target: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+        """``-target / rows``, probabilities of all classes."""
+        return (-self._probabilities(target, shape) / shape[0]).astype(np.float32)
+
+    def value(self, logits: Floats, target: NDArray[Any]) -> float:
+        """The loss, in float64 from the logits."""
+        wide = logits.astype(np.float64)
+        wide = wide - wide.max(axis=1, keepdims=True)
+        logarithms = wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
+        probabilities = self._probabilities(target, logits.shape)
+        return float(-(probabilities * logarithms).sum(axis=1).mean())
+
+
+class _SquaredError:
+    """Mean of the squares of the differences from a target."""
+
+    def __init__(self, module: torch.nn.MSELoss) -> None:
+        pass
+
+    def seed(self, graph: Graph, result: Value, target: Value, whole: tuple[int, ...]) -> Value:
+        """``(2 / size) * (result - target)`` of some rows of a batch."""
+        return graph.add(graph.scale(result, 2 / math.prod(whole)), target)
+
+    def target(self, target: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+        """``-2 / size * target``."""
+        if target.shape != shape or target.dtype != np.float32:
+            raise ValueError(
+                f"target must be float32 of shape {shape}, not {target.dtype} of shape "
+                f"{target.shape}"
+            )
+        return (-2 / target.size * target.astype(np.float64)).astype(np.float32)
+
+    def value(self, result: Floats, target: NDArray[Any]) -> float:
+        """The loss, in float64."""
+        return float(np.mean((result.astype(np.float64) - target) ** 2))
+
+
+def _loss(module: torch.nn.Module) -> _CrossEntropy | _SquaredError:
+    if getattr(module, "reduction", "mean") != "mean":
+        raise ValueError(f"loss must have reduction mean, not {shown(module.reduction)}")
+    if isinstance(module, torch.nn.CrossEntropyLoss):
+        return _CrossEntropy(module)
+    if isinstance(module, torch.nn.MSELoss):
+        return _SquaredError(module)
+    raise TypeError(f"loss must be CrossEntropyLoss or MSELoss, not {type(module).__name__}")
+
+
+def _optimiser(kind: torch.optim.Optimizer, group: Mapping[str, Any]) -> Optimiser:
+    """What a group of an optimiser does."""
+    name = type(kind).__name__
+    for option in ("amsgrad", "maximize", "dampening"):
+        if group.get(option):
+            raise ValueError(f"optimizer must have no {option}, not {shown(group[option])}")
+    if type(kind) is torch.optim.SGD:
+        return Sgd(float(group["momentum"]), float(group["weight_decay"]), group["nesterov"])
+    if type(kind) in (torch.optim.Adam, torch.optim.AdamW):
+        coupled = type(kind) is torch.optim.Adam and not group.get("decoupled_weight_decay")
+        first, second = map(float, group["betas"])
+        return AdamW((first, second), float(group["eps"]), float(group["weight_decay"]), coupled)
+    raise TypeError(f"optimizer must be SGD, Adam or AdamW, not {name}")
+
+
+def _trained(
+    program: ExportedProgram, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> list[_Trained]:
+    """Parameters that the optimiser has and the model uses, in the optimiser's order."""
+    own = dict(model.named_parameters(remove_duplicate=False))
+    signature = program.graph_signature.inputs_to_parameters
+    numbers = {node: id(own[target]) for node, target in signature.items()}
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    used = {numbers.get(one.name) for node in nodes for one in node.all_input_nodes}
+    tables = {numbers.get(n.args[0].name) for n in nodes if "embedding" in str(n.target)}
+    found = []
+    for number, group in enumerate(optimizer.param_groups):
+        for parameter in group["params"]:
+            key = id(parameter)
+            names = [name for name, one in own.items() if one is parameter]
+            if not names:
+                raise ValueError("optimizer must have parameters of the model alone")
+            if key in used:
+                made = _optimiser(optimizer, group)
+                one = _Trained(names[0], tuple(names), parameter, number, made, key in tables)
+                found.append(one)
+    return found
+
+
+def _numpy(given: Any) -> NDArray[Any]:
+    if isinstance(given, torch.Tensor):
+        return given.detach().cpu().numpy().copy()
+    return np.asarray(given)

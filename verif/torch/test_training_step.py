@@ -1,0 +1,267 @@
+"""Training steps: programs against the models of their operations, gradients against autograd."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import mxsafe.torch as mxt  # noqa: E402
+from mxsafe.machine.configuration import MachineConfiguration  # noqa: E402
+from verif.machine.float64_graph import evaluate  # noqa: E402
+
+nn, functional = torch.nn, torch.nn.functional
+
+
+def assert_same(found: Any, wanted: Any) -> None:
+    """Every bit."""
+    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+
+
+class Vit(nn.Module):
+    """A vision transformer with a class token: 5 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, 32, 4, 4)
+        self.token = nn.Parameter(0.1 * torch.randn(1, 1, 32))
+        self.position = nn.Parameter(0.1 * torch.randn(1, 5, 32))
+        self.block = nn.TransformerEncoderLayer(
+            32, 2, 48, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.position
+        logits: torch.Tensor = self.head(self.norm(self.block(x))[:, 0])
+        return logits
+
+
+class Gpt(nn.Module):
+    """A language model with RMS norms, gates, causal attention of two heads: 8 tokens."""
+
+    def __init__(self, tied: bool = False) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 32)
+        self.position = nn.Parameter(0.1 * torch.randn(8, 32))
+        self.norms = nn.ModuleList(nn.RMSNorm(32) for _ in range(3))
+        self.qkv, self.out = nn.Linear(32, 96, bias=False), nn.Linear(32, 32)
+        self.up, self.gate, self.down = nn.Linear(32, 40), nn.Linear(32, 40), nn.Linear(40, 32)
+        self.head = nn.Linear(32, 20, bias=False)
+        if tied:
+            self.head.weight = self.table.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids) + self.position
+        q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).flatten(2))
+        y = self.norms[1](x)
+        x = x + self.down(functional.silu(self.gate(y)) * self.up(y))
+        logits: torch.Tensor = self.head(self.norms[2](x)).flatten(0, 1)
+        return logits
+
+
+class Scalars(nn.Module):
+    """Functions and moves that no other model here has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(24, 24) for _ in range(3))
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.layers[0](x)) * self.scale
+        y = torch.sigmoid(self.layers[1](x)) + torch.exp(0.1 * x) - torch.relu(x)
+        z = y / (1 + x * x) + torch.rsqrt(1 + y * y)
+        z = torch.cat([z[:, 8:], z[:, :8]], 1)
+        out: torch.Tensor = self.layers[2](z / z.pow(2).mean(-1, keepdim=True).sqrt())
+        return out
+
+
+def _perceptron() -> Any:
+    return nn.Sequential(nn.Linear(13, 20), nn.GELU(), nn.LayerNorm(20), nn.Linear(20, 6))
+
+
+def _images() -> tuple[Any, ...]:
+    return torch.randn(3, 1, 8, 8), torch.randint(0, 10, (3,))
+
+
+def _texts() -> tuple[Any, ...]:
+    return torch.randint(0, 20, (2, 8)), torch.randint(0, 20, (16,))
+
+
+def _rows() -> tuple[Any, ...]:
+    return torch.randn(11, 13), torch.randint(0, 6, (11,))
+
+
+def _numbers() -> tuple[Any, ...]:
+    return torch.randn(9, 24), torch.randn(9, 24)
+
+
+def _sgd(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.25)
+
+
+def _momentum(parameters: Any) -> Any:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.5, weight_decay=0.125, nesterov=True)
+
+
+def _adamw(parameters: Any) -> Any:
+    return torch.optim.AdamW(parameters, lr=0.01, weight_decay=0.25)
+
+
+def _adam(parameters: Any) -> Any:
+    return torch.optim.Adam(parameters, lr=0.01, weight_decay=0.25)
+
+
+CASES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any, dict[str, Any]]] = {
+    "perceptron": (_perceptron, _rows, nn.CrossEntropyLoss(), _sgd, {}),
+    "vit": (Vit, _images, nn.CrossEntropyLoss(label_smoothing=0.1), _adamw, {"parts": 3}),
+    "gpt": (Gpt, _texts, nn.CrossEntropyLoss(), _momentum, {}),
+    "tied": (lambda: Gpt(tied=True), _texts, nn.CrossEntropyLoss(), _sgd, {"parts": 2}),
+    "scalars": (Scalars, _numbers, nn.MSELoss(), _adam, {"format": "mxfp8_e4m3"}),
+}
+
+
+def _made(case: str, **more: Any) -> tuple[Any, Any, Any, Any]:
+    """Model, step, what it takes, and the loss."""
+    torch.manual_seed(7)
+    make, draw, loss, optimise, options = CASES[case]
+    model, given = make(), draw()
+    step = mxt.compile_step(model, loss, optimise(model.parameters()), given, **options, **more)
+    return model, step, given, loss
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_program_equals_models_in_every_bit(case: str) -> None:
+    """Two steps: output, weights and moments."""
+    _, step, given, _ = _made(case)
+    _, other, _, _ = _made(case, engine="model")
+    compared = 0
+    for _ in range(2):
+        assert step(*given) == other(*given)
+        assert_same(step.output, other.output)
+        for name, array in step.state.items():
+            assert_same(array, other.state[name])
+            compared += array.size
+    assert compared > 800
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_without_rounding_are_those_of_autograd(case: str) -> None:
+    """The graph in float64 against PyTorch in float64: what a step of SGD at rate 1 changes."""
+    torch.manual_seed(7)
+    make, draw, loss, _, options = CASES[case]
+    model, given = make(), draw()
+    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
+    step = mxt.compile_step(model, loss, optimiser, given, **options)
+    names = {value.name: value.shape for value in step.graph.values if value.op == "input"}
+    wide = copy.deepcopy(model).double()
+    x, target = (one.double() if one.dtype == torch.float32 else one for one in given)
+    loss(wide(x), target).backward()
+    known = {name: array.astype(np.float64) for name, array in step.inputs(*given).items()}
+    found = evaluate(step.graph, {name: known[name] for name in names})
+    compared = 0
+    for name, parameter in wide.named_parameters():
+        gradient = parameter.grad.numpy()
+        change = (step.state[name].astype(np.float64) - found[name]).reshape(gradient.shape)
+        size = max(float(np.abs(gradient).max()), 1e-3)
+        assert np.abs(change - gradient).max() < 1e-5 * size, name
+        compared += gradient.size
+    assert compared > 400
+
+
+def test_step_on_another_machine_has_the_same_bits() -> None:
+    """Sizes of buffers change nothing."""
+    machine = MachineConfiguration(a_beats=256, w_beats=256, out_beats=128, bank_beats=64)
+    _, step, given, _ = _made("gpt")
+    _, other, _, _ = _made("gpt", machine=machine)
+    assert step.report() != other.report()
+    assert step(*given) == other(*given)
+    for name, array in step.state.items():
+        assert_same(array, other.state[name])
+
+
+@pytest.mark.parametrize("optimise", [_sgd, _momentum, _adamw, _adam])
+def test_steps_follow_those_of_pytorch(optimise: Any) -> None:
+    """Within the rounding of formats; a learning rate that changes between steps, too."""
+    torch.manual_seed(7)
+    model, given = _perceptron(), _rows()
+    own = copy.deepcopy(model)
+    loss = nn.CrossEntropyLoss()
+    optimiser = optimise(own.parameters())
+    step = mxt.compile_step(own, loss, optimiser, given, engine="model")
+    reference = optimise(model.parameters())
+    for at in range(6):
+        for one in (optimiser, reference):
+            one.param_groups[0]["lr"] *= 0.5 if at == 3 else 1.0
+        found = step(*given)
+        reference.zero_grad()
+        wanted = loss(model(given[0]), given[1])
+        wanted.backward()
+        reference.step()
+        assert found == pytest.approx(wanted.item(), abs=0.02)
+    step.write_back()
+    for mine, other in zip(own.parameters(), model.parameters(), strict=True):
+        assert (mine - other).abs().max().item() < 0.05
+
+
+def test_state_is_saved_and_resumed(tmp_path: Any) -> None:
+    """Four steps are two, saved, and two more."""
+    _, whole, given, _ = _made("perceptron", engine="model")
+    for _ in range(4):
+        whole(*given)
+    _, first, _, _ = _made("perceptron", engine="model")
+    for _ in range(2):
+        first(*given)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    _, second, _, _ = _made("perceptron", engine="model")
+    second.load_state_dict(torch.load(tmp_path / "state.pt"))
+    for _ in range(2):
+        second(*given)
+    assert second.steps == 4
+    for name, array in whole.state.items():
+        assert_same(second.state[name], array)
+
+
+def test_what_is_refused_is_named() -> None:
+    """Bad input, each with its parameter."""
+    model, given = _perceptron(), _rows()
+    loss, sgd = nn.CrossEntropyLoss(), _sgd(model.parameters())
+    step = mxt.compile_step(model, loss, sgd, given)
+    refused: list[tuple[Callable[[], Any], str]] = [
+        (lambda: mxt.compile_step(model, nn.L1Loss(), sgd, given), "loss must be CrossEntropyLoss"),
+        (
+            lambda: mxt.compile_step(model, nn.CrossEntropyLoss(reduction="sum"), sgd, given),
+            "loss must have reduction mean, not 'sum'",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, torch.optim.Adagrad(model.parameters()), given),
+            "optimizer must be SGD, Adam or AdamW, not Adagrad",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, _sgd(nn.Linear(2, 2).parameters()), given),
+            "optimizer must have parameters of the model alone",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, sgd, given, parts=2),
+            r"examples\[0\] must have a first axis that 2 parts divide",
+        ),
+        (lambda: step(given[0]), "inputs must be 1"),
+        (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5"),
+        (lambda: step(given[0][:5], given[1]), r"input must have shape \(11, 13\), not \(5, 13\)"),
+        (lambda: step.load_state_dict({"steps": 1}), "given must have steps and state"),
+        (
+            lambda: step.load_state_dict({"steps": 1, "state": {}}),
+            "state must have the names of this step",
+        ),
+    ]
+    for call, message in refused:
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()
+    assert step.steps == 0
