@@ -9,6 +9,7 @@ block: the shape of the codes is the shape of the input.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mxsafe.codec import elements, numpy_engine
 from mxsafe.codec._engines import Engine, choose_engine, run
-from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, floats, widened
+from mxsafe.codec._inputs import floats
 from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, moved, parts
 from mxsafe.codec._scales import require_scales, require_tensor_scale, tensor_scale_of
 from mxsafe.codec._subnormals import subnormals
@@ -28,8 +29,6 @@ __all__ = ["QuantizedTensor", "ScaleMode", "dequantize", "quantize"]
 ScaleMode = Literal["floor", "ceil", "even", "rceil", "nearest"]
 SCALE_MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
 """How scales that are powers of two are chosen; those with a mantissa are always the nearest."""
-
-_BFLOAT16_INFINITY = 0x7F80
 
 Block = int | tuple[int, int]
 Axis = int | tuple[int, int]
@@ -303,7 +302,7 @@ def quantize(
     source = elements.random_of(rounding, random, values.shape)
     codes = np.empty(values.shape, np.uint8)
     scales = np.empty(blocks_shape(values.shape, lengths), np.uint8)
-    shared = default_tensor_scale(values, fmt) if given is None else given
+    shared = default_tensor_scale(values, fmt, arithmetic) if given is None else given
     factor = 1.0 if shared is None else float(shared)
 
     def fill(slab: Region, words: NDArray[np.uint32] | None) -> None:
@@ -345,29 +344,16 @@ def settled_scale_mode(mode: object, fmt: MXFormat) -> ScaleMode:
     return cast(ScaleMode, mode)
 
 
-def default_tensor_scale(values: NDArray[Any], fmt: MXFormat) -> np.float32 | None:
+def default_tensor_scale(
+    values: NDArray[Any], fmt: MXFormat, engine: ModuleType = numpy_engine
+) -> np.float32 | None:
     """Scale of a tensor that none is given for, see `quantize`; None of a format without."""
     if not fmt.tensor_scale:
         return None
     largest = 0.0
     for part in parts(values.shape, (1,) * values.ndim, numpy_engine.PART):
-        largest = max(largest, _largest_magnitude(values[part]))
+        largest = max(largest, engine.largest_magnitude(values[part]))
     return tensor_scale_of(largest, fmt)
-
-
-def _largest_magnitude(values: NDArray[Any]) -> float:
-    """Largest finite magnitude, or 0, from the bits, which ascend with it."""
-    words: NDArray[Any] | None = bfloat16_bits(values)
-    kind, infinity = BFLOAT16, _BFLOAT16_INFINITY
-    if words is None:
-        kind = values.dtype
-        unsigned = np.dtype(f"u{kind.itemsize}").newbyteorder(kind.byteorder)
-        words, infinity = values.view(unsigned), int(np.array(np.inf, kind).view(unsigned))
-    magnitudes = words & words.dtype.type(np.iinfo(words.dtype).max >> 1)
-    largest = magnitudes.max(initial=0)
-    if largest >= infinity:
-        largest = magnitudes.max(initial=0, where=magnitudes < infinity)
-    return float(widened(np.array([largest], words.dtype).view(kind), np.float64)[0])
 
 
 def _float_dtype(dtype: object) -> np.dtype[np.floating[Any]]:

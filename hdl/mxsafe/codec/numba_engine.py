@@ -2,9 +2,10 @@
 
 Every blocking is one of an array of three axes, (outer, rows, columns), in tiles of rows by
 columns: a 1-D block along the last axis is a tile of one row, along another axis a tile of one
-column. One kernel finds the scales, another one the elements under them. They walk tiles row by row
-and keep what differs from block to block in a buffer along the columns, so that their inner loops
-run over contiguous columns without a branch and vectorise whatever the shape of a block.
+column. A kernel reads the bits of numbers of any dtype, finds the scales of a row of tiles, and
+then the elements under them. Where blocks run along columns, its inner loop is over a block;
+elsewhere it keeps what differs from block to block in a buffer along the columns. So inner loops
+run over contiguous columns without a branch, and vectorise whatever the shape of a block.
 
 An element is rounded in floating point: ``|x|`` over its block's scale is exact, and its exponent
 field says which binade of the format it falls in, hence which quantum it is rounded to. To nearest
@@ -16,7 +17,8 @@ constant of format and scale mode, it is the exponent of the largest magnitude, 
 mantissa reaches ``t``.
 
 Scales with a mantissa divide in float64, see `_quotient`, once for the scale of a block and once
-for each element. What they round to is found in the same way.
+for each element. What they round to is found in the same way. Elements of eight magnitudes, as those
+of NVFP4, are not divided where blocks lie in rows, but compared with the least number of each code.
 """
 
 import math
@@ -30,13 +32,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import bfloat16_bits, widened
+from mxsafe.codec._inputs import bfloat16_bits
 from mxsafe.codec._parts import blocks_shape, three_axes
 from mxsafe.codec._scales import scale_values
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat, ScaleFormat
 
 PART = 1 << 20
 """Elements that are worked on at a time: a third of a millisecond, long beside a call."""
+
+_PLACES = {
+    "float64": np.int64,
+    "float32": np.int32,
+    "float16": np.int16,
+    "bfloat16": np.int16,
+}
+"""Types of the bits of numbers."""
+
+_RUNS = (16, 32, 64)
+"""Lengths of blocks whose largest magnitudes are found soonest."""
 
 _EMIN, _EMAX = -100, 100  # what is added to elements of these binades is still a float32
 
@@ -143,11 +156,50 @@ def _quotient(magnitude: Any, divisor: Any) -> Any:
 
 
 @numba.njit(error_model="numpy")
+def _larger(values: Any, size: int, out: Any) -> None:
+    """Write the larger one of each two neighbours."""
+    for i in range(size // 2):
+        out[i] = max(values[2 * i], values[2 * i + 1])
+
+
+@numba.njit(error_model="numpy")
+def _largest_of_runs(bits: Any, mask: Any, columns: int, once: Any, twice: Any, out: Any) -> None:
+    """Write the largest magnitude of each run of a length in `_RUNS`, halving what is left.
+
+    So nothing waits for the element before, and all rounds vectorise.
+    """
+    place, size = out.dtype.type, bits.size
+    for i in range(size // 2):
+        once[i] = max(place(bits[2 * i] & mask), place(bits[2 * i + 1] & mask))
+    _larger(once, size // 2, twice)
+    _larger(twice, size // 4, once)
+    if columns == 16:
+        _larger(once, size // 8, out)
+    elif columns == 32:
+        _larger(once, size // 8, twice)
+        _larger(twice, size // 16, out)
+    else:
+        _larger(once, size // 8, twice)
+        _larger(twice, size // 16, once)
+        _larger(once, size // 32, out)
+
+
+@numba.njit(error_model="numpy")
 def _largest(
-    bits: Any, mask: Any, top: Any, found: Any, segment: int, columns: int, inner: int
+    bits: Any,
+    mask: Any,
+    top: Any,
+    other: Any,
+    found: Any,
+    segment: int,
+    columns: int,
+    inner: int,
 ) -> int:
     """Largest magnitude of each tile of some rows, as bits; returns how many tiles there are."""
     place = found.dtype.type
+    if len(bits) == 1 and inner == 1 and columns in _RUNS and segment % columns == 0:
+        _largest_of_runs(bits[0], mask, columns, top, other, found)
+        return top.size // columns
     line = bits[0] if len(bits) == 1 and inner == 1 else top
     if len(bits) > 1 or inner > 1:
         for c in range(top.size):
@@ -220,25 +272,67 @@ def _with_mantissa(magnitude: Any, divisor: Any, scale_fmt: Any) -> Any:
     return min(quanta + ((field - lowest) >> drop), np.int64(scale_fmt[4]))
 
 
-@lru_cache(maxsize=4)
-def _scales_kernel(single: bool, divided: bool) -> Callable[..., None]:
-    """Kernel that writes the scale of each tile, for float32 or float64.
+@numba.njit(error_model="numpy")
+def _half(value: Any) -> Any:
+    """Bits of the float16 nearest to a float32 that is not negative, a tie to the even one."""
+    bits = np.float32(value).view(np.int32)
+    # Among the subnormal numbers, adding 1/2 leaves multiples of 2^-24 in the low bits.
+    tiny = np.float32(value + np.float32(0.5)).view(np.int32) - 0x3F000000
+    half = np.int32((bits - 0x38000000 + 0x0FFF + ((bits >> 13) & 1)) >> 13)
+    half = np.int32(tiny) if bits < 0x38800000 else half
+    half = np.int32(0x7C00) if bits >= 0x47800000 else half
+    return np.int16(0x7E00 if bits > 0x7F800000 else half)
 
-    Scales are of E8M0 or, with `divided`, have a mantissa. Columns may be of three axes: segments,
-    each cut into tiles of its own, the columns that are cut, and `inner` elements of tiles side by
-    side for each of them.
+
+@numba.njit(error_model="numpy")
+def _brain(value: Any) -> Any:
+    """The same of bfloat16."""
+    bits = np.float32(value).view(np.int32)
+    short = np.int32(bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.int16(0x7FC0 if bits > 0x7F800000 else short)
+
+
+@lru_cache(maxsize=64)
+def _kernel(  # noqa: C901 - its branches are decided as it is compiled
+    kind: str, rounding: str, complement: bool, fused: bool, divided: bool, runs: bool
+) -> Callable[..., None]:
+    """Kernel for a dtype, a rounding, and sign and magnitude or two's complement.
+
+    It reads the bits of numbers and writes the scale of each tile, and codes or, fused with what
+    dequantises them, bits of values. Scales are of E8M0 or, with `divided`, have a mantissa; these,
+    and stochastic rounding, whose random bits reach below float32's range, take the arithmetic of
+    float64.
+
+    Columns may be of three axes: segments, each cut into tiles of its own, the columns that are
+    cut, and `inner` elements of tiles side by side for each of them.
     """
-    stored: Any = np.float32 if single else np.float64
-    place: Any = np.int32 if single else np.int64
-    stored_bits, stored_bias = (23, 127) if single else (52, 1023)
-    magnitude_mask = place((1 << (31 if single else 63)) - 1)
-    fraction_mask = place((1 << stored_bits) - 1)
-    infinity = place(magnitude_mask - fraction_mask)
+    half, brain, wide = kind == "float16", kind == "bfloat16", kind == "float64"
+    place: Any = _PLACES[kind]
+    stored: Any = np.float64 if wide else np.float32
+    stored_place: Any = np.int64 if wide else np.int32
+    stored_bits, stored_bias = (52, 1023) if wide else (23, 127)
+    fraction_mask = stored_place((1 << stored_bits) - 1)
     offset = E8M0.bias - stored_bias
+    sign_shift = 8 * np.dtype(place).itemsize - 1
+    magnitude_mask = place(np.iinfo(place).max)
+    infinity = place(_infinity(kind))
+    narrow = not wide and rounding != "sr" and not divided
+    real: Any = np.float32 if narrow else np.float64
+    integer: Any = np.int32 if narrow else np.int64
+    mantissa_bits, bias = (23, 127) if narrow else (52, 1023)
+    exponent_mask = integer((2 * bias + 1) << mantissa_bits)
+    twice_bias_field = integer(2 * bias << mantissa_bits)
+    shift_mask = integer(8 * np.dtype(integer).itemsize - 1)  # so that shifts stay of that width
+    two_to_mantissa = real(2.0**mantissa_bits)
+    half_unit = real(0.5)
+    two_to_32 = np.float64(2.0**32)
+    from_half = np.float32(2.0**112)
 
     @_jit
-    def kernel(
+    def kernel(  # noqa: C901
         bits: Any,
+        words: Any,
+        results: Any,
         scales: Any,
         segments: int,
         inner: int,
@@ -249,64 +343,6 @@ def _scales_kernel(single: bool, divided: bool) -> Callable[..., None]:
         scale_fmt: Any,
         nan_scale: int,
         unit_of_scales: Any,
-    ) -> None:
-        outer, height, width = bits.shape
-        segment = max(width // segments, 1)  # none are of no width
-        top, largest = np.empty(width, place), np.empty(width, place)
-        for o in range(outer):
-            for first in range(0, height, rows):
-                part = bits[o, first : min(first + rows, height)]
-                tiles = _largest(part, magnitude_mask, top, largest, segment, columns, inner)
-                for tile in range(tiles):
-                    amax = place(largest[tile])
-                    if amax >= infinity:
-                        byte = nan_scale
-                    elif divided:
-                        magnitude = np.float64(place(amax).view(stored))
-                        byte = _with_mantissa(magnitude, unit_of_scales, scale_fmt)
-                    else:
-                        byte = _power_of_two(amax, fraction_mask, stored_bits, carry, offset - emax)
-                    scales[o, first // rows, tile] = byte
-
-    return kernel
-
-
-@lru_cache(maxsize=16)
-def _elements_kernel(
-    single: bool, rounding: str, complement: bool, fused: bool, divided: bool
-) -> Callable[..., None]:
-    """Kernel for float32 or float64, one rounding, sign and magnitude or two's complement.
-
-    It writes codes or, fused with what dequantises them, values of the same type. Scales with a
-    mantissa, and stochastic rounding, whose random bits reach below float32's range, take the
-    arithmetic of float64. Columns are those of `_scales_kernel`.
-    """
-    narrow = single and rounding != "sr" and not divided
-    stored: Any = np.float32 if single else np.float64
-    place: Any = np.int32 if single else np.int64
-    sign_shift = place(31 if single else 63)
-    magnitude_mask = place((1 << (31 if single else 63)) - 1)
-    real: Any = np.float32 if narrow else np.float64
-    integer: Any = np.int32 if narrow else np.int64
-    mantissa_bits, bias = (23, 127) if narrow else (52, 1023)
-    exponent_mask = integer((2 * bias + 1) << mantissa_bits)
-    twice_bias_field = integer(2 * bias << mantissa_bits)
-    two_to_mantissa = real(2.0**mantissa_bits)
-    half = real(0.5)
-    two_to_32 = np.float64(2.0**32)
-
-    @_jit
-    def kernel(
-        x: Any,
-        bits: Any,
-        words: Any,
-        scales: Any,
-        codes: Any,
-        values: Any,
-        segments: int,
-        inner: int,
-        rows: int,
-        columns: int,
         fmt: Any,
         largest_value: Any,
         factors: Any,
@@ -319,159 +355,312 @@ def _elements_kernel(
         drop, sub_drop = integer(mantissa_bits - mantissa), integer(mantissa_bits - sub_mantissa)
         code_mask = np.int32((1 << code_width) - 1)
         sign_bit = np.int32(1 << (code_width - 1))
-        outer, height, width = x.shape
-        segment = max(width // segments, 1)
+        outer, height, width = bits.shape
+        segment = max(width // segments, 1)  # none are of no width
+        top, other, found = np.empty(width, place), np.empty(width, place), np.empty(width, place)
+        chosen = np.empty(width, np.uint8)
         factor = np.empty(width, real)  # the reciprocal of the scale, or a scale with a mantissa
-        scale = np.empty(width if fused else 0, real)
+        scale = np.empty(width, real)
         for o in range(outer):
-            for r in range(height):
-                if r % rows == 0:
-                    tiles = scales[o, r // rows]
-                    _spread(factors, tiles, factor, segment, columns, inner)
-                    if fused:
-                        _spread(powers, tiles, scale, segment, columns, inner)
-                for c in range(width):
-                    magnitude = real(abs(x[o, r, c]))
-                    relative = (
-                        _quotient(magnitude, factor[c]) if divided else real(magnitude * factor[c])
-                    )
-                    field = integer(real(relative).view(integer) & exponent_mask)
-                    below = field < lowest_field
-                    dropped = sub_drop if below else drop
-                    lowest = sub_lowest_field if below else lowest_field
-                    field = max(field, lowest)
-                    # 2^mantissa_bits quanta of the binade.
-                    unit = integer(field + (dropped << mantissa_bits))
-                    if rounding == "rne":
-                        summed = real(relative + unit.view(real))
-                        quanta = summed.view(integer) - unit
-                        rounded = real(summed - unit.view(real))
+            for first in range(0, height, rows):
+                last = min(first + rows, height)
+                tiles = _largest(
+                    bits[o, first:last], magnitude_mask, top, other, found, segment, columns, inner
+                )
+                special = False
+                for tile in range(tiles):
+                    if half:
+                        field = np.int32(np.int32(found[tile]) << 13).view(np.float32)
+                        amax = np.float32(field * from_half).view(np.int32)
+                    elif brain:
+                        amax = np.int32(np.int32(found[tile]) << 16)
                     else:
-                        per_unit = integer(twice_bias_field - unit).view(real)
-                        exact = real(real(relative * two_to_mantissa) * per_unit)
-                        whole = np.trunc(exact)
-                        if rounding == "rna":
-                            whole += real(exact - whole >= half)
-                        elif rounding == "sr":
-                            chance = np.float64(exact - whole) * two_to_32
-                            whole += real(np.float64(words[o, r, c]) < chance)
-                        quanta = integer(whole)
-                        rounded = real(whole * real(unit.view(real) / two_to_mantissa))
-                    sign = bits[o, r, c]
-                    if fused:
-                        value = stored(min(rounded, largest_value) * scale[c])
-                        if complement:  # which has no -0
-                            values[o, r, c] = value if sign >= 0 else stored(0) - value
-                        else:
-                            signed = stored(value).view(place) | (sign & ~magnitude_mask)
-                            values[o, r, c] = place(signed).view(stored)
+                        amax = found[tile]
+                    if found[tile] >= infinity:
+                        byte = nan_scale
+                        special = True
+                    elif divided:
+                        magnitude = np.float64(stored_place(amax).view(stored))
+                        byte = _with_mantissa(magnitude, unit_of_scales, scale_fmt)
                     else:
-                        code = np.int32(quanta + integer((field - lowest) >> dropped))
-                        code = min(code, largest)
-                        minus = np.int32(sign >> sign_shift)
-                        code = (
-                            ((code ^ minus) - minus) & code_mask
-                            if complement
-                            else code | (minus & sign_bit)
-                        )
-                        codes[o, r, c] = np.uint8(code)
+                        byte = _power_of_two(amax, fraction_mask, stored_bits, carry, offset - emax)
+                    chosen[tile] = byte
+                if not fused:
+                    scales[o, first // rows, :tiles] = chosen[:tiles]
+                if not runs:
+                    _spread(factors, chosen, factor, segment, columns, inner)
+                    if fused:
+                        _spread(powers, chosen, scale, segment, columns, inner)
+                for r in range(first, last):
+                    for tile in range(tiles if runs else 1):
+                        left = tile * columns if runs else 0
+                        right = min(left + columns, width) if runs else width
+                        line, out = bits[o, r, left:right], results[o, r, left:right]
+                        own, power = factors[chosen[tile]], powers[chosen[tile]]
+                        for c in range(line.size):  # from 0 on, so the loop vectorises
+                            sign = line[c]
+                            by = own if runs else factor[c]
+                            magnitude_bits = place(sign & magnitude_mask)
+                            if half:
+                                field = np.int32(np.int32(magnitude_bits) << 13).view(np.float32)
+                                magnitude = real(np.float32(field * from_half))
+                            elif brain:
+                                magnitude = real(
+                                    np.int32(np.int32(magnitude_bits) << 16).view(np.float32)
+                                )
+                            else:
+                                magnitude = real(magnitude_bits.view(stored))
+                            relative = _quotient(magnitude, by) if divided else real(magnitude * by)
+                            field = integer(real(relative).view(integer) & exponent_mask)
+                            below = field < lowest_field
+                            dropped = sub_drop if below else drop
+                            lowest = sub_lowest_field if below else lowest_field
+                            field = max(field, lowest)
+                            # 2^mantissa_bits quanta of the binade.
+                            unit = integer(field + (dropped << mantissa_bits))
+                            if rounding == "rne":
+                                summed = real(relative + unit.view(real))
+                                quanta = summed.view(integer) - unit
+                                rounded = real(summed - unit.view(real))
+                            else:
+                                per_unit = integer(twice_bias_field - unit).view(real)
+                                exact = real(real(relative * two_to_mantissa) * per_unit)
+                                whole = np.trunc(exact)
+                                if rounding == "rna":
+                                    whole += real(exact - whole >= half_unit)
+                                elif rounding == "sr":
+                                    chance = np.float64(exact - whole) * two_to_32
+                                    whole += real(np.float64(words[o, r, left + c]) < chance)
+                                quanta = integer(whole)
+                                rounded = real(whole * real(unit.view(real) / two_to_mantissa))
+                            if fused:
+                                times = power if runs else scale[c]
+                                value = stored(min(rounded, largest_value) * times)
+                                if half:
+                                    signed = _half(value)
+                                elif brain:
+                                    signed = _brain(value)
+                                else:
+                                    signed = value.view(place)
+                                if not complement or value != 0:  # which has no -0
+                                    signed = place(signed | (sign & ~magnitude_mask))
+                                out[c] = signed
+                            else:
+                                steps = integer(field - lowest) >> (dropped & shift_mask)
+                                code = min(np.int32(quanta + steps), largest)
+                                minus = np.int32(sign >> sign_shift)
+                                code = (
+                                    ((code ^ minus) - minus) & code_mask
+                                    if complement
+                                    else code | (minus & sign_bit)
+                                )
+                                out[c] = np.uint8(code)
+                if special and not fused:
+                    kept = np.full(256, 255, np.uint8)
+                    kept[nan_scale] = 0
+                    mask = np.empty(width, np.uint8)
+                    _spread(kept, chosen, mask, segment, columns, inner)
+                    for r in range(first, last):
+                        for c in range(width):
+                            results[o, r, c] &= mask[c]
 
     return kernel
 
 
-@_jit
-def _widen_float16(halves: Any, out: Any) -> None:
-    """Float32 from the bits of float16."""
-    for i in range(halves.size):
-        magnitude = np.int32(np.int32(halves[i] & 0x7FFF) << 13)
-        value = np.float32(magnitude.view(np.float32) * np.float32(2.0**112))
-        if magnitude >= 0x0F800000:  # Inf and NaN
-            value = np.int32(magnitude | 0x7F800000).view(np.float32)
-        sign = np.int32(np.int32(halves[i] & 0x8000) << 16)
-        out[i] = np.int32(np.float32(value).view(np.int32) | sign).view(np.float32)
+@lru_cache(maxsize=16)
+def _short_kernel(kind: str, length: int, fused: bool) -> Callable[..., None]:
+    """Kernel for elements of eight magnitudes under scales with a mantissa, in rows of a length.
+
+    Nothing is divided: `_limits` has the least number of each code, as bits that ascend with it.
+    """
+    half, brain = kind == "float16", kind == "bfloat16"
+    place: Any = _PLACES[kind]
+    stored: Any = np.float64 if kind == "float64" else np.float32
+    mask, infinity = place(np.iinfo(place).max), place(_infinity(kind))
+    sign_shift = 8 * np.dtype(place).itemsize - 4
+    group = 64  # rows whose scales are found side by side
+
+    @_jit
+    def kernel(
+        bits: Any,
+        codes: Any,
+        scales: Any,
+        values: Any,
+        scale_fmt: Any,
+        nan_scale: int,
+        unit_of_scales: Any,
+        limits: Any,
+        levels: Any,
+    ) -> None:
+        once, twice = np.empty(group * length, place), np.empty(group * length, place)
+        largest = np.empty(group, place)
+        chosen, flat = np.empty(group, np.int64), bits.reshape(-1)
+        for first in range(0, len(bits), group):
+            many = min(group, len(bits) - first)
+            part = flat[first * length : (first + many) * length]
+            _largest_of_runs(part, mask, length, once, twice, largest)
+            for row in range(many):
+                amax = place(largest[row])
+                if half:
+                    field = np.int32(np.int32(amax) << 13).view(np.float32)
+                    top = np.float64(np.float32(field * np.float32(2.0**112)))
+                elif brain:
+                    top = np.float64(np.int32(np.int32(amax) << 16).view(np.float32))
+                else:
+                    top = np.float64(place(amax).view(stored))
+                byte = np.int64(_with_mantissa(top, unit_of_scales, scale_fmt))
+                chosen[row] = byte if amax < infinity else np.int64(nan_scale)
+            for row in range(many):
+                line, limit, level = bits[first + row], limits[chosen[row]], levels[chosen[row]]
+                l1, l2, l3, l4 = limit[0], limit[1], limit[2], limit[3]
+                l5, l6, l7 = limit[4], limit[5], limit[6]
+                if fused:
+                    v0, v1, v2, v3 = level[0], level[1], level[2], level[3]
+                    v4, v5, v6, v7 = level[4], level[5], level[6], level[7]
+                    out = values[first + row]
+                    for i in range(length):
+                        magnitude = place(line[i] & mask)
+                        value = v1 if magnitude >= l1 else v0
+                        value = v2 if magnitude >= l2 else value
+                        value = v3 if magnitude >= l3 else value
+                        value = v4 if magnitude >= l4 else value
+                        value = v5 if magnitude >= l5 else value
+                        value = v6 if magnitude >= l6 else value
+                        value = v7 if magnitude >= l7 else value
+                        out[i] = place(value | (line[i] & ~mask))
+                else:
+                    own = codes[first + row]
+                    scales[first + row] = chosen[row]
+                    kept = place(0 if chosen[row] == nan_scale else 15)
+                    for i in range(length):
+                        magnitude = place(line[i] & mask)
+                        code = place(place(magnitude >= l1) + place(magnitude >= l2))
+                        code = place(code + place(magnitude >= l3))
+                        code = place(code + place(magnitude >= l4))
+                        code = place(code + place(magnitude >= l5))
+                        code = place(code + place(magnitude >= l6))
+                        code = place(code + place(magnitude >= l7))
+                        own[i] = np.uint8((code | place((line[i] >> sign_shift) & 8)) & kept)
+
+    return kernel
 
 
-@_jit
-def _narrow_float16(values: Any, bits: Any, out: Any) -> None:
-    """Bits of float16 nearest to float32, a tie to the even one; NaN is 0x7e00 or 0xfe00."""
-    for i in range(bits.size):
-        magnitude = np.int32(bits[i] & 0x7FFFFFFF)
-        # Among the subnormal numbers, adding 1/2 leaves multiples of 2^-24 in the low bits.
-        tiny = np.float32(abs(values[i]) + np.float32(0.5)).view(np.int32) - 0x3F000000
-        half = np.int32((magnitude - 0x38000000 + 0x0FFF + ((magnitude >> 13) & 1)) >> 13)
-        half = np.int32(tiny) if magnitude < 0x38800000 else half
-        half = np.int32(0x7C00) if magnitude >= 0x47800000 else half
-        half = np.int32(0x7E00) if magnitude > 0x7F800000 else half
-        out[i] = np.uint16(half | ((bits[i] >> 16) & 0x8000))
+def _are_rows(shape: tuple[int, ...], columns: tuple[int, int], tile: tuple[int, int]) -> bool:
+    """Whether tiles are whole rows of one length."""
+    return columns == (1, 1) and tile[0] == 1 and tile[1] in _RUNS and shape[2] % tile[1] == 0
 
 
-@_jit
-def _narrow_bfloat16(values: Any, bits: Any, out: Any) -> None:
-    """Bits of bfloat16 nearest to float32, a tie to the even one; NaN is 0x7fc0 or 0xffc0."""
-    for i in range(bits.size):
-        odd = np.int32(np.int32(bits[i] >> 16) & 1)
-        up = np.int32(np.int32(bits[i] + odd) + np.int32(0x7FFF))
-        nan = np.int32(bits[i] | 0x7FC00000)
-        # NaN is the only number that is not itself.
-        short = up if values[i] == values[i] else nan
-        out[i] = np.uint16(np.int32(short >> 16))
+@lru_cache(maxsize=4)
+def _dequantize_kernel(kind: str) -> Callable[..., None]:
+    """Kernel that writes bits of a dtype."""
+    half, brain = kind == "float16", kind == "bfloat16"
+    place: Any = _PLACES[kind]
+    stored: Any = np.float64 if kind == "float64" else np.float32
+
+    @_jit
+    def kernel(
+        codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, out: Any
+    ) -> None:
+        outer, height, width = codes.shape
+        scale = np.empty(width, table.dtype)
+        for o in range(outer):
+            for r in range(height):
+                if r % rows == 0:
+                    _spread(powers, scales[o, r // rows], scale, max(width, 1), columns, 1)
+                for c in range(width):
+                    value = stored(table[codes[o, r, c]] * scale[c])
+                    if half or brain:
+                        magnitude = np.float32(abs(value))
+                        sign = np.int32(value.view(np.int32) >> 31) & -0x8000
+                        short = _half(magnitude) if half else _brain(magnitude)
+                        out[o, r, c] = np.int16(short | sign)
+                    else:
+                        out[o, r, c] = value.view(place)
+
+    return kernel
 
 
-@_jit
-def _widen_bfloat16(shorts: Any, out: Any) -> None:
-    """Bits of float32 from those of bfloat16."""
-    for i in range(shorts.size):
-        out[i] = np.int32(np.int32(shorts[i]) << 16)
+@lru_cache(maxsize=4)
+def _peak_kernel(kind: str) -> Callable[..., None]:
+    """Kernel that writes the bits of the largest finite magnitude of a run of numbers."""
+    place: Any = _PLACES[kind]
+    mask, infinity = place(np.iinfo(place).max), place(_infinity(kind))
+
+    @_jit
+    def kernel(bits: Any, out: Any) -> None:
+        largest = place(0)
+        for i in range(bits.size):
+            magnitude = place(bits[i] & mask)
+            largest = max(largest, magnitude if magnitude < infinity else place(0))
+        out[0] = largest
+
+    return kernel
 
 
-def _floats(x: NDArray[Any]) -> NDArray[Any]:
-    """The numbers of an array, contiguous: float64 as they are, all others as float32."""
+def largest_magnitude(x: NDArray[Any]) -> float:
+    """Largest finite magnitude, or 0, as `mxsafe.codec.blocks` finds it."""
+    kind, bits = _bits(x)
+    out = np.zeros(1, bits.dtype)
+    _peak_kernel(kind)(bits.reshape(-1), out)
+    if kind == "bfloat16":
+        out = out.astype(np.int32) << 16
+    return float(out.view(f"f{out.itemsize}")[0])
+
+
+def _bits(x: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    """Name of the dtype of an array, and its bits as integers, contiguous."""
     shorts = bfloat16_bits(x)
-    if shorts is None and x.dtype != np.float16:
-        wide = np.float64 if x.dtype.itemsize == np.dtype(np.float64).itemsize else np.float32
-        return np.ascontiguousarray(widened(x, wide))
-    values = np.empty(x.shape, np.float32)
-    flat = values.reshape(-1)
-    if shorts is None:
-        _widen_float16(np.ascontiguousarray(x).reshape(-1).view(np.uint16), flat)
-    else:
-        native = np.ascontiguousarray(shorts, np.uint16).reshape(-1)
-        _widen_bfloat16(native, flat.view(np.int32))
-    return values
+    if shorts is not None:
+        return "bfloat16", np.ascontiguousarray(shorts, np.uint16).view(np.int16)
+    native = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
+    return native.dtype.name, native.view(f"i{native.itemsize}")
 
 
-@contextmanager
-def _float_results(out: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """A contiguous array of float32 or float64 to write to: `out`, or one rounded to it then."""
-    shorts = bfloat16_bits(out)
-    if shorts is None and out.dtype != np.float16:
-        with _contiguous(out) as buffer:
-            yield buffer
-        return
-    values = np.empty(out.shape, np.float32)
-    yield values
-    flat = values.reshape(-1)
-    narrow = _narrow_float16 if shorts is None else _narrow_bfloat16
-    with _contiguous(out.view(np.uint16)) as buffer:
-        narrow(flat, flat.view(np.int32), buffer.reshape(-1))
+def _infinity(kind: str) -> int:
+    """Bits of Inf."""
+    if kind == "bfloat16":
+        return 0x7F80
+    return int(np.array(np.inf, kind).view(f"i{np.dtype(kind).itemsize}"))
 
 
-@_jit
-def _dequantize_kernel(
-    codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, out: Any
-) -> None:
-    outer, height, width = codes.shape
-    scale = np.empty(width, table.dtype)
-    for o in range(outer):
-        for r in range(height):
-            if r % rows == 0:
-                for tile, left in enumerate(range(0, width, columns)):
-                    power = powers[scales[o, r // rows, tile]]
-                    spread = scale[left : min(left + columns, width)]
-                    for c in range(spread.size):
-                        spread[c] = power
-            for c in range(width):
-                out[o, r, c] = table[codes[o, r, c]] * scale[c]
+def _is_short(fmt: MXFormat) -> bool:
+    """Whether elements have so few magnitudes that comparing with each is soonest."""
+    element = fmt.element
+    return isinstance(element, FloatFormat) and element.sub is None and element.max_magnitude < 8
+
+
+@lru_cache(maxsize=8)
+def _limits(
+    fmt: MXFormat, rounding: str, tensor_scale: float, kind: str
+) -> NDArray[np.integer[Any]]:
+    """Bits of the least number of a dtype that has each code or one above it, under each scale.
+
+    An element is at least code k if its magnitude lies above a point between two values, times the
+    scale, or on that point where a tie goes up. The products are exact, so the bits are.
+    """
+    values = elements.magnitudes(fmt.element)
+    points = values[1:] if rounding == "rtz" else (values[1:] + values[:-1]) / 2
+    above = np.arange(len(points)) % 2 == 0 if rounding == "rne" else np.zeros(len(points), bool)
+    scales = _scale_table(fmt, tensor_scale)
+    exact = points[:, None] * np.where(scales > 0, scales, np.inf)
+    with np.errstate(over="ignore", under="ignore"):
+        near = exact.astype(np.float32 if kind == "bfloat16" else kind)
+    bits = near.view(f"i{near.itemsize}")
+    bits = bits + ((near < exact) | (above[:, None] & (near == exact)))
+    bits = (bits + 0xFFFF >> 16).astype(np.int16) if kind == "bfloat16" else bits
+    return np.ascontiguousarray(bits.T)
+
+
+@lru_cache(maxsize=8)
+def _levels(fmt: MXFormat, tensor_scale: float, kind: str) -> NDArray[np.integer[Any]]:
+    """Bits of the value of each magnitude code under each scale."""
+    exact = _scale_table(fmt, tensor_scale)[:, None] * elements.magnitudes(fmt.element)
+    with np.errstate(over="ignore", under="ignore"):
+        values = exact if kind == "float64" else exact.astype(np.float32)
+        if kind != "bfloat16":
+            return values.astype(kind).view(f"i{np.dtype(kind).itemsize}")
+    bits = values.view(np.int32)
+    return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.int16)
 
 
 @lru_cache(maxsize=4)
@@ -511,8 +700,10 @@ def quantize_part(
         return
     shape, tile = three_axes(x.shape, lengths)
     with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
+        kind, bits = _bits(x)
         _run_kernel(
-            _floats(x).reshape(shape),
+            kind,
+            bits.reshape(shape),
             None if words is None else words.reshape(shape),
             code_buffer.reshape(shape),
             scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
@@ -540,13 +731,15 @@ def values_part(
     """
     shape, tile, columns = _five_axes(x.shape, lengths)
     none = np.zeros((1, 1, 1), np.uint8)
-    with _float_results(values) as result:
+    kind, bits = _bits(x)
+    with _contiguous(values) as result:
         _run_kernel(
-            _floats(x).reshape(shape),
+            kind,
+            bits.reshape(shape),
             None if words is None else words.reshape(shape),
             none,
             none,
-            result.reshape(shape),
+            _bits(result)[1].reshape(shape),
             columns,
             tile,
             (fmt, rounding, scale_mode, tensor_scale),
@@ -572,7 +765,8 @@ def _five_axes(
 
 
 def _run_kernel(
-    x: NDArray[Any],
+    kind: str,
+    bits: NDArray[Any],
     words: NDArray[np.uint32] | None,
     codes: NDArray[np.uint8],
     scales: NDArray[np.uint8],
@@ -581,51 +775,48 @@ def _run_kernel(
     tile: tuple[int, int],
     task: tuple[MXFormat, str, str, float],
 ) -> None:
-    """Call the kernels of a dtype and a rounding, for codes, or for values where there are any."""
+    """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
     fmt, rounding, scale_mode, tensor_scale = task
-    single = x.dtype == np.float32
-    place = np.int32 if single else np.int64
-    divided = not isinstance(fmt.scale, ScaleFormat)
-    real = np.float32 if single and rounding != "sr" and not divided else np.float64
+    wide = kind == "float64"
+    divided, fused = not isinstance(fmt.scale, ScaleFormat), values is not None
+    single = not wide and rounding != "sr" and not divided
+    real = np.float32 if single else np.float64
     if divided:
         powers = _scale_table(fmt, tensor_scale)
         factors = np.where(powers > 0, powers, np.inf)
+        if _is_short(fmt) and rounding != "sr" and _are_rows(bits.shape, columns, tile):
+            _short_kernel(kind, tile[1], fused)(
+                bits.reshape(-1, tile[1]),
+                codes.reshape(-1, 1 if fused else tile[1]),
+                scales.reshape(-1),
+                bits.reshape(-1, tile[1]) if values is None else values.reshape(-1, tile[1]),
+                _binades(fmt.scale),
+                fmt.nan_scale,
+                np.float64(fmt.element.max_value * tensor_scale),
+                _limits(fmt, rounding, tensor_scale, kind),
+                _levels(fmt, tensor_scale, kind),
+            )
+            return
     else:
-        powers, factors = (_powers(real is np.float32, sign) for sign in (1, -1))
-    if values is not None:
-        outer, height, width = x.shape
-        tiles = -(-(width // columns[0]) // (tile[1] * columns[1])) * math.prod(columns)
-        scales = np.empty((outer, -(-height // tile[0]), tiles), np.uint8)
-    _scales_kernel(single, divided)(
-        x.view(place),
+        powers, factors = (_powers(single, sign) for sign in (1, -1))
+    runs = columns == (1, 1) and tile[1] >= 16
+    _kernel(kind, rounding, isinstance(fmt.element, IntFormat), fused, divided, runs)(
+        bits,
+        np.zeros((1, 1, 1), np.uint32) if words is None else words,
+        codes if values is None else values,
         scales,
         *columns,
         *tile,
-        place(_carry_mantissa(fmt, scale_mode, 23 if single else 52)),
+        (np.int64 if wide else np.int32)(_carry_mantissa(fmt, scale_mode, 52 if wide else 23)),
         fmt.emax,
         _binades(fmt.scale) if isinstance(fmt.scale, FloatFormat) else _binades(fmt.element),
         fmt.nan_scale,
         np.float64(fmt.element.max_value * tensor_scale),
-    )
-    complement = isinstance(fmt.element, IntFormat)
-    _elements_kernel(single, rounding, complement, values is not None, divided)(
-        x,
-        x.view(place),
-        np.zeros((1, 1, 1), np.uint32) if words is None else words,
-        scales,
-        codes,
-        np.zeros((1, 1, 1), x.dtype) if values is None else values,
-        *columns,
-        *tile,
         _binades(fmt.element),
         real(fmt.element.max_value),
         factors,
         powers,
     )
-    special = scales == fmt.nan_scale
-    if values is None and special.any():
-        whole = special.repeat(tile[0], axis=1)[:, : x.shape[1]]
-        codes[whole.repeat(tile[1], axis=2)[..., : x.shape[2]]] = 0
 
 
 def _scale_table(fmt: MXFormat, tensor_scale: float) -> NDArray[np.float64]:
@@ -649,18 +840,19 @@ def dequantize_part(
         dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
     shape, tile = three_axes(codes.shape, lengths)
-    with _float_results(values) as result:
+    with _contiguous(values) as result:
+        kind, bits = _bits(result)
         if isinstance(fmt.scale, ScaleFormat):
-            powers = _powers(result.dtype == np.float32, 1)
+            powers = _powers(kind != "float64", 1)
         else:
             powers = _scale_table(fmt, tensor_scale)
-        _dequantize_kernel(
+        _dequantize_kernel(kind)(
             np.ascontiguousarray(codes).reshape(shape),
             np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
             _table(fmt.element).astype(powers.dtype),
             powers,
             *tile,
-            result.reshape(shape),
+            bits.reshape(shape),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import elements
-from mxsafe.codec._inputs import widened
+from mxsafe.codec._inputs import BFLOAT16, bfloat16_bits, widened
 from mxsafe.codec._scales import block_scales, quotients, scale_values
 from mxsafe.formats import MXFormat, ScaleFormat
 
@@ -136,3 +136,18 @@ def _scale_bytes(
     byte = np.clip(exponent + scale.bias, 0, scale.max_code)
     byte = np.where(value == 0.0, 0, byte)
     return np.where(finite, byte, scale.nan_code).astype(np.uint8)
+
+
+def largest_magnitude(values: NDArray[Any]) -> float:
+    """Largest finite magnitude, or 0, from the bits, which ascend with it."""
+    words: NDArray[Any] | None = bfloat16_bits(values)
+    kind, infinity = BFLOAT16, 0x7F80
+    if words is None:
+        kind = values.dtype
+        unsigned = np.dtype(f"u{kind.itemsize}").newbyteorder(kind.byteorder)
+        words, infinity = values.view(unsigned), int(np.array(np.inf, kind).view(unsigned))
+    magnitudes = words & words.dtype.type(np.iinfo(words.dtype).max >> 1)
+    largest = magnitudes.max(initial=0)
+    if largest >= infinity:
+        largest = magnitudes.max(initial=0, where=magnitudes < infinity)
+    return float(widened(np.array([largest], words.dtype).view(kind), np.float64)[0])

@@ -453,7 +453,7 @@ def _quantize_compiled(
     x, shape = as_numpy(t), tuple(t.shape)
     codes = np.empty(shape, np.uint8)
     scales = np.empty(blocks_shape(shape, task.lengths), np.uint8)
-    shared = blocks.default_tensor_scale(x, task.fmt) if given is None else given
+    shared = blocks.default_tensor_scale(x, task.fmt, numba_engine) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None if words is None else words.numpy().astype(np.uint32)
 
@@ -559,7 +559,7 @@ def _values_compiled(
     lengths = tuple(task.lengths[axis] for axis in order)
     values = empty(x.shape, t.dtype)
     out = as_numpy(values)
-    shared = blocks.default_tensor_scale(x, task.fmt) if given is None else given
+    shared = blocks.default_tensor_scale(x, task.fmt, numba_engine) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None
     if words is not None:
