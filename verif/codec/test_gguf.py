@@ -15,6 +15,7 @@ def tensors() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     return {
         "blk.0.ffn.weight": mx.quantize(rng.standard_normal((3, 6, 64)), "mxfp4_e2m1"),
+        "blk.0.up.weight": mx.quantize(rng.standard_normal((2, 128)), "nvfp4"),
         "norm": rng.standard_normal(7).astype(np.float32),
         "half": rng.standard_normal((2, 5)).astype(np.float16),
     }
@@ -25,9 +26,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     given = tensors()
     gguf.write(path, given, values={"general.architecture": "none", "none.layers": 3})
     again = gguf.read(path)
-    q, expected = again.pop("blk.0.ffn.weight"), given.pop("blk.0.ffn.weight")
-    np.testing.assert_array_equal(q.codes, expected.codes)
-    np.testing.assert_array_equal(q.scales, expected.scales)
+    for name in ("blk.0.ffn.weight", "blk.0.up.weight"):
+        q, expected = again.pop(name), given.pop(name)
+        np.testing.assert_array_equal(q.codes, expected.codes)
+        np.testing.assert_array_equal(q.scales, expected.scales)
+        assert q.tensor_scale == expected.tensor_scale
     assert again.keys() == given.keys()
     for name, array in again.items():
         assert array.dtype == given[name].dtype
@@ -42,7 +45,11 @@ def test_gguf_py_reads_and_writes_the_same(tmp_path: Path, tally: Tally) -> None
     gguf.write(tmp_path / "ours.gguf", given, values={"general.architecture": "none"})
     reader = theirs.GGUFReader(tmp_path / "ours.gguf")
     found = {tensor.name: tensor for tensor in reader.tensors}
-    assert found.keys() == given.keys()
+    assert found.keys() == given.keys() | {"blk.0.up.scale"}
+    tensor, up = found["blk.0.up.weight"], given["blk.0.up.weight"]
+    assert tensor.tensor_type == theirs.GGMLQuantizationType.NVFP4
+    values = theirs.quants.dequantize(tensor.data, tensor.tensor_type)
+    np.testing.assert_array_equal(values * found["blk.0.up.scale"].data, mx.dequantize(up))
     tensor = found["blk.0.ffn.weight"]
     assert tensor.tensor_type == theirs.GGMLQuantizationType.MXFP4
     values = theirs.quants.dequantize(tensor.data, tensor.tensor_type)
@@ -67,8 +74,8 @@ def test_gguf_py_reads_and_writes_the_same(tmp_path: Path, tally: Tally) -> None
     np.testing.assert_array_equal(again["norm"], given["norm"])
     with raises(
         ValueError,
-        f"{path} does not hold tensors of MXFP4 or floats: other is of type Q8_0; give names to "
-        "read others alone",
+        f"{path} does not hold tensors of MXFP4, NVFP4 or floats: other is of type Q8_0; give "
+        "names to read others alone",
     ):
         gguf.read(path)
     tally("gguf-py", "files", values.size)
@@ -96,19 +103,38 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
             assert "does not hold tensors" in str(error)
     assert read < 200
     bad.write_bytes(b"GGML" + data[4:])
-    with raises(ValueError, f"{bad} does not hold tensors of MXFP4 or floats: it is no GGUF file"):
+    with raises(
+        ValueError, f"{bad} does not hold tensors of MXFP4, NVFP4 or floats: it is no GGUF file"
+    ):
         gguf.read(bad)
     with raises(
-        ValueError, f"{path} does not hold tensors of MXFP4 or floats: it has no tensor 'x'"
+        ValueError, f"{path} does not hold tensors of MXFP4, NVFP4 or floats: it has no tensor 'x'"
     ):
         gguf.read(path, ["x"])
+
+
+def test_scales_of_nvfp4(tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    q = mx.quantize(np.ones((1, 64), np.float32), "nvfp4", tensor_scale=np.float32(0.5))
+    gguf.write(path, {"a.weight": q})
+    assert gguf.read(path, ["a.scale"])["a.scale"] == [0.5]
+    data = path.read_bytes()
+    where = data.index(b"a.scale")
+    path.write_bytes(data[:where] + b"b.scale" + data[where + 7 :])
+    assert gguf.read(path, ["a.weight"])["a.weight"].tensor_scale == 1.0  # there is none
+    path.write_bytes(data[: where + 20] + bytes([40]) + data[where + 21 :])
+    with pytest.raises(ValueError, match=r"a\.gguf does not hold tensors"):
+        gguf.read(path)
+    message = "tensors must not have 'a.scale', where the scale of a tensor of NVFP4 is"
+    with raises(ValueError, message):
+        gguf.write(path, {"a.weight": q, "a.scale": np.float32([1])})
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     x = np.ones((2, 64), np.float32)
     cases: list[tuple[Any, type[Exception], str]] = [
         (mx.quantize(x, "mxsf"), ValueError,
-         "tensors must be of mxfp4_e2m1 in GGUF, not mxsf for a"),
+         "tensors must be of mxfp4_e2m1 or nvfp4 in GGUF, not mxsf for a"),
         (x.astype(np.float64), TypeError,
          "tensors must be QuantizedTensors, float32 or float16, not float64 for a"),
         (3, TypeError, "tensors must be QuantizedTensors, float32 or float16, not int for a"),

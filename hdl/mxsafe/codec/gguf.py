@@ -1,8 +1,9 @@
-"""GGUF files with tensors of MXFP4: read and written without any other library.
+"""GGUF files with tensors of MXFP4 and NVFP4: read and written without any other library.
 
 A file is a header, named values, descriptions of tensors, and their data. Tensors here are of
-MXFP4 in the layout ``gguf`` of `mxsafe.codec.packing`, float32 or float16. What a file says is
-checked before it is believed, and nothing in it is run.
+MXFP4 or NVFP4 in the layout ``gguf`` of `mxsafe.codec.packing`, float32 or float16. The scale of an
+NVFP4 tensor is one of float32 beside it, as llama.cpp has it: ``NAME.scale`` of ``NAME.weight``.
+What a file says is checked before it is believed, and nothing in it is run.
 """
 
 import math
@@ -25,7 +26,8 @@ __all__ = ["read", "write"]
 Tensor = QuantizedTensor | NDArray[Any]
 
 _MAGIC, _VERSION, _ALIGNMENT = b"GGUF", 3, 32
-_MXFP4 = 39
+_QUANTISED = {39: "mxfp4_e2m1", 40: "nvfp4"}
+_NVFP4 = 40
 _FLOATS: dict[int, np.dtype[Any]] = {0: np.dtype("<f4"), 1: np.dtype("<f2")}
 _NAMES = {2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 12: "Q4_K", 14: "Q6_K", 30: "BF16"}
 _STRING, _ARRAY = 8, 9
@@ -96,7 +98,7 @@ def read(path: str | Path, names: Iterable[str] | None = None) -> dict[str, Any]
     Returns
     -------
     dict of str to QuantizedTensor or ndarray
-        Of MXFP4, float32 and float16.
+        Of MXFP4, NVFP4, float32 and float16; scales of NVFP4 tensors are parts of these.
 
     Raises
     ------
@@ -108,10 +110,13 @@ def read(path: str | Path, names: Iterable[str] | None = None) -> dict[str, Any]
     data = Path(path).read_bytes()
     try:
         described, start = _described(data)
-        wanted = list(described) if names is None else list(names)
+        scales = {_scale_of(name) for name, one in described.items() if one[1] == _NVFP4}
+        wanted = [name for name in described if name not in scales] if names is None else names
         return {name: _tensor(name, described, data, start) for name in wanted}
     except (UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"{path} does not hold tensors of MXFP4 or floats: {error}") from None
+        raise ValueError(
+            f"{path} does not hold tensors of MXFP4, NVFP4 or floats: {error}"
+        ) from None
 
 
 def _described(data: bytes) -> tuple[dict[str, tuple[tuple[int, ...], int, int]], int]:
@@ -140,22 +145,38 @@ def _described(data: bytes) -> tuple[dict[str, tuple[tuple[int, ...], int, int]]
     return described, -(-cursor.at // alignment) * alignment
 
 
+def _scale_of(name: str) -> str:
+    """Name of the scale of a tensor."""
+    return f"{name.removesuffix('.weight')}.scale"
+
+
 def _tensor(name: str, described: Mapping[str, Any], data: bytes, start: int) -> Tensor:
     if name not in described:
         raise ValueError(f"it has no tensor {name!r}")
     shape, kind, offset = described[name]
-    if kind not in (_MXFP4, *_FLOATS):
+    fmt = mx_format(_QUANTISED[kind]) if kind in _QUANTISED else None
+    if fmt is None and kind not in _FLOATS:
         raise ValueError(
             f"{name} is of type {_NAMES.get(kind, kind)}; give names to read others alone"
         )
     count = math.prod(shape)
-    size = count // 32 * 17 if kind == _MXFP4 else count * _FLOATS[kind].itemsize
+    if fmt is None:
+        size = count * _FLOATS[kind].itemsize
+    else:
+        size = count // fmt.block * (1 + fmt.block // 2)
     part = data[start + offset : start + offset + size]
     if len(part) != size:
         raise ValueError(f"{name} is cut short")
-    if kind == _MXFP4:
-        return from_bytes(part, "mxfp4_e2m1", shape, layout="gguf")
-    return np.frombuffer(part, _FLOATS[kind]).reshape(shape).copy()
+    if fmt is None:
+        return np.frombuffer(part, _FLOATS[kind]).reshape(shape).copy()
+    shared = None
+    if fmt.tensor_scale:
+        beside = _scale_of(name)
+        found = _tensor(beside, described, data, start) if beside in described else np.float32([1])
+        if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.size != 1:
+            raise ValueError(f"{beside} is not one number of float32")
+        shared = found.reshape(-1)[0]
+    return from_bytes(part, fmt, shape, layout="gguf", tensor_scale=shared)
 
 
 @checked
@@ -169,7 +190,8 @@ def write(
     path : str or Path
         File to write.
     tensors : mapping of str to QuantizedTensor or ndarray
-        Of MXFP4 in blocks of 32 along a last axis that is a multiple of 32, float32 or float16.
+        Of MXFP4 in blocks of 32 or NVFP4 in blocks of 16, along a last axis that is a multiple of
+        32 or 64, float32 or float16.
     values : mapping of str to str or int, optional
         Named values, such as ``general.architecture``; integers are of 32 bits.
 
@@ -181,6 +203,7 @@ def write(
         If the file cannot be written.
     """
     named = {"general.alignment": _ALIGNMENT} | dict(values or {})
+    tensors = _with_scales(tensors)
     head = [_MAGIC, struct.pack("<IQQ", _VERSION, len(tensors), len(named))]
     for key, value in named.items():
         if isinstance(value, str):
@@ -202,6 +225,18 @@ def write(
     write_atomically(Path(path), lambda file: file.write(whole))
 
 
+def _with_scales(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors, and those of their scales; or a clear error, if a name is taken."""
+    scales = {
+        _scale_of(name): np.array([q.tensor_scale], np.float32)
+        for name, q in ((name, tensor_of(name, t)) for name, t in tensors.items() if is_tensor(t))
+        if q.tensor_scale is not None
+    }
+    for name in scales.keys() & tensors.keys():
+        raise ValueError(f"tensors must not have {name!r}, where the scale of a tensor of NVFP4 is")
+    return {**tensors, **scales}
+
+
 def _text(text: str) -> bytes:
     data = text.encode()
     return struct.pack("<Q", len(data)) + data
@@ -211,11 +246,12 @@ def _data(name: str, given: Any) -> tuple[tuple[int, ...], int, bytes]:
     """Shape, type and bytes of a tensor, or a clear error."""
     if is_tensor(given):
         q = tensor_of("tensors", given)
-        if q.format != mx_format("mxfp4_e2m1"):
+        known = {mx_format(fmt): kind for kind, fmt in _QUANTISED.items()}
+        if q.format not in known:
             raise ValueError(
-                f"tensors must be of mxfp4_e2m1 in GGUF, not {q.format.name} for {name}"
+                f"tensors must be of mxfp4_e2m1 or nvfp4 in GGUF, not {q.format.name} for {name}"
             )
-        shape, kind, data = q.shape, _MXFP4, to_bytes(q, "gguf").tobytes()
+        shape, kind, data = q.shape, known[q.format], to_bytes(q, "gguf").tobytes()
     else:
         kinds = {dtype: kind for kind, dtype in _FLOATS.items()}
         dtype = getattr(given, "dtype", None)
