@@ -1,4 +1,4 @@
-/* Registers and descriptors of the MX-SAFE machine, version 2.
+/* Registers and descriptors of the MX-SAFE machine, version 3.
  *
  * Generated from mxsafe.machine.description; do not edit.
  * SPDX-License-Identifier: Apache-2.0
@@ -18,7 +18,7 @@
 
 /* Identity. */
 #define MXSAFE_IDENTITY         0x4653584Du
-#define MXSAFE_VERSION          2u
+#define MXSAFE_VERSION          3u
 #define MXSAFE_DESCRIPTOR_BYTES 32u
 
 /* Registers: byte offsets, and their fields. */
@@ -59,8 +59,8 @@
 #define MXSAFE_REG_UNITS_AFFINE_OFFSET           15u
 #define MXSAFE_REG_UNITS_AFFINE_WIDTH            1u
 #define MXSAFE_REG_UNITS_REDUCTIONS_OFFSET       16u
-#define MXSAFE_REG_UNITS_REDUCTIONS_WIDTH        3u
-#define MXSAFE_REG_UNITS_COMPACT_OFFSET          19u
+#define MXSAFE_REG_UNITS_REDUCTIONS_WIDTH        4u
+#define MXSAFE_REG_UNITS_COMPACT_OFFSET          20u
 #define MXSAFE_REG_UNITS_COMPACT_WIDTH           1u
 #define MXSAFE_REG_UNITS_CONVERSIONS_OFFSET      24u
 #define MXSAFE_REG_UNITS_CONVERSIONS_WIDTH       3u
@@ -329,21 +329,19 @@
 #define MXSAFE_VECTOR_FUNCTION_OFFSET         213u
 #define MXSAFE_VECTOR_FUNCTION_WIDTH          4u
 #define MXSAFE_VECTOR_REDUCTION_OFFSET        217u
-#define MXSAFE_VECTOR_REDUCTION_WIDTH         2u
-#define MXSAFE_VECTOR_CAUSAL_OFFSET           219u
+#define MXSAFE_VECTOR_REDUCTION_WIDTH         3u
+#define MXSAFE_VECTOR_CAUSAL_OFFSET           220u
 #define MXSAFE_VECTOR_CAUSAL_WIDTH            1u
-#define MXSAFE_VECTOR_TO_VECTOR_OFFSET        220u
+#define MXSAFE_VECTOR_TO_VECTOR_OFFSET        221u
 #define MXSAFE_VECTOR_TO_VECTOR_WIDTH         1u
-#define MXSAFE_VECTOR_CONVERT_OFFSET          221u
+#define MXSAFE_VECTOR_CONVERT_OFFSET          222u
 #define MXSAFE_VECTOR_CONVERT_WIDTH           2u
-#define MXSAFE_VECTOR_TARGET_OFFSET           223u
+#define MXSAFE_VECTOR_TARGET_OFFSET           224u
 #define MXSAFE_VECTOR_TARGET_WIDTH            2u
-#define MXSAFE_VECTOR_LANES_OFFSET            225u
+#define MXSAFE_VECTOR_LANES_OFFSET            226u
 #define MXSAFE_VECTOR_LANES_WIDTH             6u
-#define MXSAFE_VECTOR_AFFINE_OFFSET           231u
+#define MXSAFE_VECTOR_AFFINE_OFFSET           232u
 #define MXSAFE_VECTOR_AFFINE_WIDTH            1u
-#define MXSAFE_VECTOR_GAIN_OFFSET             232u
-#define MXSAFE_VECTOR_GAIN_WIDTH              14u
 
 /* Fields of store. */
 #define MXSAFE_STORE_OPCODE_OFFSET   0u

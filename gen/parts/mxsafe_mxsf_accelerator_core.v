@@ -596,7 +596,7 @@ module mxsafe_mxsf_accelerator_core(
     .out_scales_halves(out_buffer_vector_scales_halves),
     .out_scales_ready(out_buffer_vector_scales_ready),
     .out_scales_valid(out_buffer_vector_scales_valid),
-    .queue_descriptor(queues_vector_descriptor[229:0]),
+    .queue_descriptor(queues_vector_descriptor[216:0]),
     .queue_done(queues_vector_done),
     .queue_error(queues_vector_error),
     .queue_ready(queues_vector_ready),

@@ -852,7 +852,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .out_scales_halves(out_buffer_vector_scales_halves),
     .out_scales_ready(out_buffer_vector_scales_ready),
     .out_scales_valid(out_buffer_vector_scales_valid),
-    .queue_descriptor(queues_vector_descriptor[229:0]),
+    .queue_descriptor(queues_vector_descriptor[216:0]),
     .queue_done(vector_queue_done),
     .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),

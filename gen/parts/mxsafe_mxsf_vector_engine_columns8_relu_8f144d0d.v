@@ -248,8 +248,11 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire pack_m_axis_tready;
   wire pack_m_axis_tuser;
   wire pack_m_axis_tvalid;
-  input [229:0] queue_descriptor;
-  wire [229:0] queue_descriptor;
+  // These inputs belong to the interface; not all of their bits are needed here.
+  /* verilator lint_off UNUSEDSIGNAL */
+  input [216:0] queue_descriptor;
+  wire [216:0] queue_descriptor;
+  /* verilator lint_on UNUSEDSIGNAL */
   output queue_done;
   wire queue_done;
   output [3:0] queue_error;
@@ -329,7 +332,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   wire y_ready;
   output y_valid;
   wire y_valid;
-  assign read_bias_origin = { 1'h0, queue_descriptor[229:216] } + { 4'h0, beats_of_numbers[13:3] };
+  assign read_bias_origin = { 1'h0, queue_descriptor[27:14] } + { 4'h0, beats_of_numbers[13:3] };
   assign \$read_gain_read_ready$not  = ~ read_y_read_valid;
   assign read_gain_read_ready = y_ready & \$read_gain_read_ready$not ;
   assign \$read_bias_read_ready$or  = read_y_read_valid | read_gain_read_valid;
@@ -341,7 +344,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign y_address = read_y_read_valid ? read_y_read_address : \$y_address$mux ;
   assign \$chain_m_axis_tready$not  = ~ has_result;
   assign chain_m_axis_tready = \$chain_m_axis_tready$not  | result_taken;
-  assign \$vector_wants$and  = has_result & queue_descriptor[204];
+  assign \$vector_wants$and  = has_result & queue_descriptor[205];
   assign \$vector_wants$not  = ~ vector_has_result;
   assign vector_wants = \$vector_wants$and  & \$vector_wants$not ;
   assign \$vector_is_served$not  = ~ vector_wants;
@@ -350,14 +353,14 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign \$d_valid$not  = ~ walk_d_outside;
   assign d_valid = vector_wants & \$d_valid$not ;
   assign vector_takes = d_valid & d_ready;
-  assign converts = | queue_descriptor[206:205];
+  assign converts = | queue_descriptor[207:206];
   assign \$convert_s_axis_tvalid$and  = has_result & converts;
   assign \$convert_s_axis_tvalid$not  = ~ converter_has_result;
   assign convert_s_axis_tvalid = \$convert_s_axis_tvalid$and  & \$convert_s_axis_tvalid$not ;
   assign \$converter_is_served$not  = ~ convert_s_axis_tvalid;
   assign converter_is_served = \$converter_is_served$not  | converter_takes;
   assign converter_keeps = converter_has_result | converter_takes;
-  assign convert_tiles = queue_descriptor[206:205] == 2'h2;
+  assign convert_tiles = queue_descriptor[207:206] == 2'h2;
   assign converter_takes = convert_s_axis_tvalid & convert_s_axis_tready;
   assign \$result_taken$all  = & { converter_is_served, vector_is_served };
   assign result_taken = has_result & \$result_taken$all ;
@@ -371,14 +374,14 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign is_outside = | { write_outside, \$is_outside$and , read_bias_outside, read_gain_outside, read_y_outside, read_x_outside };
   assign queue_error[1:0] = is_outside ? 2'h3 : 2'h0;
   assign \$chain_controls$equal  = queue_descriptor[196:195] == 2'h1;
-  assign \$counts$more  = queue_descriptor[214:209] > 6'h00;
-  assign \$counts$more_2  = queue_descriptor[214:209] > 6'h01;
-  assign \$counts$more_3  = queue_descriptor[214:209] > 6'h02;
-  assign \$counts$more_4  = queue_descriptor[214:209] > 6'h03;
-  assign \$counts$more_5  = queue_descriptor[214:209] > 6'h04;
-  assign \$counts$more_6  = queue_descriptor[214:209] > 6'h05;
-  assign \$counts$more_7  = queue_descriptor[214:209] > 6'h06;
-  assign \$counts$more_8  = queue_descriptor[214:209] > 6'h07;
+  assign \$counts$more  = queue_descriptor[215:210] > 6'h00;
+  assign \$counts$more_2  = queue_descriptor[215:210] > 6'h01;
+  assign \$counts$more_3  = queue_descriptor[215:210] > 6'h02;
+  assign \$counts$more_4  = queue_descriptor[215:210] > 6'h03;
+  assign \$counts$more_5  = queue_descriptor[215:210] > 6'h04;
+  assign \$counts$more_6  = queue_descriptor[215:210] > 6'h05;
+  assign \$counts$more_7  = queue_descriptor[215:210] > 6'h06;
+  assign \$counts$more_8  = queue_descriptor[215:210] > 6'h07;
   assign \$codes_left$mux  = converts ? queue_descriptor[159:152] : 8'h00;
   assign \$codes_left$sub  = codes_left - 8'h01;
   assign \$vector_has_result$not  = ~ result_taken;
@@ -404,7 +407,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
   assign read_y_start = feed_bias_start & \$read_y_start$any ;
   assign \$read_y_beats$mux  = y_is_constant ? 13'h0001 : queue_descriptor[151:139];
   assign read_y_beats = y_is_numbers ? { 2'h0, beats_of_numbers[13:3] } : \$read_y_beats$mux ;
-  assign affine_starts = feed_bias_start & queue_descriptor[215];
+  assign affine_starts = feed_bias_start & queue_descriptor[216];
   always @(posedge clk)
     if (rst) is_busy <= 1'h0;
     else is_busy <= \$is_busy$and ;
@@ -472,7 +475,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[215], queue_descriptor[203:197], \$chain_controls$equal , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[216], queue_descriptor[204], queue_descriptor[202:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;
@@ -598,7 +601,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .m_axis_tlast(unused_2 ),
     .m_axis_tready(feed_gain_s_axis_tready),
     .m_axis_tvalid(feed_gain_s_axis_tvalid),
-    .origin({ 1'h0, queue_descriptor[229:216] }),
+    .origin({ 1'h0, queue_descriptor[27:14] }),
     .outside(read_gain_outside),
     .read_address(read_gain_read_address),
     .read_data(y_data),
@@ -717,7 +720,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_8f144d0d(
     .scales_origin(queue_descriptor[128:114]),
     .scales_stride(queue_descriptor[138:129]),
     .start(feed_bias_start),
-    .target(queue_descriptor[208:207]),
+    .target(queue_descriptor[209:208]),
     .w_codes_address(w_codes_address),
     .w_codes_data(w_codes_data),
     .w_codes_halves(w_codes_halves),

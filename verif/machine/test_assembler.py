@@ -202,7 +202,7 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
     (
         "vector",
         {"to_vector": 1, "affine": 1, "reduction": "layer_norm", "arithmetic": "add"},
-        "vector: arithmetic must be none with affine, which is arithmetic too",
+        "vector: arithmetic must be none with affine, which is arithmetic too and takes y",
     ),
     *(
         (

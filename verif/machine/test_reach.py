@@ -28,7 +28,7 @@ LARGEST = {
     "vector": {
         "x": 60, "y": 100, "d": 60, "x_stride": 24, "y_stride": 8, "d_stride": 24, "out": 14,
         "out_stride": 4, "out_scales": 9, "out_scale_stride": 2, "beats": 40, "rows": 3,
-        "gain": 126, "arithmetic": 4, "y_mode": 2, "reduction": 3, "convert": 2, "target": 2,
+        "arithmetic": 4, "y_mode": 2, "reduction": 3, "convert": 2, "target": 2,
         "to_vector": 1, "affine": 1,
     },
 }  # fmt: skip

@@ -287,7 +287,7 @@ def test_tokens_left_over_are_forgotten() -> None:
         ),
         (
             ASSEMBLER.vector(
-                to_vector=1, reduction="rms_norm", affine=1, gain=2044, beats=33, lanes=3
+                to_vector=1, reduction="rms_norm", affine=1, y=2044, beats=33, lanes=3
             ),
             "address",
             "vector beat of gain and bias must be below 2048, not 2049",

@@ -147,7 +147,7 @@ def test_norms(configuration: MachineConfiguration, reduction: str) -> None:
 @pytest.mark.parametrize("reduction", ["layer_norm", "rms_norm"])
 def test_norms_with_gain_and_bias(configuration: MachineConfiguration, reduction: str) -> None:
     machine, values = filled(configuration)
-    ran(machine, reduction=reduction, parameter=1e-5, affine=1, gain=220, to_vector=1, x=50,
+    ran(machine, reduction=reduction, parameter=1e-5, affine=1, y=220, to_vector=1, x=50,
         x_stride=60, d=300, d_stride=60, beats=45, rows=2)  # fmt: skip
     found = vector(machine)
     span = -(-45 // configuration.vector_lanes)

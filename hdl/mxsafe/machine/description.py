@@ -63,7 +63,7 @@ DESCRIPTOR_BITS = 256
 DESCRIPTOR_BYTES = DESCRIPTOR_BITS // 8
 IDENTITY = 0x4653584D
 """The bytes "MXSF" in the order in which they stand in memory."""
-VERSION = 2
+VERSION = 3
 TOKEN_BITS = 6
 """Bits of the counter of tokens from one queue to another."""
 MOST_TOKENS = (1 << TOKEN_BITS) - 1
@@ -706,7 +706,7 @@ def _vector_rules() -> Iterator[Rule]:
         lacks="affine",
     )
     yield Rule(
-        meaning="arithmetic must be none with affine, which is arithmetic too",
+        meaning="arithmetic must be none with affine, which is arithmetic too and takes y",
         conditions=(affine, Condition(field="arithmetic", values=(0,), negated=True)),
     )
 
@@ -716,7 +716,12 @@ VECTOR = Descriptor(
     "Computes with rows of vector beats: arithmetic, function, reduction, conversion in turn.",
     (
         _number("x", 14, "vector beat at which the first row begins"),
-        _number("y", 14, "vector beat of the second operand; with causal a number of values"),
+        _number(
+            "y",
+            14,
+            "vector beat of the second operand; with affine of the gains, behind them the biases; "
+            "with causal a number of values",
+        ),
         _number("d", 14, "vector beat of the first result"),
         _number("x_stride", 14, "vector beats from row to row of x"),
         _number("y_stride", 14, "vector beats from row to row of y"),
@@ -739,7 +744,7 @@ VECTOR = Descriptor(
         ),
         Field(
             name="reduction",
-            width=2,
+            width=3,
             meaning="third step, along each lane of a row",
             enumeration=REDUCTION,
             available="reductions",
@@ -756,7 +761,6 @@ VECTOR = Descriptor(
         Field(name="target", width=2, meaning="where converted rows go", enumeration=TARGETS),
         _count("lanes", 6, "lanes that count; the others become +0", most="vector_lanes"),
         _flag("affine", "a norm's results are multiplied by a gain and a bias is added"),
-        _number("gain", 14, "vector beat of the gains; behind them the biases"),
     ),
     (*_own_queue("vector"), *_vector_rules()),
 )
@@ -922,8 +926,8 @@ def _sizes() -> Iterator[Register]:
         (
             BitField("functions", 0, 15, "bit n: function n + 1"),
             BitField("affine", 15, 1, "norms can apply gain and bias"),
-            BitField("reductions", 16, 3, "bit n: reduction n + 1"),
-            BitField("compact", 19, 1, "functions and reductions are of the compact grade"),
+            BitField("reductions", 16, 4, "bit n: reduction n + 1"),
+            BitField("compact", 20, 1, "functions and reductions are of the compact grade"),
             BitField("conversions", 24, 3, "bit n: conversion n + 1"),
         ),
     )

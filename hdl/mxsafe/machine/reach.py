@@ -82,7 +82,7 @@ def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Rea
         }[i["y_mode"]]
         yield "y", _last(i, "y", "y_stride", "rows", along), size
     if i["affine"] and i["reduction"] != REDUCTION["none"]:
-        yield "gain", i["gain"] + (beats - 1) // lanes + -(-beats // lanes), size
+        yield "y", i["y"] + (beats - 1) // lanes + -(-beats // lanes), size
     if i["to_vector"]:
         yield "d", _last(i, "d", "d_stride", "rows", beats - 1), size
     if i["convert"]:

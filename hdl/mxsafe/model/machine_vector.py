@@ -128,7 +128,7 @@ def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, 
     lanes = buffers.vector.shape[1]
     number = np.arange(instruction["beats"])
     span = -(-len(number) // lanes)
-    first = instruction["gain"] + number // lanes
+    first = instruction["y"] + number // lanes
     require_within("vector beat of gain and bias", first + span, len(buffers.vector))
     gain, bias = (buffers.vector[first + at, number % lanes] for at in (0, span))
     return gain.view(np.float32), bias.view(np.float32)

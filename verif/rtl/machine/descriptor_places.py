@@ -124,7 +124,7 @@ def _vector(i: Instruction, c: MachineConfiguration) -> Touched:
         along = {Y_MODES["beats"]: beats, Y_MODES["numbers"]: short, Y_MODES["constant"]: 1}
         reads.append(_nested(i["y"], (along[i["y_mode"]], 1), (rows, i["y_stride"])))
     if i["affine"]:
-        reads.append(_nested(i["gain"], (2 * short, 1)))
+        reads.append(_nested(i["y"], (2 * short, 1)))
     writes: Places = {}
     if i["to_vector"]:
         writes["vector"] = _halves(_nested(i["d"], (beats, 1), (rows, i["d_stride"])))

@@ -84,8 +84,6 @@ def places_of(configuration: MachineConfiguration) -> set[str]:
     names |= {"load vector widen", "store vector narrow", "store vector"}
     names |= {f"gemm {side}_{part}" for side in "aw" for part in ("codes", "scales")}
     names |= {"gemm result", "vector x", "vector y", "vector d"}
-    if configuration.affine:
-        names.add("vector gain")
     if configuration.conversions:
         names |= {"store out_codes", "store out_scales"}
         for target in TARGETS.members:
@@ -104,7 +102,7 @@ def _place_names(one: Instruction) -> Iterator[tuple[str, str]]:
         for name in ("a_codes", "a_scales", "w_codes", "w_scales", "result"):
             yield name, f"gemm {name}"
     else:
-        for name in ("x", "y", "gain", "d"):
+        for name in ("x", "y", "d"):
             yield name, f"vector {name}"
         for name in ("out", "out_scales"):
             yield name, f"vector {name} {TARGETS.name_of(one['target'])}"

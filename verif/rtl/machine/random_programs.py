@@ -332,11 +332,10 @@ class _Writer:
         if uses_y:
             length = along[fields["y_mode"]]
             places |= self._rows("vector", ("y", "y_stride"), rows, length, room)
+        elif fields["affine"]:
+            places["y"] = self.start(((2 * short, 1),), range(room))
         elif fields["causal"] and self.chance(0.9):
             places["y"] = self.upto(beats)
-        places["gain"] = self.any_of("vector", "gain")
-        if fields["affine"]:
-            places["gain"] = self.start(((2 * short, 1),), range(room))
         places |= {name: self.any_of("vector", name) for name in ("d", "d_stride")}
         if fields["to_vector"]:
             places |= self._results(places, fields, uses_y)

@@ -70,7 +70,7 @@ class Pass:
         elif self.y is not None:
             fields |= {"y": self.y.start, "y_stride": self.y.stride}
         if self.affine is not None:
-            fields |= {"affine": 1, "gain": self.affine.start}
+            fields |= {"affine": 1, "y": self.affine.start}
         return fields
 
 

@@ -138,7 +138,7 @@ def _places(
     if values["affine"]:
         # The fourth region is nobody else's.
         most = region - 2 * -(-beats // machine.rows)
-        values["gain"] = int(starts[3] + rng.integers(0, most + 1))
+        values["y"] = int(starts[3] + rng.integers(0, most + 1))
     name = ("out", "a", "w")[values["target"]]
     codes, entries = (getattr(machine, f"{name}_{kind}") for kind in ("beats", "entries"))
     block = 8 if values["convert"] == 2 else 64
@@ -235,7 +235,7 @@ def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
     causal = {"reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}
     single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_ADDRESS_BITS)]
     gain = machine.vector_beats - 12
-    norms = [{**rows, "affine": 1, "gain": gain, "reduction": reduction} for reduction in (2, 3)]
+    norms = [{**rows, "affine": 1, "y": gain, "reduction": reduction} for reduction in (2, 3)]
     words = _numbers(np.random.default_rng(3), (machine.vector_beats, machine.rows))
     words[gain] = np.float32(np.inf).view(np.uint32)
     return [

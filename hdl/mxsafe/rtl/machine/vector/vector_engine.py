@@ -135,7 +135,7 @@ class VectorEngineConfiguration(PartConfiguration):
         more = self.machine.vector_parts.bit_length() - 1
         return replace(
             self.reader,
-            address_bits=_WIDTHS["gain"] + 1,
+            address_bits=_WIDTHS["y"] + 1,
             rows_bits=_WIDTHS["rows"] + more,
             ahead=1,
         )
@@ -370,7 +370,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         command = self.queue.descriptor
         beats = whole >> self.config.machine.rows.bit_length() - 1
         rows = Cat(Const(0, self.config.machine.vector_parts.bit_length() - 1), command.rows)
-        origins = {"s_axis_gain": command.gain, "s_axis_bias": command.gain + beats}
+        origins = {"s_axis_gain": command.y, "s_axis_bias": command.y + beats}
         starts = named(m, "affine_starts", 1, start & command.affine)
         found = []
         for name, origin in origins.items():
