@@ -179,6 +179,7 @@
 #define MXSAFE_REDUCTION_SOFTMAX    1u
 #define MXSAFE_REDUCTION_LAYER_NORM 2u
 #define MXSAFE_REDUCTION_RMS_NORM   3u
+#define MXSAFE_REDUCTION_SUM        4u
 
 /* Values of convert. */
 #define MXSAFE_CONVERT_NONE   0u

@@ -63,7 +63,7 @@ parts/mxsafe_mxsf_operand_decoder.v
 parts/mxsafe_vector_add_multiply_axpy_scale_371be145.v
 parts/mxsafe_activation_stream_width1_pipeline6.v
 parts/mxsafe_softmax_lanes1_beats_depth128_fpga.v
-parts/mxsafe_normalise_lanes1_beats_depth128_3816a38a.v
+parts/mxsafe_normalise_lanes1_beats_depth128_f5e65fb6.v
 parts/mxsafe_mxsf_operand_multiplier_dsp_fpga_f3177f9c.v
 parts/mxsafe_multiplier_18x18.v
 parts/mxsafe_register_copy_bits3.v
@@ -74,8 +74,8 @@ parts/mxsafe_activation_width1_pipeline6.v
 parts/mxsafe_softmax_entry_lanes1_beats.v
 parts/mxsafe_row_replay_beat_bits32_depth128_ade76a1b.v
 parts/mxsafe_softmax_core_lanes1_beats_fpga.v
-parts/mxsafe_row_replay_beat_bits32_depth128_079800fc.v
-parts/mxsafe_normalise_core_lanes1_beats_5f951d78.v
+parts/mxsafe_row_replay_beat_bits32_depth128_6df9c846.v
+parts/mxsafe_normalise_core_lanes1_beats_a193a9a5.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_float32_multiplier_fpga.v
 parts/mxsafe_float32_adder_pipeline6_fpga.v
@@ -83,5 +83,5 @@ parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline6.v
 parts/mxsafe_softmax_constants_fpga.v
 parts/mxsafe_softmax_logarithm_fpga.v
 parts/mxsafe_softmax_lane_fpga.v
-parts/mxsafe_normalise_row_span1_depth128_optional.v
+parts/mxsafe_normalise_row_span1_depth128_38891019.v
 parts/mxsafe_normalise_lane_optional_fpga.v

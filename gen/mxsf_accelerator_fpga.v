@@ -3,8 +3,8 @@
 // Configuration: rows 8, unit_rows 4, lanes 4, array_lanes 2, arithmetic exact, format_a mxsf,
 // format_w mxsf, data_width 64, a_beats 256, w_beats 512, out_beats 64, vector_banks 2, bank_beats
 // 256, queue_depth 8, reduction_beats 128, functions relu+gelu+silu+tanh, reductions
-// softmax+layer_norm+rms_norm, conversions blocks+tiles, affine, grade compact, vector_parts 8,
-// target fpga.
+// softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, affine, grade compact, vector_parts
+// 8, target fpga.
 // Latency: 9 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.

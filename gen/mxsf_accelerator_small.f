@@ -45,7 +45,7 @@ parts/mxsafe_mxsf_lane_decoder_triple.v
 parts/mxsafe_vector_add_multiply_axpy_scale_1d13d68b.v
 parts/mxsafe_activation_stream_width8.v
 parts/mxsafe_softmax_lanes8_beats_depth128.v
-parts/mxsafe_normalise_lanes8_beats_depth128_63ad312c.v
+parts/mxsafe_normalise_lanes8_beats_depth128_4cecbbc3.v
 parts/mxsafe_row_address_generator_depth512_8616e6ad.v
 parts/mxsafe_row_replay_beat_bits136_depth128_3d1533a8.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,8 +63,8 @@ parts/mxsafe_activation_width8.v
 parts/mxsafe_softmax_entry_lanes8_beats.v
 parts/mxsafe_row_replay_beat_bits256_depth128_a079ca26.v
 parts/mxsafe_softmax_core_lanes8_beats.v
-parts/mxsafe_row_replay_beat_bits256_depth128_f5a3c01d.v
-parts/mxsafe_normalise_core_lanes8_beats_3e7e288e.v
+parts/mxsafe_row_replay_beat_bits256_depth128_dde56aef.v
+parts/mxsafe_normalise_core_lanes8_beats_16ae0d09.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
@@ -75,5 +75,5 @@ parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline3.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows2_span1_20831cac.v
+parts/mxsafe_normalise_row_rows2_span1_512b0886.v
 parts/mxsafe_normalise_lane_optional.v

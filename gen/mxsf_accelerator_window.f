@@ -48,7 +48,7 @@ parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_413e39ef.v
 parts/mxsafe_narrow_exp_sigmoid_reciprocal_f1013a91.v
 softmax_beats.v
-parts/mxsafe_normalise_beats_optional_7bb58c91.v
+parts/mxsafe_normalise_beats_optional_sums_40f8d278.v
 parts/mxsafe_row_address_generator_depth4096_deddc068.v
 parts/mxsafe_row_replay_beat_bits272_depth128_f541c012.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -68,8 +68,8 @@ parts/mxsafe_beat_joiner_parts4_no_rows.v
 parts/mxsafe_softmax_entry_beats.v
 parts/mxsafe_row_replay_summary_bits0.v
 parts/mxsafe_softmax_core_beats.v
-parts/mxsafe_row_replay_passes3_summary_45be2f1c.v
-parts/mxsafe_normalise_core_beats_optional_7be3ce72.v
+parts/mxsafe_row_replay_passes3_summary_0155231d.v
+parts/mxsafe_normalise_core_beats_optional_39310159.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width31_quantum_0955e146.v
@@ -80,6 +80,6 @@ parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_width4.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
 parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows4_span1_optional.v
+parts/mxsafe_normalise_row_rows4_span1_optional_sums.v
 parts/mxsafe_normalise_lane_optional.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_f3b190f0.v

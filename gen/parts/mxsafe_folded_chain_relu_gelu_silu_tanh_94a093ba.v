@@ -1,7 +1,8 @@
 // mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba: VectorChain whose units take a part of each
 // beat per cycle.
-// Configuration: columns 1, functions relu+gelu+silu+tanh, reductions softmax+layer_norm+rms_norm,
-// depth 128, affine, dividers 1, grade compact, target fpga, parts 8.
+// Configuration: columns 1, functions relu+gelu+silu+tanh, reductions
+// softmax+layer_norm+rms_norm+sum, depth 128, affine, dividers 1, grade compact, target fpga,
+// parts 8.
 // Latency: 31 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -50,8 +51,8 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
   wire chain_s_axis_tvalid;
   input clk;
   wire clk;
-  input [57:0] controls;
-  wire [57:0] controls;
+  input [58:0] controls;
+  wire [58:0] controls;
   wire [31:0] join_s_axis_tdata;
   wire join_s_axis_tlast;
   wire join_s_axis_tready;
@@ -98,7 +99,7 @@ module mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba(
   wire slice_operands_source_valid;
   input start;
   wire start;
-  assign by_rows = | controls[9:8];
+  assign by_rows = | controls[10:8];
   always @(posedge clk)
     by_rows_held <= by_rows;
   mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b chain (

@@ -1,8 +1,8 @@
 // mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2: Rows of the vector buffer through arithmetic,
 // function, reduction and conversion.
 // Configuration: format mxsf, columns 8, lanes 4, functions relu+gelu+silu+tanh, reductions
-// softmax+layer_norm+rms_norm, conversions blocks+tiles, reduction_beats 128, vector_beats 512,
-// operand_beats 64x256x512, affine, grade compact, parts 8, target fpga.
+// softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, reduction_beats 128, vector_beats
+// 512, operand_beats 64x256x512, affine, grade compact, parts 8, target fpga.
 // Latency: 11 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -152,7 +152,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   /* verilator lint_off UNUSEDSIGNAL */
   wire [13:0] beats_of_numbers;
   /* verilator lint_on UNUSEDSIGNAL */
-  reg [57:0] chain_controls;
+  reg [58:0] chain_controls;
   wire [255:0] chain_m_axis_tdata;
   wire chain_m_axis_tlast;
   wire chain_m_axis_tready;
@@ -261,11 +261,8 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire pack_s_axis_tready;
   wire pack_s_axis_tuser;
   wire pack_s_axis_tvalid;
-  // These inputs belong to the interface; not all of their bits are needed here.
-  /* verilator lint_off UNUSEDSIGNAL */
   input [216:0] queue_descriptor;
   wire [216:0] queue_descriptor;
-  /* verilator lint_on UNUSEDSIGNAL */
   output queue_done;
   reg queue_done;
   output [3:0] queue_error;
@@ -514,7 +511,7 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
     if (feed_bias_start) kind_of_y <= { y_is_constant, y_is_numbers };
   // From registers, for all lanes see them; the first beat comes later.
   always @(posedge clk)
-    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[216], queue_descriptor[204], queue_descriptor[202:197], \$chain_controls$equal , queue_descriptor[194:192] };
+    if (feed_bias_start) chain_controls <= { queue_descriptor[191:160], queue_descriptor[27:14], queue_descriptor[216], queue_descriptor[204:197], \$chain_controls$equal , queue_descriptor[194:192] };
   always @(posedge clk)
     if (rst) chain_start <= 1'h0;
     else chain_start <= feed_bias_start;

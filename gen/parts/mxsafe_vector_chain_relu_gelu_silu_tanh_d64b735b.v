@@ -1,7 +1,7 @@
 // mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b: Arithmetic, then a function, then a reduction
 // along each lane; each of them if it is wanted.
-// Configuration: columns 1, functions relu+gelu+silu+tanh, reductions softmax+layer_norm+rms_norm,
-// depth 128, affine, dividers 1, grade compact, target fpga.
+// Configuration: columns 1, functions relu+gelu+silu+tanh, reductions
+// softmax+layer_norm+rms_norm+sum, depth 128, affine, dividers 1, grade compact, target fpga.
 // Latency: 22 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -33,6 +33,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   m_axis_tlast
 );
   wire [1:0] \$user$sub ;
+  wire \$reduced_1_wanted$or ;
   wire \$before_in__tready$not ;
   wire \$s_axis_operand_tready$not ;
   wire \$before_out__tvalid$not ;
@@ -47,8 +48,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire \$reduced_passes$any ;
   wire \$slice_functions__tready$and ;
   wire \$slice_functions__tready$and_2 ;
-  wire \$slice_functions__tready$or ;
   wire \$length$less ;
+  wire \$slice_functions__tready$or ;
   wire \$slice_functions__tready$and_3 ;
   wire [12:0] \$length$mux ;
   wire \$length$and ;
@@ -56,7 +57,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire [12:0] \$length$mux_2 ;
   wire \$length$more ;
   wire [12:0] \$length$mux_3 ;
-  wire \$reduced_1_wanted$or ;
+  wire \$reduced_1_wanted$or_2 ;
   wire \$length$differ ;
   wire [12:0] \$length$mux_4 ;
   reg affine_held;
@@ -86,8 +87,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire behind_out__tvalid;
   input clk;
   wire clk;
-  input [57:0] controls;
-  wire [57:0] controls;
+  input [58:0] controls;
+  wire [58:0] controls;
   wire [1:0] function_code_low;
   wire [1:0] function_code_low_high;
   wire [1:0] function_code_low_high_low;
@@ -110,6 +111,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire is_layer_norm;
   wire is_rms_norm;
   wire is_softmax;
+  wire is_sum;
   reg [12:0] length;
   wire [13:0] length_grown;
   output [31:0] m_axis_tdata;
@@ -121,6 +123,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire norm_is_taken;
+  wire normalise_centred;
   wire normalise_m_axis_tready;
   wire normalise_m_axis_tvalid;
   wire [31:0] normalise_s_axis_tdata;
@@ -187,6 +190,10 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   input start;
   wire start;
   reg [34:0] user;
+  assign behind_in__tvalid = normalise_m_axis_tvalid & scaled_0_wanted;
+  assign \$normalise_m_axis_tready$and  = scaled_passes & behind_out__tready;
+  assign \$normalise_m_axis_tready$and_2  = scaled_0_wanted & behind_in__tready;
+  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
   assign scaled_beat = scaled_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, normalise_m_axis_tvalid };
   assign \$reduced_passes$any  = | { reduced_1_wanted, reduced_0_wanted };
   assign reduced_passes = ~ \$reduced_passes$any ;
@@ -203,28 +210,29 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
   assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
   always @(posedge clk)
-    user <= { controls[57:26], controls[3], \$user$sub  };
+    user <= { controls[58:27], controls[3], \$user$sub  };
   always @(posedge clk)
-    affine_held <= controls[11];
+    affine_held <= controls[12];
   always @(posedge clk)
     operated_0_wanted <= operates;
   always @(posedge clk)
     functions_0_wanted <= has_function;
   always @(posedge clk)
-    scaled_0_wanted <= controls[11];
+    scaled_0_wanted <= controls[12];
   always @(posedge clk)
     reduced_0_wanted <= is_softmax;
   always @(posedge clk)
     reduced_1_wanted <= \$reduced_1_wanted$or ;
   assign \$user$sub  = controls[1:0] - 2'h1;
-  assign \$length$add  = { 1'h0, controls[25:12] } + 15'h0001;
+  assign \$length$add  = { 1'h0, controls[26:13] } + 15'h0001;
   assign \$length$less  = \$length$add  < 15'h1000;
-  assign \$length$and  = controls[10] & \$length$less ;
-  assign \$length$add_2  = controls[24:12] + 13'h0001;
+  assign \$length$and  = controls[11] & \$length$less ;
+  assign \$length$add_2  = controls[25:13] + 13'h0001;
   assign \$length$mux_2  = \$length$and  ? \$length$add_2  : 13'h1000;
   assign \$length$more  = length_grown > 14'h1000;
   assign \$length$mux_3  = \$length$more  ? 13'h1000 : length_grown[12:0];
-  assign \$reduced_1_wanted$or  = is_layer_norm | is_rms_norm;
+  assign \$reduced_1_wanted$or_2  = is_layer_norm | is_rms_norm;
+  assign \$reduced_1_wanted$or  = \$reduced_1_wanted$or_2  | is_sum;
   assign gain_is_there = behind_in__tvalid & s_axis_gain_tvalid;
   assign norm_is_taken = affine_held & arithmetic_s_axis_tready;
   assign { arithmetic_s_axis_tlast, arithmetic_s_axis_tdata } = affine_held ? { behind_in__tlast, behind_in__tdata } : { s_axis_tlast, s_axis_tdata };
@@ -260,17 +268,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign \$slice_operated__tready$and_2  = functions_0_wanted & function_s_axis_tready;
   assign slice_operated__tready = \$slice_operated__tready$and  | \$slice_operated__tready$and_2 ;
   assign functions_beat = functions_0_wanted ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : { function_s_axis_tdata, function_s_axis_tlast, slice_operated__tvalid };
-  assign is_softmax = controls[9:8] == 2'h1;
-  assign is_layer_norm = controls[9:8] == 2'h2;
-  assign is_rms_norm = controls[9:8] == 2'h3;
+  assign is_softmax = controls[10:8] == 3'h1;
+  assign is_layer_norm = controls[10:8] == 3'h2;
+  assign is_rms_norm = controls[10:8] == 3'h3;
+  assign is_sum = controls[10:8] == 3'h4;
   assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
   assign row_enters = \$row_enters$and  & normalise_s_axis_tlast;
   assign length_grown = { 1'h0, length } + 14'h0001;
+  assign normalise_centred = ~ is_rms_norm;
   assign scaled_passes = ~ scaled_0_wanted;
-  assign behind_in__tvalid = normalise_m_axis_tvalid & scaled_0_wanted;
-  assign \$normalise_m_axis_tready$and  = scaled_passes & behind_out__tready;
-  assign \$normalise_m_axis_tready$and_2  = scaled_0_wanted & behind_in__tready;
-  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux ;
   always @(posedge clk)
@@ -312,10 +318,10 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tuser(function_held),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes1_beats_depth128_3816a38a normalise (
-    .centred(is_layer_norm),
+  mxsafe_normalise_lanes1_beats_depth128_f5e65fb6 normalise (
+    .centred(normalise_centred),
     .clk(clk),
-    .epsilon(controls[57:26]),
+    .epsilon(controls[58:27]),
     .m_axis_tdata(behind_in__tdata),
     .m_axis_tlast(behind_in__tlast),
     .m_axis_tready(normalise_m_axis_tready),
@@ -324,7 +330,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tdata(normalise_s_axis_tdata),
     .s_axis_tlast(normalise_s_axis_tlast),
     .s_axis_tready(normalise_s_axis_tready),
-    .s_axis_tvalid(normalise_s_axis_tvalid)
+    .s_axis_tvalid(normalise_s_axis_tvalid),
+    .summing(is_sum)
   );
   mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_functions (
     .clk(clk),
@@ -376,7 +383,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tdata(normalise_s_axis_tdata),
     .s_axis_tlast(normalise_s_axis_tlast),
     .s_axis_tready(softmax_s_axis_tready),
-    .s_axis_tuser({ controls[10], length, controls[57:26] }),
+    .s_axis_tuser({ controls[11], length, controls[58:27] }),
     .s_axis_tvalid(softmax_s_axis_tvalid)
   );
 endmodule

@@ -172,7 +172,7 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
     (
         "vector",
         {"to_vector": 1, "arithmetic": "scale", "reduction": "rms_norm"},
-        "vector: axpy and scale, which take parameter, exclude a reduction, which takes it as well",
+        "vector: axpy and scale, which take parameter, exclude softmax and norms, which do so too",
     ),
     (
         "vector",

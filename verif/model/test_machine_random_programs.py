@@ -51,7 +51,7 @@ def program_of(machine: MachineConfiguration, seed: int) -> Program:
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
     done: set[str] = set()
-    for seed in (1, 2):
+    for seed in (2, 3):
         program = program_of(machine, seed)
         expected, usual = run_in_sequence(program, machine)
         assert usual > 0.5, "too much is NaN, Inf or 0"

@@ -144,6 +144,22 @@ def test_norms(configuration: MachineConfiguration, reduction: str) -> None:
 
 
 @sizes
+def test_sums(configuration: MachineConfiguration) -> None:
+    """A beat for each row, of what arithmetic gives: here of scaled values; missing lanes are 0."""
+    machine, values = filled(configuration)
+    ran(machine, arithmetic="scale", parameter=0.3, reduction="sum", to_vector=1, x=50, x_stride=60,
+        d=300, d_stride=2, beats=48, rows=3, lanes=3)  # fmt: skip
+    expected = values.copy()
+    for row in range(3):
+        scaled = np.float32(0.3) * values[50 + 60 * row :][:48]
+        expected[300 + 2 * row] = 0
+        expected[300 + 2 * row, :3] = model.window_sum(scaled[:, :3], axis=0)
+        exact = scaled.astype(np.float64).sum(axis=0)[:3]
+        assert np.abs(expected[300 + 2 * row, :3] - exact).max() < 48 * 2.0**-23 * 4
+    assert np.array_equal(vector(machine), expected)
+
+
+@sizes
 @pytest.mark.parametrize("reduction", ["layer_norm", "rms_norm"])
 def test_norms_with_gain_and_bias(configuration: MachineConfiguration, reduction: str) -> None:
     machine, values = filled(configuration)

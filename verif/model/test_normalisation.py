@@ -1,5 +1,6 @@
 """The model of normalisation against exact arithmetic: its bound, special rows, gradients."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mxsafe.model.normalisation import (
     normalise,
     rms_norm,
     rms_norm_backward,
+    window_sum,
 )
 from mxsafe.tables import GRADES, Grade
 from mxsafe.tables.normalise import WIDTHS
@@ -41,6 +43,57 @@ def _exact(
     with np.errstate(divide="ignore", invalid="ignore"):
         result = differences / np.sqrt(square + np.longdouble(np.float32(epsilon)))
     return np.where(square + epsilon == 0, 0, result), bounded[:, 0]
+
+
+@BOTH
+@pytest.mark.parametrize(("length", "rows"), [(1, 20), (7, 40), (300, 4)])
+def test_sums_are_exact_but_for_what_is_cut(length: int, rows: int, grade: Grade) -> None:
+    """Every kind of row: the bound against fractions, and no error where nothing is cut."""
+    rng, exact, bounded = np.random.default_rng(length), 0, 0
+    for name, words in kinds_of_rows(rng, rows, length).items():
+        found = window_sum(words.view(np.float32), grade=grade)
+        assert found.shape == (rows,)
+        if name == "not finite":
+            assert (found.view(np.uint32) == 0x7FC00000).all()
+            continue
+        for row, result in zip(words.view(np.float32), found, strict=True):
+            values = [Fraction(float(value)) for value in row]
+            exponent = max(np.frexp(np.abs(row).max())[1], -125)
+            unit = Fraction(2) ** (int(exponent) - 24 - 2 * (grade == "fine"))
+            total = sum(values, Fraction(0))
+            with np.errstate(over="ignore"):
+                near = np.float32(float(total))
+            if all(value % unit == 0 for value in values):
+                assert result.view(np.uint32) == (near + np.float32(0)).view(np.uint32), name
+                exact += 1
+            elif np.isfinite(result):
+                half = Fraction(float(np.spacing(np.abs(result)))) / 2
+                room = (length - 1) * unit + half
+                assert abs(Fraction(float(result)) - total) <= room, name
+                bounded += 1
+    assert exact > rows
+    assert (bounded > rows) == (length > 1)
+
+
+def test_sums_of_many_values() -> None:
+    """The longest row; ties to even, cancelling, a sum too large, zeros of either sign."""
+    ones = np.full(65536, 3.0, np.float32)
+    assert window_sum(ones) == 3 * 65536
+    ones[1:] = -ones[1]
+    assert window_sum(ones) == -3 * 65534
+    cases = {
+        (2.0**24, 1.0): 2.0**24,
+        (2.0**24, 1.0, 2.0): 2.0**24 + 4,  # of which 3 is a tie with an odd number
+        (-(2.0**24), -2.0, -1.0): -(2.0**24) - 4,
+        (1.0, -1.0, 2.0**-30): 0.0,
+        (3e38, 3e38): np.inf,
+        (-3e38, -3e38): -np.inf,
+        (2.0**-149, 2.0**-149): 2.0**-148,
+        (-0.0, -0.0): 0.0,
+    }
+    for row, wanted in cases.items():
+        found = window_sum(np.array(row, np.float32), grade="fine")
+        assert found.view(np.uint32) == np.float32(wanted).view(np.uint32), row
 
 
 @BOTH

@@ -35,7 +35,7 @@ FUNCTIONS = (
     "rsqrt",
 )
 """Functions that a vector unit may have, in the order of their numbers in a descriptor, from 1."""
-REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
+REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions of a vector unit, in the order of their numbers, from 1."""
 CONVERSIONS = ("blocks", "tiles")
 """Conversions of a vector unit, in the order of their numbers, from 1."""

@@ -169,6 +169,7 @@ REDUCTION = Enumeration.of(
         "softmax": "exp(scale * x) / sum(exp(scale * x)), parameter is scale * log2(e)",
         "layer_norm": "mean 0 and variance 1, parameter is epsilon",
         "rms_norm": "mean square 1, parameter is epsilon",
+        "sum": "mxsafe.model.window_sum: a row gives one beat",
     },
 )
 CONVERT = Enumeration.of(
@@ -656,10 +657,10 @@ def _vector_rules() -> Iterator[Rule]:
     reduces = Condition(field="reduction", values=(0,), negated=True)
     causal = Condition(field="causal", values=(1,))
     yield Rule(
-        meaning="axpy and scale, which take parameter, exclude a reduction, which takes it as well",
+        meaning="axpy and scale, which take parameter, exclude softmax and norms, which do so too",
         conditions=(
             Condition(field="arithmetic", values=(ARITHMETIC["axpy"], ARITHMETIC["scale"])),
-            reduces,
+            Condition(field="reduction", values=(*softmax, *norms)),
         ),
     )
     yield Rule(

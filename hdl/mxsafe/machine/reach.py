@@ -1,13 +1,13 @@
 """How far into buffers descriptors reach: what the machine finds out only when it runs them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mxsafe.machine.assembler import Fault, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ARITHMETIC, CONVERT, REDUCTION, TARGETS, Y_MODES
 from mxsafe.validation import checked
 
-__all__ = ["address_fault"]
+__all__ = ["address_fault", "result_beats"]
 
 Reach = tuple[str, int, int]
 """A place, the last entry that is used there, and how many there are."""
@@ -84,14 +84,19 @@ def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Rea
     if i["affine"] and i["reduction"] != REDUCTION["none"]:
         yield "y", i["y"] + (beats - 1) // lanes + -(-beats // lanes), size
     if i["to_vector"]:
-        yield "d", _last(i, "d", "d_stride", "rows", beats - 1), size
+        yield "d", _last(i, "d", "d_stride", "rows", result_beats(i.values) - 1), size
     if i["convert"]:
         yield from _converted(i, configuration)
 
 
+def result_beats(fields: Mapping[str, int]) -> int:
+    """Vector beats of a row of results, by the fields of a VECTOR descriptor."""
+    return 1 if fields["reduction"] == REDUCTION["sum"] else fields["beats"]
+
+
 def _converted(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
     owner = TARGETS.name_of(i["target"])
-    operand_beats = -(-i["beats"] // configuration.lanes)
+    operand_beats = -(-result_beats(i.values) // configuration.lanes)
     span = (
         configuration.block_beats if i["convert"] == CONVERT["blocks"] else configuration.tile_beats
     )

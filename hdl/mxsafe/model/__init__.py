@@ -42,6 +42,7 @@ from mxsafe.model.normalisation import (
     normalise,
     rms_norm,
     rms_norm_backward,
+    window_sum,
 )
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.row_replay import ReplayedBeats, replay_rows
@@ -112,4 +113,5 @@ __all__ = [
     "tanh_derivative",
     "training_pass",
     "transpose_beats",
+    "window_sum",
 ]

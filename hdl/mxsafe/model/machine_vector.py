@@ -12,7 +12,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.machine_buffers import Buffers, Indices, require_within
-from mxsafe.model.normalisation import normalise
+from mxsafe.model.normalisation import normalise, window_sum
 from mxsafe.model.softmax import softmax_by_factor
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
 from mxsafe.tables import Grade
@@ -50,7 +50,7 @@ def vector(instruction: Instruction, buffers: Buffers, configuration: MachineCon
     values = _computed(instruction, buffers, configuration)
     values[..., instruction["lanes"] :] = 0
     if instruction["to_vector"]:
-        places = _rows(instruction, "d", np.arange(instruction["beats"]))
+        places = _rows(instruction, "d", np.arange(values.shape[1]))
         require_within("vector beat of d", places, len(buffers.vector))
         buffers.vector[places.reshape(-1)] = values.view(np.uint32).reshape(-1, values.shape[-1])
     if instruction["convert"]:
@@ -75,7 +75,7 @@ def _rows(instruction: Instruction, place: str, along: Indices) -> Indices:
 def _computed(
     instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration
 ) -> Floats:
-    """Results before lanes are taken away, shape (rows, beats, lanes)."""
+    """Results before lanes are taken away, shape (rows, beats of results, lanes)."""
     places = _rows(instruction, "x", np.arange(instruction["beats"]))
     require_within("vector beat of x", places, len(buffers.vector))
     values: Floats = buffers.vector[places].view(np.float32)
@@ -117,6 +117,8 @@ def _reduced(
         return softmax_by_factor(
             values, parameter, axis=1, mask=_mask(instruction, values), grade=grade
         )
+    if reduction == "sum":
+        return window_sum(values, axis=1, grade=grade)[:, None]
     gain, bias = _gain_and_bias(instruction, buffers) if instruction["affine"] else (None, None)
     centre = reduction == "layer_norm"
     kind: Any = {"axis": 1, "centre": centre, "grade": grade}

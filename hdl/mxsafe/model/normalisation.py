@@ -23,7 +23,7 @@ from mxsafe.model.accumulate import CANONICAL_NAN
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import GRADES, Grade
-from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
+from mxsafe.tables.normalise import MOST_ADDENDS, MOST_VALUES, WIDTHS, NormaliseWidths
 from mxsafe.validation import (
     AlikePower,
     PositiveInteger,
@@ -42,6 +42,7 @@ __all__ = [
     "normalise",
     "rms_norm",
     "rms_norm_backward",
+    "window_sum",
 ]
 
 Integers = NDArray[np.int64]
@@ -329,8 +330,7 @@ def normalise(
     require_one_of("grade", grade, GRADES)
     widths = WIDTHS[grade]
     small = _epsilon(epsilon, widths)
-    words = np.ascontiguousarray(values).view(np.uint32).astype(np.int64).reshape(-1, count)
-    significand, exponent, negative = _unpacked(words)
+    significand, exponent, negative = _unpacked(_words(values))
     largest = exponent.max(axis=1, keepdims=True)
     if centre:
         mean, rows = _centred(significand, largest - exponent, negative, widths)
@@ -356,6 +356,60 @@ def normalise(
             _deviation_value(reciprocal, power, variance, largest, widths).reshape(shape), -1, axis
         ),
     )
+
+
+@checked
+def window_sum(x: Numbers, axis: int = -1, *, grade: Grade = "compact") -> NDArray[np.float32]:
+    """Sums of rows: of values in the window of each row, exact, and rounded once.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Values; rows of 1 to 65,536 are along `axis`.
+    axis : int
+    grade : {"compact", "fine"}
+        How far below the largest value the others are cut.
+
+    Returns
+    -------
+    ndarray of float32
+        Of the shape of `x` without the axis. A NaN or Inf in a row gives ``0x7fc00000``, and a sum
+        of zero is +0.
+
+    Raises
+    ------
+    ValueError
+        If a row has too many values or none.
+
+    Notes
+    -----
+    With ``2^e`` the binade of the row's largest value, each value is cut towards zero to a multiple
+    of ``q = 2^(e - 23)``, or in grade ``fine`` of ``2^(e - 25)``. So a sum of n values is within
+    ``(n - 1) * q`` of the exact one, and is then rounded to the nearest binary32, ties to even. If
+    no value has bits below q it is the exact sum, rounded once.
+    """
+    array = _binary32(x)
+    values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
+    count = values.shape[-1]
+    if not 1 <= count <= MOST_ADDENDS:
+        raise ValueError(f"x must have rows of 1 to {MOST_ADDENDS} values, not of {count}")
+    require_one_of("grade", grade, GRADES)
+    widths = WIDTHS[grade]
+    significand, exponent, negative = _unpacked(_words(values))
+    largest = exponent.max(axis=1, keepdims=True)
+    magnitude = significand << widths.window - 24 >> np.minimum(largest - exponent, _MOST_SHIFT)
+    total = np.where(negative, -magnitude, magnitude).sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        value = np.ldexp(total.astype(np.float64), largest - (126 + widths.window)).astype(
+            np.float32
+        )
+    return _or_nan(value, largest).reshape(values.shape[:-1])
+
+
+def _words(values: NDArray[np.float32]) -> Integers:
+    """Bits of numbers in rows, shape (rows, count)."""
+    words = np.ascontiguousarray(values).view(np.uint32).astype(np.int64)
+    return words.reshape(-1, values.shape[-1])
 
 
 def _epsilon(epsilon: float, widths: NormaliseWidths) -> tuple[int, int]:

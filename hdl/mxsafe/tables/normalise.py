@@ -13,6 +13,8 @@ from mxsafe.tables import Grade
 
 MOST_VALUES = 8192
 """Values of the longest row."""
+MOST_ADDENDS = 65536
+"""Values of the longest row that is added up."""
 _VALUE_BITS = (MOST_VALUES - 1).bit_length()
 
 

@@ -17,6 +17,7 @@ from mxsafe.machine.description import (
     LOAD_BUFFERS,
     PACKING,
     QUEUES,
+    REDUCTION,
     STORE_BUFFERS,
     TARGETS,
     Y_MODES,
@@ -126,6 +127,8 @@ def _vector(i: Instruction, c: MachineConfiguration) -> Touched:
     if i["affine"]:
         reads.append(_nested(i["y"], (2 * short, 1)))
     writes: Places = {}
+    if i["reduction"] == REDUCTION["sum"]:
+        beats = 1
     if i["to_vector"]:
         writes["vector"] = _halves(_nested(i["d"], (beats, 1), (rows, i["d_stride"])))
     if i["convert"]:

@@ -25,7 +25,7 @@ from mxsafe.machine.description import (
     Y_MODES,
     run_words,
 )
-from mxsafe.machine.reach import address_fault
+from mxsafe.machine.reach import address_fault, result_beats
 from mxsafe.model.softmax import softmax_factor
 from verif.rtl.machine.accelerator_checks import Program
 from verif.rtl.machine.descriptor_places import Tokens, space_sizes, touched
@@ -293,10 +293,11 @@ class _Writer:
         fields: Fields = {}
         reductions = own.field("reduction").allowed(c) or (0,)
         fields["reduction"] = draw("reduction", (0, *reductions))
-        kinds = range(3) if fields["reduction"] else range(5)
+        takes_parameter = fields["reduction"] not in (0, REDUCTION["sum"])
+        kinds = range(3) if takes_parameter else range(5)
         softmax = fields["reduction"] == REDUCTION["softmax"]
         fields["causal"] = draw("causal", (0, 1)) if softmax else 0
-        norm = fields["reduction"] > REDUCTION["softmax"]
+        norm = takes_parameter and not softmax
         fields["affine"] = draw("affine", (0, 1)) if norm and c.affine else 0
         without = fields["causal"] or fields["affine"]
         fields["arithmetic"] = 0 if without else draw(f"arithmetic {len(kinds)}", kinds)
@@ -317,7 +318,7 @@ class _Writer:
     def _parameter(self, fields: Fields) -> int:
         if fields["reduction"] == REDUCTION["softmax"]:
             return int(softmax_factor(float(np.exp2(self.rng.uniform(-5, 1)))).view(np.uint32))
-        if fields["reduction"]:
+        if fields["reduction"] not in (0, REDUCTION["sum"]):
             return int(np.float32(self.rng.choice([0.0, 1e-5, 0.5])).view(np.uint32))
         return int(_numbers(self.rng, 1, 1)[0, 0])
 
@@ -343,7 +344,7 @@ class _Writer:
 
     def _results(self, places: Fields, fields: Fields, uses_y: bool) -> Fields:
         """Where results go: anywhere, or in place of an operand."""
-        rows, beats = fields["rows"], fields["beats"]
+        rows, beats = fields["rows"], result_beats(fields)
         instead = [name for name in "xy" if places[f"{name}_stride"] >= beats or rows == 1]
         if not uses_y or fields["y_mode"] != Y_MODES["beats"]:
             instead = [name for name in instead if name == "x"]
@@ -359,7 +360,7 @@ class _Writer:
             return {name: self.any_of("vector", name) for name in every}
         c = self.configuration
         owner = TARGETS.name_of(fields["target"])
-        codes = -(-fields["beats"] // c.lanes)
+        codes = -(-result_beats(fields) // c.lanes)
         span = c.block_beats if fields["convert"] == CONVERT["blocks"] else c.tile_beats
         lengths = {"out": codes, "out_scales": -(-codes // span)}
         rooms = {"out": getattr(c, f"{owner}_beats"), "out_scales": getattr(c, f"{owner}_entries")}

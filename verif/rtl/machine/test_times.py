@@ -172,5 +172,6 @@ def test_times_of_a_machine_without_some_units() -> None:
         "softmax": 0,
         "layer_norm": 0,
         "rms_norm": 0,
+        "sum": 0,
     }
     assert times_of(bare, memory=7) == replace(Times(), memory=7, **absent)

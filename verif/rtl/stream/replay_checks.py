@@ -37,11 +37,17 @@ def rows_of_all_lengths(module: Module, rows: int) -> NDArray[np.bool_]:
 
 
 def check_rows(
-    simulator: str, module: Module, last: NDArray[np.bool_], *, skip: bool = False, **options: Any
+    simulator: str,
+    module: Module,
+    last: NDArray[np.bool_],
+    *,
+    skip: bool = False,
+    stop: bool = False,
+    **options: Any,
 ) -> Streamed:
-    """Rows come out as the model has them; with `skip` without the first of their passes."""
+    """Rows come out as the model has them; without their first pass, or with that alone."""
     config = module.parameters
-    passes = config["passes"] - skip
+    passes = 1 if stop else config["passes"] - skip
     rng = np.random.default_rng(1)
     beats = rng.integers(0, 256, (len(last), config["beat_bits"] // 8)).astype(np.uint8)
     summaries = random_words(rng, config["summary_bits"], len(last))
@@ -71,7 +77,7 @@ def check_rows(
         },
         clocks=len(expected.beat) + config["depth"] + 2 * len(ends),
         probe=(int(ends[0]), passes),
-        steady={"skip": int(skip)} if config["may_skip"] else None,
+        steady={n: int(v) for n, v in {"skip": skip, "stop": stop}.items() if config[f"may_{n}"]},
         silent="target" in config,  # for FPGAs it takes beats during reset too
         **options,
     )

@@ -60,6 +60,17 @@ def test_other_sizes(parameters: dict[str, Any], tmp_path: Path, tally: Tally) -
     tally("icarus", "beats of rows replayed", len(streamed.left))
 
 
+def test_rows_that_go_once(simulator: str, tmp_path: Path, tally: Tally) -> None:
+    module = row_replay(tmp_path, passes=3, may_stop=True)
+    beats = 0
+    for stop in (True, False):
+        streamed = check_rows(
+            simulator, module, rows_of_all_lengths(module, 20), stall_out=0.3, stop=stop
+        )
+        beats += len(streamed.left)
+    tally(simulator, "beats of rows replayed", beats)
+
+
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(RowReplay))
 def test_published_ones(name: str, tally: Tally) -> None:
@@ -72,11 +83,10 @@ def test_published_ones(name: str, tally: Tally) -> None:
     depth, rows = module.parameters["depth"], module.parameters["rows"]
     few = [3] + [1] * (rows + 2)
     short = np.random.default_rng(6).integers(1, max(depth // 16, 4), 48).tolist()
-    lengths = [[depth, *few, depth + 1, *[1, 2] * rows, *short]]
-    if module.parameters["may_skip"]:
-        lengths.append(few)
+    lengths: dict[str, list[int]] = {"": [depth, *few, depth + 1, *[1, 2] * rows, *short]}
+    lengths |= {n: few for n in ("skip", "stop") if module.parameters[f"may_{n}"]}
     beats = 0
-    for skip, each in enumerate(lengths):
+    for way, each in lengths.items():
         streamed = check_rows(
             simulator,
             module,
@@ -84,7 +94,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
             stall_in=0.05,
             stall_out=0.3,
             resets_after=(2, 4, 7, 9),
-            skip=bool(skip),
+            skip=way == "skip",
+            stop=way == "stop",
         )
         beats += len(streamed.left)
     tally(simulator, "beats of rows replayed", beats)

@@ -56,7 +56,7 @@ class Times:
         More of that with one of these, and cycles in which it takes a beat.
     convert : int
         More of that with a conversion, beside the values of a block.
-    softmax, layer_norm, rms_norm : int
+    softmax, layer_norm, rms_norm, sum : int
         For a row, beside its passes; of norms it depends on numbers, and this is for a row whose
         largest value is from two to four times its deviation.
     """
@@ -84,6 +84,7 @@ class Times:
     softmax: int = 45
     layer_norm: int = 268
     rms_norm: int = 174
+    sum: int = 95
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ def vector_clocks(
         name = _name("reduction", fields)
         # The first row enters the memory; then passes of rows follow one another. First parts of
         # beats come as they are read, the others from memories.
-        passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2}[name]
+        passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2, "sum": 1}[name]
         clocks += beats * (pace + rows * (times.pace - 1))
         row = max(passes * beats + getattr(times, name), narrow * beats)
         clocks += rows * times.parts * row

@@ -80,9 +80,9 @@ def _softmax(chain: VectorChainConfiguration) -> int:
 def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
     """Cycles between the passes of a row."""
     if chain.normalise is None:
-        return {"layer_norm": 0, "rms_norm": 0}
+        return {"layer_norm": 0, "rms_norm": 0, "sum": 0}
     core = chain.normalise.core
     wait = core.lane.square_latency + core.sum_latency
     deviation = wait + core.row.default_latency
     mean = wait + core.row.mean_latency if core.centre else 0
-    return {"layer_norm": mean + deviation, "rms_norm": deviation}
+    return {"layer_norm": mean + deviation, "rms_norm": deviation, "sum": mean + 1}

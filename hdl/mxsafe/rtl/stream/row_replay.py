@@ -37,6 +37,8 @@ class RowReplayConfiguration(Configuration):
         Bits of what comes with the last beat of a row and stands beside all its passes; may be 0.
     may_skip : bool
         Whether rows can go without the first of their passes, two or more.
+    may_stop : bool
+        Whether rows can go with the first of their passes alone.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA it stands behind a
         register slice: what the reset clears there need not be kept away here, and what is known of
@@ -49,6 +51,7 @@ class RowReplayConfiguration(Configuration):
     rows: Alike = 2
     summary_bits: Count = 32
     may_skip: bool = False
+    may_stop: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
@@ -95,6 +98,8 @@ class RowReplay(Unit[RowReplayConfiguration]):
     skip : In(1)
         If `may_skip`: rows go without their first pass, and `number` begins with 1. Steady while
         there is a row.
+    stop : In(1)
+        If `may_stop`: rows go with their first pass alone, without `skip`. Steady as well.
     s_axis_tdata : In
         A beat of a row.
     s_axis_tlast : In(1)
@@ -121,6 +126,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         summary = config.summary_bits or None
         return {
             **({"skip": In(1)} if config.may_skip else {}),
+            **({"stop": In(1)} if config.may_stop else {}),
             "s_axis": In(AxiStream(config.beat_bits, user=summary)),
             "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
         }
@@ -212,7 +218,10 @@ class RowReplay(Unit[RowReplayConfiguration]):
         reads = named(m, "reads", 1, waiting & moves)
         at_last = named(m, "is_at_last", 1, address == oldest.last)
         is_first = named(m, "is_first", 1, address == start)
-        in_last_pass = named(m, "is_in_last_pass", 1, number == config.passes - 1)
+        ends: Value = number == config.passes - 1
+        if config.may_stop:
+            ends = ends | self.stop
+        in_last_pass = named(m, "is_in_last_pass", 1, ends)
         following = truncated(m, "following", len(address), address + 1)
         starts_again = named(m, "starts_again", 1, at_last & ~in_last_pass)
         noted(starts_again, "The next pass over the same row: reading goes back to its start.")

@@ -52,7 +52,7 @@ class Normalise(Unit[NormaliseConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
         and the others any number.
-    centred, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
+    centred, summing, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
         As of `NormaliseCore`.
 
     Notes
@@ -92,6 +92,8 @@ class Normalise(Unit[NormaliseConfiguration]):
         ]
         if config.optional:
             m.d.comb += [core.centred.eq(self.centred), replay.skip.eq(~self.centred)]
+        if config.sums:
+            m.d.comb += [core.summing.eq(self.summing), replay.stop.eq(self.summing)]
         for name in ("s_axis_gain", "s_axis_bias"):
             if hasattr(core, name):
                 connect(m, flipped(getattr(self, name)), getattr(core, name))

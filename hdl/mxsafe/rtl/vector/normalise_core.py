@@ -55,6 +55,8 @@ class NormaliseCoreConfiguration(Configuration):
         Whether means and reciprocal deviations leave too, for a backward pass.
     optional : bool
         With `centre`: whether an input says if the mean is subtracted.
+    sums : bool
+        With `centre`, along beats: whether an input says that rows are added up instead.
     dividers : int
         Units that find what rows share, each for as many of the rows that lie side by side.
     registered : bool
@@ -79,6 +81,7 @@ class NormaliseCoreConfiguration(Configuration):
     depth: PowerOfTwo = 512
     statistics: bool = False
     optional: bool = False
+    sums: bool = False
     dividers: Alike = 1
     registered: bool = False
     grade: Grade = "compact"
@@ -184,6 +187,7 @@ class NormaliseCoreConfiguration(Configuration):
             passes=self.passes,
             summary_bits=EXPONENT_BITS * self.rows,
             may_skip=self.optional,
+            may_stop=self.sums,
         )
 
 
@@ -200,6 +204,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     ----------
     centred : In(1)
         If a mean is `optional`: it is subtracted. Without, there is no first pass. Steady.
+    summing : In(1)
+        With `sums`: rows are added up, see `mxsafe.model.window_sum`. They come once, `centred` is
+        set, and a row gives one beat. Steady.
     epsilon : In(32)
         A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
     s_axis_tdata : In(array)
@@ -242,6 +249,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         factors = data.ArrayLayout(32, config.lanes // config.rows)
         return {
             **({"centred": In(1)} if config.optional else {}),
+            **({"summing": In(1)} if config.sums else {}),
             "epsilon": In(32),
             "s_axis": In(AxiStream(beat, user=config.replay.flags)),
             **({"s_axis_gain": In(AxiStream(factors, last=False))} if config.gain else {}),
@@ -266,9 +274,12 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             place(m, platform, f"of_row_{number}" if number else "of_row", unit)
             if config.optional:
                 m.d.comb += unit.centred.eq(self.centred)
+            if config.sums:
+                m.d.comb += unit.summing.eq(self.summing)
         en = Signal(name="en")
-        first = self._take(m, en, shared)
-        tokens = self._tokens(m, en, first)
+        owes: Value = Signal(name="owes_sums") if config.sums else Const(0, 1)
+        first = self._take(m, en, shared, owes)
+        tokens = self._tokens(m, en, first, owes)
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
         factors = {
             name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
@@ -290,11 +301,19 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             if config.affine:
                 own = {name: each[number % len(each)] for name, each in factors.items()}
                 result = self._scaled(m, platform, en, number, result, own)
+            if config.sums:
+                unit, row = self._of_lane(number, shared)
+                result = Mux(owes, unit.sums[row], result)
             m.d.comb += self.m_axis.tdata[number].eq(result)
         self._add_up(m, en, lanes, shared, tokens)
         return m
 
-    def _take(self, m: Module, en: Signal, shared: list[NormaliseRow]) -> data.View:
+    def _of_lane(self, number: int, shared: list[NormaliseRow]) -> tuple[NormaliseRow, int]:
+        """The unit that knows the row of a lane, and which of its rows that is."""
+        row = number // (self.config.lanes // self.config.rows)
+        return shared[row // self.config.row.rows], row % self.config.row.rows
+
+    def _take(self, m: Module, en: Signal, shared: list[NormaliseRow], owes: Value) -> data.View:
         """Take beats, but none of a pass before there is what it needs; say what one is for."""
         flags = self.s_axis.tuser
         waiting = Signal(self.config.dividers, name="waits_for_row")
@@ -309,6 +328,14 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if self.config.statistics:
             given = self._statistics(m, shared, done, results)
             blocked = named(m, "is_blocked", 1, blocked | given)
+        gives: Value = Const(0, 1)
+        if self.config.sums:
+            blocked = named(m, "is_blocked_by_sums", 1, blocked.any() | owes)
+            gives = named(m, "gives_sums", 1, owes & self.m_axis.tready)
+            with m.If(done & self.summing):
+                m.d.sync += owes.eq(1)
+            with m.Elif(gives):
+                m.d.sync += owes.eq(0)
         ready = named(m, "is_ready", 1, en & ~blocked & ~ResetSignal())
         taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
@@ -323,11 +350,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             self.s_axis.tready.eq(ready),
             Cat(unit.largest.as_value() for unit in shared).eq(largest),
         ]
+        leaves = named(m, "row_leaves", 1, (first.results & first.last) | gives)
         for unit in shared:
             m.d.comb += [unit.overlong.eq(overlong), unit.epsilon.eq(self.epsilon)]
             if self.config.centre:
-                # The first pass of the next row adds up values themselves, less a mean of 0.
-                m.d.comb += unit.leaves.eq(taken & self.s_axis.tlast & results)
+                # The first pass of the next row adds up values themselves, less a mean of 0; what
+                # has taken the place of means is a sum.
+                m.d.comb += unit.leaves.eq(leaves)
         with m.If(taken):
             m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
         with m.If(taken & self.s_axis.tlast & ~results):
@@ -361,7 +390,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         ]
         return named(m, "next_row_waits", 1, there & ~results)
 
-    def _tokens(self, m: Module, en: Signal, first: data.View) -> list[data.View]:
+    def _tokens(self, m: Module, en: Signal, first: data.View, owes: Value) -> list[data.View]:
         """Return the token of the beat in each stage; everything moves on if the last stage can."""
         config = self.config
         stages = config.stages
@@ -390,8 +419,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.comb += stream.tready.eq(en & wanted & ~ResetSignal())
         m.d.comb += [
             en.eq(have),
-            self.m_axis.tvalid.eq(last.results),
-            self.m_axis.tlast.eq(last.last),
+            self.m_axis.tvalid.eq(last.results | owes),
+            self.m_axis.tlast.eq(last.last | owes),
         ]
         return tokens
 
@@ -407,7 +436,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         config = self.config
         span = config.lanes // config.rows
         row = number // span
-        unit, own = shared[row // config.row.rows], row % config.row.rows
+        unit, own = self._of_lane(number, shared)
         largest = self.s_axis.tuser.summary[EXPONENT_BITS * row : EXPONENT_BITS * (row + 1)]
         m.d.comb += [
             lane.word.eq(self.s_axis.tdata[number]),
@@ -464,9 +493,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.centre:
             # Values take the way of squares, from a register further up: passes never overlap.
             early = tokens[1]
+            values = [self._value(m, i, lane) for i, lane in enumerate(lanes)]
             terms = [
-                named(m, f"term_{i}", len(square), Mux(early.values, lane.value, square))
-                for i, (lane, square) in enumerate(zip(lanes, terms, strict=True))
+                named(m, f"term_{i}", len(square), Mux(early.values, value, square))
+                for i, (value, square) in enumerate(zip(values, terms, strict=True))
             ]
             last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))
             valid = named(m, "sum_is_valid", 1, early.values | valid)
@@ -490,6 +520,18 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.comb += [unit.add.eq(valid & en), unit.last.eq(last)]
             for r, row in enumerate(rows[index * own : (index + 1) * own]):
                 m.d.comb += unit.addends[r].eq(Cat(*row))
+                if config.sums:
+                    m.d.comb += unit.negative[r].eq(self.summing & row[0][-1])
+
+    def _value(self, m: Module, number: int, lane: NormaliseLane) -> Value:
+        """A value for a mean, with its offset; for a sum with its sign up to the highest bit."""
+        value: Value = lane.value
+        if not self.config.sums:
+            return value
+        top = named(m, f"top_{number}", 1, value[-1] ^ self.summing)
+        sign = named(m, f"sign_{number}", 1, top & self.summing)
+        above = len(lane.square) - len(value)
+        return Cat(value[:-1], top, sign.replicate(above))
 
     def _compressed(self, m: Module, row: int, terms: list[Value]) -> list[Value]:
         numbers = [(term, 0) for term in terms]

@@ -26,10 +26,13 @@ from mxsafe.validation import Alike, AlikePower, PositiveInteger
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
 
 _BIAS = 127
+_FULL = MANTISSA_BITS + 1
 _PARTS = 3
 """Parts of a sum; the carry of each goes on to the next one in the cycle that follows."""
 _FEW_LANES = 4
 """Lanes of a row that one register of a mean drives."""
+_LEADING = MANTISSA_BITS + 1
+"""Where the first bit of a sum is at least, once it is a number: there is a bit to round by."""
 
 
 _PHASES = ("divide", "scale", "widen", "invert", "root", "keep")
@@ -56,6 +59,8 @@ class NormaliseRowConfiguration(Configuration):
         Whether mean and reciprocal deviation are given as numbers too.
     optional : bool
         With `centre`: whether an input says if there is a mean.
+    sums : bool
+        With `centre` and a span of 1: whether an input says that the sum of a row is all there is.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
 
@@ -71,11 +76,14 @@ class NormaliseRowConfiguration(Configuration):
     depth: PositiveInteger = 512
     statistics: bool = False
     optional: bool = False
+    sums: bool = False
     grade: Grade = "compact"
 
     def __post_init__(self) -> None:
         if self.optional and not self.centre:
             raise ValueError("centre must be set with optional")
+        if self.sums and not (self.centre and self.span == 1):
+            raise ValueError("centre must be set, and span be 1, with sums")
 
     @property
     def widths(self) -> NormaliseWidths:
@@ -93,6 +101,11 @@ class NormaliseRowConfiguration(Configuration):
         return self.settling + self.rows * (self.sum_bits // 2 + 1) + 1
 
     @property
+    def most_sum_steps(self) -> int:
+        """Steps of two bits until the first bit of any sum is in its place, once all bits came."""
+        return self.sum_bits // 2 + -(-(_LEADING + 1) // 2)
+
+    @property
     def default_latency(self) -> int:
         """The same for deviations, of rows whose largest value is two to four of them."""
         # The variance is then from a quarter to a sixteenth of the largest square.
@@ -104,6 +117,16 @@ class NormaliseRowConfiguration(Configuration):
     def settling(self) -> int:
         """Cycles until the carries of a sum have gone where they belong."""
         return _PARTS - 1
+
+    @property
+    def quotient_bits(self) -> int:
+        """Bits of a quotient: a mean, what a root is taken of, and a sum up to where it rounds."""
+        return max(self.widths.window + 1 + self.power_bits, 2 * self.widths.root)
+
+    @property
+    def power_offset(self) -> int:
+        """What the power of a variance is above the exponent field of the largest value."""
+        return self.sum_bits // 2 - self.power_bits // 2 - self.widths.power_offset
 
     @property
     def of_row(self) -> data.StructLayout:
@@ -156,6 +179,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     ----------
     centred : In(1)
         If a mean is `optional`: a pass for it comes first. Steady.
+    summing : In(1)
+        With `sums`: a pass adds up values as they are, and their sum is the result. Steady.
+    negative : In(rows)
+        With `sums`, beside addends: that of the row is the one's complement of a magnitude.
     add : In(1)
         There are addends.
     addends : In(array)
@@ -177,6 +204,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         Rounded down, in units of the window; with the offset of the values. If `centred` is not
         set it is 0. From the cycle after `leaves` to the next mean its lower bits are 0, which
         `NormaliseLane` wants early. Each mean is there `copies` times, side by side.
+    sums : Out(array)
+        With `sums`, of each row its sum, a binary32: from `done` as long as a mean would be there.
     reciprocal, base, constant, not_finite : Out(array)
         As `NormaliseLane` wants them; from a mean to the deviation `reciprocal`
         is 0.
@@ -197,6 +226,11 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         means = data.ArrayLayout(config.widths.window + 1, config.rows * config.copies)
         return {
             **({"centred": In(1)} if config.optional else {}),
+            **(
+                {"summing": In(1), "negative": In(config.rows), "sums": Out(each(32))}
+                if config.sums
+                else {}
+            ),
             "add": In(1),
             "addends": In(each(config.addends)),
             "last": In(1),
@@ -230,6 +264,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         if config.optional:
             deviates = named(m, "is_deviation_now", 1, after_mean | ~self.centred)
         steps = Signal(6, name="steps")
+        quotient = Signal(config.quotient_bits, name="quotient")
+        power = Signal(signed(BASE_BITS), name="power", reset_less=True)
         # Of sums the number of beats, with what the span has beyond a power of four; then a
         # variance.
         divisor = Signal(widths.variance, name="divisor", reset_less=True)
@@ -237,12 +273,16 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         settles = Signal(config.settling, name="settles")
         m.d.sync += settles.eq(Cat(self.add & self.last, settles[:-1]))
         top = self._sums(m, phases, is_row, divisor, settles)
-        quotient, root = self._digits(m, phases, top, divisor, last_step)
-        power = self._variance(m, phases, quotient, steps, is_row, divisor)
+        found_sum = _Sum(m, self, phases["divide"], top, quotient, power, steps)
+        root = self._digits(m, phases, top, divisor, last_step, quotient, found_sum)
+        self._variance(m, phases, quotient, steps, is_row, divisor, power, found_sum)
         enough = named(m, "has_enough", 1, quotient[widths.variance - 4 :].any())
         most = Mux(deviates, widths.most_steps, config.sum_bits // 2)
         at_most = named(m, "is_at_most", 1, steps == most - 1)
-        divided = named(m, "is_divided", 1, at_most | (deviates & enough))
+        divided = at_most | (deviates & enough)
+        if config.sums:
+            divided = Mux(self.summing, found_sum.ends, divided)
+        divided = named(m, "is_divided", 1, divided)
         last_row = named(m, "is_last_row", 1, is_row[-1])
         divide, _, _, invert, takes_root, keep = phases.values()
         quotient_there = named(m, "quotient_is_there", 1, divide & divided)
@@ -267,22 +307,61 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         with m.If(phases["keep"]):
             m.d.sync += row.eq(Mux(last_row, 0, row + 1))
         if config.centre:
-            with m.If(self.done):
+            with m.If(self.done & ~found_sum.on):
                 m.d.sync += after_mean.eq(~deviates)
-        if config.centre:
-            shift = config.power_bits
-            mean = quotient[shift : shift + widths.window + 1]
-            self._keep_means(m, keep & ~deviates, is_row, mean)
+        self._keep(m, keep, deviates, is_row, (quotient, root, power, divisor), found_sum)
+        return m
+
+    def _keep(
+        self,
+        m: Module,
+        keep: Value,
+        deviates: Value,
+        is_row: list[Signal],
+        found: tuple[Signal, Signal, Signal, Signal],
+        found_sum: "_Sum",
+    ) -> None:
+        """Keep what has been found of a row: a mean, a deviation, or a sum.
+
+        Parameters
+        ----------
+        m : amaranth.hdl.Module
+        keep : Value
+            It is there.
+        deviates : Value
+            It is a deviation.
+        is_row : list of Signal
+            Which row it is.
+        found : tuple of Signal
+            Quotient, root, power, variance.
+        found_sum : _Sum
+        """
+        config, widths = self.config, self.config.widths
+        quotient, root, power, variance = found
+        shift = config.power_bits
+        mean = quotient[shift : shift + widths.window + 1]
         largest = _of_row(m, "largest_here", is_row, self.largest)
+        not_finite = named(m, "is_not_finite", 1, self.overlong | largest.all())
         # What is cut off makes a root too small, and much else too: so it is rounded up.
         full = named(m, "root_is_full", 1, root.all())
         rounded = truncated(m, "root_rounded", widths.root, root + ~full)
         reciprocal = rounded[widths.root - widths.reciprocal :]
         base = truncated(m, "base_of_row", BASE_BITS, largest - power - (not config.centre))
-        constant = named(m, "is_constant", 1, ~divisor.any())
-        not_finite = named(m, "is_not_finite", 1, self.overlong | largest.all())
-        found = Cat(base, constant, not_finite)
-        for index, kept in enumerate(_kept(m, "deviation", keep & deviates, is_row, found)):
+        constant = named(m, "is_constant", 1, ~variance.any())
+        if config.sums:
+            # It takes the places of a mean and of a base.
+            word = found_sum.word(m, not_finite)
+            base = Mux(found_sum.on, word[widths.window + 1 :], base)[:BASE_BITS]
+            m.d.comb += (
+                self.sums[index].eq(Cat(self.mean[index], self.base[index]))
+                for index in range(config.rows)
+            )
+        if config.centre:
+            kept_mean = Mux(found_sum.on, word[: len(mean)], mean) if config.sums else mean
+            self._keep_means(m, keep & ~deviates, is_row, kept_mean)
+        of_deviation = Cat(base, constant, not_finite)
+        keeps_base = named(m, "keeps_base", 1, keep & (deviates | found_sum.on))
+        for index, kept in enumerate(_kept(m, "deviation", keeps_base, is_row, of_deviation)):
             m.d.comb += Cat(self.base[index], self.constant[index], self.not_finite[index]).eq(kept)
         # With a mean it makes room for factors of squares.
         factor = Mux(deviates, reciprocal, 0) if config.centre else reciprocal
@@ -297,7 +376,6 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             word = _mean_word(m, mean, largest, not_finite)
             for index, kept in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
                 m.d.comb += self.statistics[index].mean.eq(kept)
-        return m
 
     def _keep_means(self, m: Module, write: Value, is_row: list[Signal], mean: Value) -> None:
         """Means of rows; the lower bits are those that are 0 while values are added up."""
@@ -351,10 +429,16 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             # Behind the last of them sums settle.
             numbers = [Mux(self.add, addend, 0) for addend in self.addends[index]]
             left, right = total, numbers[0]
+            negative: Value | None = None
+            if config.sums:
+                # A one's complement becomes that of two.
+                negative = named(m, f"adds_negative_{index}", 1, self.negative[index] & self.add)
+                above = negative.replicate(len(total) - len(right))
+                right = Cat(right, above)
             if len(numbers) > 1:
                 terms = [(number, 0) for number in (total, *numbers)]
                 left, right = carry_save(m, f"all_{index}", terms, len(total))
-            added = _in_parts(m, f"next_sum_{index}", left, right, carries)
+            added = _in_parts(m, f"next_sum_{index}", left, right, carries, negative)
             with m.If(adds):
                 m.d.sync += Cat(total, carries).eq(added)
             # What has been divided makes room.
@@ -371,15 +455,15 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         top: Value,
         divisor: Value,
         last_step: Value,
-    ) -> tuple[Signal, Signal]:
-        """A quotient, two bits a cycle, or its square root, a bit a cycle."""
+        quotient: Signal,
+        found_sum: "_Sum",
+    ) -> Signal:
+        """A quotient, two bits a cycle, or its square root, a bit a cycle, which is returned."""
         config = self.config
         divides = named(m, "divides", 1, phases["divide"] | phases["invert"])
         inverts = phases["invert"]
         bits, root_bits = config.widths.variance, config.widths.root
         rest = Signal(bits, name="rest", reset_less=True)
-        mean_bits = config.widths.window + 1
-        quotient = Signal(max(mean_bits + config.power_bits, 2 * root_bits), name="quotient")
         root = Signal(root_bits, name="root", reset_less=True)
         # The dividend of a reciprocal is all ones: first a rest of those below the point.
         dividend = named(m, "dividend", 2, top | inverts.replicate(2))
@@ -389,15 +473,20 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         rest_if, low_if = _tried(m, "low_if_fits", Cat(dividend[0], less), divisor)
         rest_else, low_else = _tried(m, "low_else", Cat(dividend[0], doubled[:bits]), divisor)
         remainder = named(m, "remainder", bits, Mux(high, rest_if, rest_else))
-        digits = [named(m, "low", 1, Mux(high, low_if, low_else)), high]
+        digits: Value = Cat(named(m, "low", 1, Mux(high, low_if, low_else)), high)
+        shifts: Value = Const(1, 1)
+        if config.sums:
+            digits = Mux(found_sum.on, found_sum.digits, digits)
+            shifts = ~found_sum.stays
         trial, following = Cat(Const(1, 2), root), quotient[2 * root_bits - 2 : 2 * root_bits]
         after_root, root_digit = _tried(m, "root", Cat(following, rest), trial)
         with m.If(divides):
             m.d.sync += [
                 rest.eq(Mux(inverts & last_step, 0, remainder)),
-                quotient.eq(Cat(*digits, quotient[:-2])),
                 root.eq(0),
             ]
+            with m.If(shifts):
+                m.d.sync += quotient.eq(Cat(digits, quotient[:-2]))
         with m.Elif(phases["root"]):
             m.d.sync += [
                 rest.eq(after_root),
@@ -408,7 +497,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             m.d.sync += [rest.eq((1 << config.widths.point) - 1), quotient.eq(0)]
         with m.Elif(~phases["scale"]):
             m.d.sync += [rest.eq(0), quotient.eq(0)]
-        return quotient, root
+        return root
 
     def _variance(
         self,
@@ -418,14 +507,22 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         steps: Value,
         is_row: list[Signal],
         variance: Signal,
-    ) -> Signal:
-        """Power of 4 of a variance; `variance` gets its value from 1 to 4, both with `epsilon`."""
+        power: Signal,
+        found_sum: "_Sum",
+    ) -> None:
+        """Power of 4 of a variance; `variance` gets its value from 1 to 4, both with `epsilon`.
+
+        Of a sum the power is that of two.
+        """
         config, bits = self.config, self.config.widths.variance
-        power = Signal(signed(BASE_BITS), name="power", reset_less=True)
         largest = _of_row(m, "largest_of_variance", is_row, self.largest)
-        offset = config.sum_bits // 2 - config.power_bits // 2 - config.widths.power_offset
-        with m.If(phases["divide"]):
-            m.d.sync += power.eq(largest + (offset - 1) - steps)
+        less: Value = steps
+        shifts: Value = Const(1, 1)
+        if config.sums:
+            less = named(m, "power_less", None, Mux(found_sum.on, Cat(Const(0, 1), steps), steps))
+            shifts = ~found_sum.stays
+        with m.If(phases["divide"] & shifts):
+            m.d.sync += power.eq(largest + (config.power_offset - 1) - less)
         field = self.epsilon[MANTISSA_BITS:31]
         present = named(m, "has_epsilon", 1, field.any())
         significand = Cat(self.epsilon[:MANTISSA_BITS], present)
@@ -462,7 +559,82 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 # The carry comes last: both powers are there before it.
                 power.eq(Mux(carry, raised, top)),
             ]
-        return power
+
+
+class _Sum:
+    """A sum as a number: its bits pass through the quotient until the first is in its place.
+
+    Attributes
+    ----------
+    on : Value
+        A sum is what is wanted.
+    digits : Value
+        Two bits, inverted in a sum below 0.
+    stays : Value
+        The bits in the quotient stay.
+    ends : Value
+        All bits have come, and the first is in its place.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        unit: NormaliseRow,
+        divides: Value,
+        top: Value,
+        quotient: Signal,
+        power: Signal,
+        steps: Value,
+    ) -> None:
+        config = unit.config
+        self.on: Value = Const(0, 1)
+        if not config.sums:
+            return
+        self.on = unit.summing
+        self._quotient = quotient
+        begins = named(m, "sum_enters", 1, ~steps.any())
+        self._negative = Signal(name="sum_was_negative", reset_less=True)
+        negative = named(m, "sum_is_negative", 1, Mux(begins, top[-1], self._negative))
+        self.digits = named(m, "sum_digits", 2, top ^ negative.replicate(2))
+        # The exponent field of a number whose first bit is at the place of `_LEADING`.
+        offset = _LEADING + 1 - config.widths.window + config.sum_bits - config.power_offset - 1
+        self._field = named(m, "sum_field", signed(BASE_BITS + 1), power + offset)
+        lowest = named(m, "sum_is_lowest", 1, self._field <= 1)
+        leads = quotient[_LEADING : _LEADING + 2].any()
+        placed = named(m, "sum_is_placed", 1, ~begins & (leads | lowest))
+        self.stays = named(m, "sum_stays", 1, self.on & placed)
+        # A subnormal number has an exponent field of 1, whatever its first bit.
+        self._high = named(m, "sum_is_high", 1, quotient[_LEADING + 1] | (lowest & ~self._field[0]))
+        self._sticky = Signal(name="sum_is_sticky", reset_less=True)
+        with m.If(divides):
+            m.d.sync += [
+                self._negative.eq(negative),
+                self._sticky.eq(placed & (self._sticky | top.any())),
+            ]
+        came = named(m, "sum_has_come", 1, steps >= config.sum_bits // 2 - 1)
+        most = named(m, "sum_has_no_more", 1, steps == config.most_sum_steps - 1)
+        self.ends = named(m, "sum_ends", 1, (came & placed) | most)
+
+    def word(self, m: Module, nan: Value) -> Value:
+        """The sum, rounded to nearest even, as a binary32."""
+        q, high, negative = self._quotient, self._high, self._negative
+        kept = q[1 : _LEADING + 2]
+        significand = named(m, "sum_significand", _FULL, Mux(high, kept[1:], kept[:-1]))
+        half = named(m, "sum_half", 1, Mux(high, q[1], q[0]))
+        below = named(m, "sum_has_below", 1, self._sticky | (high & (q[0] ^ negative)))
+        odd = significand[0]
+        # Bits of a number below 0 are those of one less than its magnitude.
+        rounds = Mux(negative, half | (~below & odd), half & (below | odd))
+        up = named(m, "sum_rounds_up", 1, rounds)
+        raised = truncated(m, "sum_field_raised", BASE_BITS, self._field + high)
+        hidden = significand[-1]
+        field = raised & hidden.replicate(len(raised))
+        magnitude = named(
+            m, "sum_magnitude", MANTISSA_BITS + BASE_BITS, Cat(significand[:-1], field) + up
+        )
+        exponent = magnitude[MANTISSA_BITS:]
+        infinite = named(m, "sum_is_infinite", 1, exponent >= LARGEST_EXPONENT + 1)
+        return pack_special(m, magnitude[:31], negative, infinite, nan)
 
 
 def _mean_word(m: Module, mean: Value, largest: Value, not_finite: Value) -> Value:
@@ -497,19 +669,27 @@ def _reciprocal_word(
     return pack_special(m, Cat(fraction, field), Const(0, 1), beyond, not_finite)
 
 
-def _in_parts(m: Module, name: str, total: Value, addend: Value, carries: Value) -> Value:
+def _in_parts(
+    m: Module,
+    name: str,
+    total: Value,
+    addend: Value,
+    carries: Value,
+    one: Value | None = None,
+) -> Value:
     """A sum as wide as the total, in parts with the carries of the cycle before, and its carries.
 
-    That of the highest part is 0.
+    That of the highest part is 0. Perhaps with one more.
     """
     size = -(-len(total) // _PARTS)
     parts, going = [], []
     for index, start in enumerate(range(0, len(total), size)):
         mine, other = total[start : start + size], addend[start : start + size]
-        if index:
+        carry = carries[index - 1] if index else one
+        if carry is not None:
             # From a bit below, where it meets a one.
-            mine, other = Cat(Const(1, 1), mine), Cat(carries[index - 1], other)
-        added = named(m, f"{name}_{index}", len(mine) + 1, mine + other)[bool(index) :]
+            mine, other = Cat(Const(1, 1), mine), Cat(carry, other)
+        added = named(m, f"{name}_{index}", len(mine) + 1, mine + other)[carry is not None :]
         parts.append(added[:-1])
         going.append(added[-1])
     return Cat(*parts, *going[:-1])

@@ -15,7 +15,7 @@ test_configurations_that_cannot_work = refused(
         ({"depth": 100}, "depth must be a power of two, not 100"),
         (
             {"reductions": ("softmax", "maximum")},
-            "reductions must be different ones of softmax, layer_norm, rms_norm, "
+            "reductions must be different ones of softmax, layer_norm, rms_norm, sum, "
             "not softmax, maximum",
         ),
     ],

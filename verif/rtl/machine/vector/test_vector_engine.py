@@ -1,5 +1,6 @@
 """The vector engine against the interpreter of the machine: descriptors of all kinds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mxsafe.machine.configuration import (
     SMALL_MACHINE,
     MachineConfiguration,
 )
+from mxsafe.tables import Grade
 from verif.rtl.machine.vector.vector_engine_checks import (
     Task,
     check_engine,
@@ -19,6 +21,7 @@ from verif.rtl.machine.vector.vector_engine_checks import (
     random_tasks,
     reduced_tasks,
     small_machine,
+    sum_tasks,
     vector_engine,
 )
 from verif.support.manifest import Module
@@ -135,6 +138,16 @@ def test_norms_without_gain_and_bias(tmp_path: Path, tally: Tally) -> None:
     tasks = [task for task in random_tasks(machine, 5, 40) if task.values["rows"] <= 2][:5]
     changed, _ = check_engine(available("icarus"), module, machine, tasks, stall_write=0.2)
     tally("icarus", "vector engine", changed)
+
+
+@pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
+def test_sums(grade: Grade, simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Of rows that cancel, overflow, are subnormal, constant or not finite, one value or many."""
+    machine = replace(NORMS_ALONE, rows=4, reductions=("rms_norm", "sum"), grade=grade)
+    module = vector_engine(machine, tmp_path)
+    tasks = sum_tasks(machine, (1, 2, 32, 7)[: volume(2, 4)])
+    changed, _ = check_engine(simulator, module, machine, tasks)
+    tally(simulator, "vector engine", changed)
 
 
 @pytest.mark.parametrize("parts", typical(IN_PARTS, every=3))

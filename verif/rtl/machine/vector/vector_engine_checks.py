@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, ERRORS
+from mxsafe.machine.description import DESCRIPTORS, ERRORS, REDUCTION
 from mxsafe.model.machine import Machine
 from mxsafe.model.machine_buffers import MachineStop
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
+from verif.rtl.vector.normalise_checks import kinds_of_rows
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
@@ -25,6 +26,7 @@ _ADDRESS_BITS = DESCRIPTORS["vector"].field("y").width
 """Of an address in the vector buffer; in causal softmax, of the number of keys of the first row."""
 _PATIENCE = 5000
 """Cycles without a beat after which none comes: more than a row takes inside the engine."""
+NORMS = (REDUCTION["layer_norm"], REDUCTION["rms_norm"])
 _REGIONS = 4
 """Parts of the vector buffer, so that x, y and d do not meet."""
 _PLACES = ("x", "y", "d", "x_stride", "y_stride", "d_stride")
@@ -87,9 +89,9 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.uin
 
 def _parameter(rng: np.random.Generator, values: Mapping[str, int]) -> int:
     """A factor, an epsilon, or any number."""
-    if values["reduction"] == 1:
+    if values["reduction"] == REDUCTION["softmax"]:
         return int(softmax_factor(float(np.exp2(rng.uniform(-5, 1)))).view(np.uint32))
-    if values["reduction"]:
+    if values["reduction"] in NORMS:
         return int(np.float32(rng.choice([0.0, 1e-5, 0.5])).view(np.uint32))
     return int(_numbers(rng, (1, 1))[0, 0])
 
@@ -101,10 +103,10 @@ def _steps(rng: np.random.Generator, machine: MachineConfiguration) -> dict[str,
     for name in ("function", "reduction"):
         if rng.random() < 0.4:
             values[name] = 0
-    if values["reduction"] and values["arithmetic"] in (3, 4):
+    if values["reduction"] not in (0, REDUCTION["sum"]) and values["arithmetic"] in (3, 4):
         values["arithmetic"] = int(rng.integers(0, 3))
     values["causal"] = int(values["reduction"] == 1 and rng.random() < 0.5)
-    values["affine"] = int(machine.affine and values["reduction"] > 1 and rng.random() < 0.7)
+    values["affine"] = int(machine.affine and values["reduction"] in NORMS and rng.random() < 0.7)
     if values["causal"] or values["affine"]:
         values["arithmetic"] = 0
     values["to_vector"] = int(not values["convert"] or rng.random() < 0.4)
@@ -235,12 +237,30 @@ def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
     causal = {"reduction": 1, "causal": 1, "parameter": 0x3FB8AA3B}
     single = [{**causal, "beats": 4, "rows": 1, "y": 1 << bit} for bit in range(_ADDRESS_BITS)]
     gain = machine.vector_beats - 12
-    norms = [{**rows, "affine": 1, "y": gain, "reduction": reduction} for reduction in (2, 3)]
+    norms = [{**rows, "affine": 1, "y": gain, "reduction": reduction} for reduction in NORMS]
+    norms.append({**rows, "reduction": REDUCTION["sum"]})
     words = _numbers(np.random.default_rng(3), (machine.vector_beats, machine.rows))
     words[gain] = np.float32(np.inf).view(np.uint32)
     return [
         Task({**usual, **fields}, words) for fields in ({**rows, **causal, "y": 6}, *single, *norms)
     ]
+
+
+def sum_tasks(machine: MachineConfiguration, lengths: Sequence[int]) -> list[Task]:
+    """Sums of rows of all kinds; some of each length cancel but for a value, if that."""
+    rng, tasks = np.random.default_rng(4), []
+    usual = {"lanes": machine.rows, "rows": 2, "d": 256, "d_stride": 1, "to_vector": 1}
+    for beats in lengths:
+        half = beats // 2
+        for name, words in kinds_of_rows(rng, 2 * machine.rows, beats).items():
+            vector = np.zeros((machine.vector_beats, machine.rows), np.uint32)
+            rows = words.reshape(2, machine.rows, beats).swapaxes(1, 2)
+            if name in ("normal", "largest"):
+                rows[:, half : 2 * half] = rows[:, :half] ^ np.uint32(1 << 31)
+            vector[: 2 * beats] = rows.reshape(-1, machine.rows)
+            values = {"beats": beats, "x_stride": beats, "reduction": REDUCTION["sum"]}
+            tasks.append(Task({**usual, **values}, vector))
+    return tasks
 
 
 def outside_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:

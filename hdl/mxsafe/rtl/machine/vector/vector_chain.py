@@ -36,7 +36,7 @@ from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
-REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
+REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions, in the order of their numbers, from 1."""
 AFFINE = ("s_axis_gain", "s_axis_bias")
 """Streams of what norms apply."""
@@ -99,7 +99,7 @@ class VectorChainConfiguration(Configuration):
                 f"not {', '.join(self.reductions)}"
             )
         self._set(reductions=tuple(known))
-        self._set(affine=self.affine and any(name != "softmax" for name in known))
+        self._set(affine=self.affine and any(name.endswith("_norm") for name in known))
 
     @property
     def base(self) -> str:
@@ -199,7 +199,7 @@ class VectorChainConfiguration(Configuration):
 
     @property
     def normalise(self) -> NormaliseConfiguration | None:
-        """Another one: if it has both kinds, the mean is an option."""
+        """Another one, for sums too: if it has both kinds of norms, the mean is an option."""
         kinds = [name for name in self.reductions if name != "softmax"]
         if not kinds:
             return None
@@ -207,8 +207,9 @@ class VectorChainConfiguration(Configuration):
             NormaliseConfiguration,
             lanes=self.columns,
             along="beats",
-            centre="layer_norm" in kinds,
-            optional=len(kinds) > 1,
+            centre=kinds != ["rms_norm"],
+            optional="rms_norm" in kinds and len(kinds) > 1,
+            sums="sum" in kinds,
             registered=self.affine,
         )
 
@@ -411,13 +412,16 @@ class VectorChain(Unit[VectorChainConfiguration]):
             place(m, platform, "normalise", normalise)
             m.d.comb += normalise.epsilon.eq(self.controls.parameter)
             if config.normalise.optional:
-                m.d.comb += normalise.centred.eq(is_kind["layer_norm"])
+                m.d.comb += normalise.centred.eq(~is_kind["rms_norm"])
+            if config.normalise.sums:
+                m.d.comb += normalise.summing.eq(is_kind["sum"])
             norm = _Ends(normalise.s_axis, normalise.m_axis)
             if behind is not None:
                 scales = [(self.controls.affine, behind)]
                 scaled = self._switch(m, platform, "scaled", normalise.m_axis, scales)
                 norm = _Ends(normalise.s_axis, scaled)
-            units.append((is_kind["layer_norm"] | is_kind["rms_norm"], norm))
+            wanted = is_kind["layer_norm"] | is_kind["rms_norm"] | is_kind["sum"]
+            units.append((wanted, norm))
         return units
 
     def _length(self, m: Module, softmax: Softmax) -> Value:
