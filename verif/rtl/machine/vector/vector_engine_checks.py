@@ -255,7 +255,7 @@ def sum_tasks(machine: MachineConfiguration, lengths: Sequence[int]) -> list[Tas
         for name, words in kinds_of_rows(rng, 2 * machine.rows, beats).items():
             vector = np.zeros((machine.vector_beats, machine.rows), np.uint32)
             rows = words.reshape(2, machine.rows, beats).swapaxes(1, 2)
-            if name in ("normal", "largest"):
+            if name in ("normal", "wide range"):
                 rows[:, half : 2 * half] = rows[:, :half] ^ np.uint32(1 << 31)
             vector[: 2 * beats] = rows.reshape(-1, machine.rows)
             values = {"beats": beats, "x_stride": beats, "reduction": REDUCTION["sum"]}
