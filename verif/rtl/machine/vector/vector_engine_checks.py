@@ -252,7 +252,9 @@ def sum_tasks(machine: MachineConfiguration, lengths: Sequence[int]) -> list[Tas
     usual = {"lanes": machine.rows, "rows": 2, "d": 256, "d_stride": 1, "to_vector": 1}
     for beats in lengths:
         half = beats // 2
-        for name, words in kinds_of_rows(rng, 2 * machine.rows, beats).items():
+        one_sign = rng.uniform(-2, -1, (2 * machine.rows, beats)).astype(np.float32)
+        kinds = kinds_of_rows(rng, 2 * machine.rows, beats) | {"one sign": one_sign.view(np.uint32)}
+        for name, words in kinds.items():
             vector = np.zeros((machine.vector_beats, machine.rows), np.uint32)
             rows = words.reshape(2, machine.rows, beats).swapaxes(1, 2)
             if name in ("normal", "wide range"):
