@@ -17,8 +17,9 @@ constant of format and scale mode, it is the exponent of the largest magnitude, 
 mantissa reaches ``t``.
 
 Scales with a mantissa divide in float64, see `_quotient`, once for the scale of a block and once
-for each element. What they round to is found in the same way. Elements of eight magnitudes, as those
-of NVFP4, are not divided where blocks lie in rows, but compared with the least number of each code.
+for each element. What they round to is found in the same way. Elements of eight magnitudes, as
+those of NVFP4, are not divided where blocks lie in rows, but compared with the least number of each
+code.
 """
 
 import math

@@ -16,9 +16,10 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
+from mxsafe.machine.named import Machine, machine_named
 from mxsafe.machine.updates import AdamW, Optimiser, Sgd
 from mxsafe.model.graph import evaluate_graph
-from mxsafe.torch._compile import Machine, exported, machine_named
+from mxsafe.torch._compile import exported
 from mxsafe.torch._export import legalised
 from mxsafe.validation import PositiveInteger, checked, require_one_of, shown
 
