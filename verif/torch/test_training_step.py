@@ -1,7 +1,9 @@
 """Training steps: programs against the models of their operations, gradients against autograd."""
 
 import copy
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -265,3 +267,17 @@ def test_what_is_refused_is_named() -> None:
         with pytest.raises((ValueError, TypeError), match=message):
             call()
     assert step.steps == 0
+
+
+def test_page_has_the_figures_of_a_block() -> None:
+    """Cycles and busy share of a block of DeiT-Tiny."""
+    layer = nn.TransformerEncoderLayer(
+        192, 3, 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+    )
+    x = torch.zeros(1, 197, 192)
+    step = mxt.compile_step(layer, nn.MSELoss(), _sgd(layer.parameters()), (x, x), engine="model")
+    found = re.search(r"(\d+) cycles predicted, array busy ([\d.]+)%", step.report())
+    assert found
+    page = " ".join((Path(__file__).parents[2] / "docs" / "training_step.md").read_text().split())
+    assert f"takes {int(found[1]):,} cycles by the prediction" in page
+    assert f"busy in {float(found[2]):.0f} % of them" in page

@@ -27,6 +27,7 @@ again, because rows of the forward pass are not in memory.
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +69,19 @@ def gradients(graph: Graph, seeds: Mapping[Value, Value], wanted: Sequence[Value
     return _Backward(graph, seeds, wanted).run()
 
 
+class _Part(NamedTuple):
+    """Of a gradient those elements that a source gave: where they are, and which of the source."""
+
+    gradient: Value
+    mine: Indices
+    places: Indices
+
+
 class _Backward:
     def __init__(self, graph: Graph, seeds: Mapping[Value, Value], wanted: Sequence[Value]) -> None:
         self._g, self._wanted = graph, wanted
         self._found: dict[int, Value] = {id(value): seed for value, seed in seeds.items()}
+        self._parts: dict[int, list[_Part]] = {}
         # Only what depends on something that is wanted has a gradient that is needed.
         self._needs = {id(value) for value in wanted}
         for value in graph.values:
@@ -80,6 +90,7 @@ class _Backward:
 
     def run(self) -> list[Value]:
         for value in reversed([*self._g.values]):
+            self._join(value)
             if id(value) in self._needs and id(value) in self._found:
                 getattr(self, f"_{value.op}")(value, self._found[id(value)])
         for value in self._wanted:
@@ -181,8 +192,24 @@ class _Backward:
         for source in value.inputs:
             if self._asks(source):
                 mine = np.flatnonzero((index >= start) & (index < start + source.size))
-                self._give(source, self._scattered(source, dy, mine, index[mine] - start))
+                part = _Part(dy, mine, index[mine] - start)
+                self._parts.setdefault(id(source), []).append(part)
             start += source.size
+
+    def _join(self, source: Value) -> None:
+        """Give what gathers give: parts that cover a source, each element once, as one gather."""
+        parts = self._parts.pop(id(source), [])
+        covered = np.concatenate([one.places for one in parts]) if parts else np.zeros(0, int)
+        if len(parts) > 1 and np.array_equal(np.sort(covered), np.arange(source.size)):
+            starts = np.cumsum([0, *(one.gradient.size for one in parts)])
+            index = np.empty(source.size, np.int64)
+            for one, start in zip(parts, starts, strict=False):
+                index[one.places] = one.mine + start
+            made = [one.gradient for one in parts]
+            self._give(source, self._g.gather(made, index.reshape(source.shape)))
+            return
+        for one in parts:
+            self._give(source, self._scattered(source, *one))
 
     def _scattered(self, source: Value, dy: Value, mine: Indices, places: Indices) -> Value:
         """The sum of the gradients of each element of a source, of all the places it went to.

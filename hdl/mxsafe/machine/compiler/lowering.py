@@ -47,7 +47,9 @@ _REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 _MOST_BEATS = 2032
 """Beats of a row that a kernel works on at a time: a multiple of all grains."""
 _MOST_STRIPS = 8
-_NO_PLACEMENT = Placement(np.zeros((1, 1, 1), np.int32))
+_ZEROS = 256
+_NOTHING = Placement(np.zeros((1, 1, _ZEROS), np.int32))
+"""Beats of zeros in memory, loaded where there is nothing."""
 
 
 @dataclass(eq=False)
@@ -83,7 +85,6 @@ class Kernel:
     root: Value
     kind: Literal["tensor", "operand"]
     placement: Placement
-    turned: bool = False
     targets: list[Any] = field(default_factory=list)
     placed: dict[tuple[int, Key], int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
@@ -117,17 +118,14 @@ class _Source(NamedTuple):
 
     operands: "list[Operand] | Kernel"
     which: list[int]
+    turned: bool = False
+    """Whether its rows and columns are exchanged in memory."""
 
     def operand(self, matrix: int) -> Operand:
         """Where it lies."""
         found = self.operands.targets if isinstance(self.operands, Kernel) else self.operands
         made: Operand = found[self.which[matrix]]
         return made
-
-    @property
-    def turned(self) -> bool:
-        """Whether its rows and columns are exchanged in memory."""
-        return isinstance(self.operands, Kernel) and self.operands.turned
 
 
 class _Product(NamedTuple):
@@ -578,17 +576,10 @@ class _Lowering:
         self, value: Value, wanted: list[tuple[int, Indices]]
     ) -> tuple[Placement, bool] | None:
         """How rows of a value can be had as an operand, and whether transposed; None if not."""
-        count, length = value.shape[1:]
-        along = np.arange(length, dtype=np.int32)
-        index = [
-            np.where(rows[:, None] >= 0, (matrix * count + rows)[:, None] * length + along, -1)
-            for matrix, rows in wanted
-        ]
-        p = Placement(np.stack(index).astype(np.int32))
+        p = self._rows_wanted(value, wanted)
         if self._had(value, p):
             return p, False
-        tiles = isinstance(self._block, tuple) and self._c.rows == 16
-        if tiles and self._had(value, p.turned()):
+        if self._turns and self._had(value, p.turned()):
             return p.turned(), True
         return None
 
@@ -600,26 +591,42 @@ class _Lowering:
         """Operands of some rows of some matrices of a value."""
         if value.op == "constant":
             return _Source([self._constant(value, *one) for one in wanted], which)
-        key = id(value), tuple((matrix, rows.tobytes()) for matrix, rows in wanted)
-        known = self._operand_kernels.get(key)
-        if known is not None:
-            self._kernels.remove(known)
-            self._kernels.append(known)
-            return _Source(known, which)
+        own = self._rows_wanted(value, wanted)
+        for turned in (False, True) if self._turns else (False,):
+            known = self._operand_kernels.get(_origin(value, own.turned() if turned else own))
+            if known is not None:
+                self._kernels.remove(known)
+                self._kernels.append(known)
+                return _Source(known, which, turned)
         found = self._operand_placement(value, wanted)
         assert found is not None
         p, turned = found
         # Whole tiles are transposed: what fills the last ones stays 0.
-        columns = filled(p.beats, self._block) if turned else p.beats
+        columns = filled(p.beats, self._block) if self._turns else p.beats
         layout = OperandLayout(
             configuration=self._c, rows=p.lanes, columns=columns, block=self._block
         )
-        kernel = Kernel(value, "operand", p, turned, longest=p.beats)
+        kernel = Kernel(value, "operand", p, longest=p.beats)
         kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in wanted]
-        self._operand_kernels[key] = kernel
+        self._operand_kernels[_origin(value, p)] = kernel
         self._kernels.append(kernel)
         self._ask(kernel, value, p)
-        return _Source(kernel, which)
+        return _Source(kernel, which, turned)
+
+    @property
+    def _turns(self) -> bool:
+        """Whether operands can be transposed as they are loaded."""
+        return isinstance(self._block, tuple) and self._c.rows == 16
+
+    def _rows_wanted(self, value: Value, wanted: list[tuple[int, Indices]]) -> Placement:
+        """Rows of matrices along lanes."""
+        count, length = value.shape[1:]
+        along = np.arange(length, dtype=np.int32)
+        index = [
+            np.where(rows[:, None] >= 0, (matrix * count + rows)[:, None] * length + along, -1)
+            for matrix, rows in wanted
+        ]
+        return Placement(np.stack(index).astype(np.int32))
 
     def _tiles_stay(self, wanted: list[tuple[int, Indices]]) -> bool:
         """Whether rows are in the tiles in which the graph has them."""
@@ -803,7 +810,8 @@ class _Lowering:
                 there = found >= 0
             total[there] = found[there]
         if (total < 0).any():  # what stands in the buffer could be NaN
-            total[total < 0] = self._table(self._nothing, _NO_PLACEMENT)[0].address
+            zeros = self._table(self._nothing, _NOTHING)[0].address
+            total = np.where(total < 0, zeros + np.arange(len(span)) % _ZEROS * size, total)
         return total
 
     def _stored_addresses(self, value: Value, index: Indices) -> NDArray[np.int64]:
@@ -1027,6 +1035,14 @@ class _Region:
         return rows
 
 
+def _origin(value: Value, p: Placement) -> tuple[int, Key]:
+    """Which elements of which value a placement has, gathers of one value apart."""
+    while value.op == "gather" and len(value.inputs) == 1:
+        p = p.of(np.asarray(value.data, np.int32))
+        (value,) = value.inputs
+    return id(value), p.key
+
+
 def _converts(kernel: Kernel, p: Placement) -> bool:
     """Whether a kernel does nothing but convert what is placed so."""
     return kernel.kind == "operand" and not kernel.placed and kernel.placement.key == p.key
@@ -1068,9 +1084,10 @@ def _factored(value: Value, p: Placement) -> list[_Factors] | None:
 
 
 def _natural(value: Value) -> Placement:
-    """The last axis along beats, the one before it along lanes."""
-    shape = (*(1,) * (2 - len(value.shape)), *value.shape)
-    return Placement(value.places.reshape(-1, *shape[-2:]))
+    """The last axis along beats, along lanes the one before it that is longer than 1."""
+    *lead, beats = value.shape or (1,)
+    lanes = next((size for size in reversed(lead) if size > 1), 1)
+    return Placement(value.places.reshape(-1, lanes, beats))
 
 
 def _summed(value: Value, p: Placement) -> Placement:
