@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.atomic import write_atomically
 from mxsafe.formats import MXFormat
+from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
@@ -196,7 +197,7 @@ class Compiled:
         return found[0] if len(found) == 1 else found
 
     def report(self) -> str:
-        """Kernel by kernel: descriptors, cycles predicted, words moved; and the host's part."""
+        """Kernel by kernel: descriptors, cycles, words moved, where; and the host's part."""
         return self.text
 
     @property
@@ -457,6 +458,17 @@ def _label(value: Value) -> str:
     return ", ".join(dict.fromkeys(_label(one) for one in value.inputs))
 
 
+def _where(kernel: Kernel) -> str:
+    """Where the result of a kernel goes."""
+    found = ["float32 to memory"] if kernel.kind == "tensor" else []
+    if kernel.operand is not None:
+        sides = dict.fromkeys(f"buffer {side}" for _, side in sorted(kernel.operand.stays))
+        found.append(
+            "operand to " + " and ".join([*sides, *["memory"] * bool(kernel.operand.needed)])
+        )
+    return ", ".join(found)
+
+
 def _report(programs: Sequence[Lowered], host: Graph) -> str:
     """A line for each kernel, and for what the host does; totals."""
     lines = ["descriptors    cycles  array busy   words  result, and what makes it"]
@@ -496,5 +508,4 @@ def _kernels(made: Lowered, predicted: Any) -> Iterator[str]:
             if run.queue == "gemm":
                 busy += values["strips_a"] * values["strips_w"] * values["beats"]
         names = ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
-        kind = "float32 to memory" if kernel.kind == "tensor" else "operand to memory"
-        yield f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {kind}: {names}"
+        yield f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {_where(kernel)}: {names}"

@@ -19,21 +19,24 @@ uses one of its lanes: beats of one element, which can be put in any order.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import quantize
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, strip_of
+from mxsafe.machine.compiler.kernels import Kernel, Product, Source, Task
+from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, parts_of_k, strip_of
 from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import store_operand, store_sums
+from mxsafe.machine.compiler.residency import Rooms, ordered, settle
+from mxsafe.machine.compiler.schedule import Draft, scheduled
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
-from mxsafe.machine.compiler.units import cut
+from mxsafe.machine.compiler.units import cut, groups
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.layout import Float32Layout, OperandLayout
@@ -46,61 +49,20 @@ Indices = NDArray[np.int32]
 _REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 _MOST_BEATS = 2032
 """Beats of a row that a kernel works on at a time: a multiple of all grains."""
+_SHARES = (1, 1 / 2, 0)
+"""Of the buffers what operands may stay in, until places of all parts are found."""
 _MOST_STRIPS = 8
 _ZEROS = 256
 _NOTHING = Placement(np.zeros((1, 1, _ZEROS), np.int32))
 """Beats of zeros in memory, loaded where there is nothing."""
-
-
-@dataclass(eq=False)
-class Kernel:
-    """Operations that are computed together.
-
-    Attributes
-    ----------
-    root : Value
-        Whose result leaves the kernel.
-    kind : {"tensor", "operand"}
-        As what.
-    placement : Placement
-    targets : list of Vectors or Operand
-        Of each matrix of the placement where it goes in memory.
-    placed : dict
-        Values that it computes, each with the number of times that their result is needed.
-    names : list of str
-        Of these values.
-    whole : bool
-        Whether rows must be there as a whole.
-    cost : int
-        Results that are in the vector buffer together, at most.
-    longest : int
-        Beats of the longest row.
-    product : _Product, optional
-    steps : range
-        Descriptors.
-    converted : Kernel, optional
-        One whose operand is this kernel's result, which is converted as it is stored.
-    """
-
-    root: Value
-    kind: Literal["tensor", "operand"]
-    placement: Placement
-    targets: list[Any] = field(default_factory=list)
-    placed: dict[tuple[int, Key], int] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    whole: bool = False
-    cost: int = 1
-    longest: int = 0
-    product: "_Product | None" = None
-    steps: range = range(0)
-    converted: "Kernel | None" = None
-
-    @property
-    def operands(self) -> list[Operand] | None:
-        """Where its result goes as an operand; None if it does not."""
-        if self.kind == "operand":
-            return self.targets
-        return None if self.converted is None else self.converted.targets
+_GROUP = 4
+"""Strips of a product that vectors are computed of together, while the next ones are multiplied."""
+_FEW = 3
+"""Strips for which an operand is loaded as fast as they are multiplied with it."""
+_RESULTS = 64
+"""Beats of results that are worth a descriptor."""
+_NORMS = 2
+"""Strips that are normalised together."""
 
 
 class Table(NamedTuple):
@@ -111,30 +73,6 @@ class Table(NamedTuple):
     matrices: list[int]
     vectors: list[Vectors]
     """Where the named matrices of the placement lie."""
-
-
-class _Source(NamedTuple):
-    """Operands of a product: for each matrix of its placement which one of some."""
-
-    operands: "list[Operand] | Kernel"
-    which: list[int]
-    turned: bool = False
-    """Whether its rows and columns are exchanged in memory."""
-
-    def operand(self, matrix: int) -> Operand:
-        """Where it lies."""
-        found = self.operands.targets if isinstance(self.operands, Kernel) else self.operands
-        made: Operand = found[self.which[matrix]]
-        return made
-
-
-class _Product(NamedTuple):
-    """The product of a kernel: operands whose rows are lanes, and beats."""
-
-    value: Value
-    key: Key
-    lanes: _Source
-    beats: _Source
 
 
 class _Binary(NamedTuple):
@@ -197,10 +135,24 @@ def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64
     CompileError
         If the machine lacks what it needs; the message has every reason.
     """
+    for share in _SHARES:
+        made = _planned(graph, configuration, block)
+        try:
+            return made.emit(share)
+        except CompileError as error:
+            failure = error
+    raise failure
+
+
+def _planned(graph: Graph, configuration: MachineConfiguration, block: Block) -> "_Lowering":
+    """Kernels of a graph."""
     try:
-        return _Lowering(graph, configuration, block, configuration.vector_lanes).run()
+        made = _Lowering(graph, configuration, block, configuration.vector_lanes)
+        made.plan()
     except CompileError:  # with lanes that are not used, more can be had
-        return _Lowering(graph, configuration, block, graph.largest).run()
+        made = _Lowering(graph, configuration, block, graph.largest)
+        made.plan()
+    return made
 
 
 class _Lowering:
@@ -220,7 +172,7 @@ class _Lowering:
     ) -> None:
         self._graph, self._block, self._apart = graph, block, apart
         self._c = configuration
-        self._e = Emitter(configuration)
+        self._e = Draft(configuration)
         self._lanes = configuration.vector_lanes
         self._kernels: list[Kernel] = []
         self._operand_kernels: dict[Any, Kernel] = {}
@@ -236,12 +188,14 @@ class _Lowering:
         self._affine: dict[int, tuple[Value, Placement]] = {}
         self._numbers: dict[Any, Rows] = {}
         self._errors: list[str] = []
-        self._held: dict[str, tuple[int, Placed]] = {}
+        self._held: dict[str, tuple[Task, int, Placed]] = {}
+        self._following: Task | None = None
+        self._rooms: Rooms = {}
         self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
         self._nothing = Value("constant", (1,), name="nothing", data=np.zeros(1, np.float32))
 
-    def run(self) -> Lowered:
-        """Plan from the outputs back, then emit."""
+    def plan(self) -> None:
+        """Plan from the outputs back."""
         self._require()
         for value in self._graph.outputs.values():
             for source, placement in self._resolve(value, _natural(value)):
@@ -253,10 +207,25 @@ class _Lowering:
                 self._plan(value)
         self._fail()
         self._kernels.reverse()
-        for kernel in self._kernels:
-            self._emit(kernel)
+
+    def emit(self, share: float) -> Lowered:
+        """Emit all kernels, and find the order of their descriptors.
+
+        Operands may stay in such a share of their buffers.
+        """
+        tasks = ordered(self._kernels, self._stored)
+        self._rooms = settle(tasks, self._c, self._sides, share)
+        for at, task in enumerate(tasks):
+            self._following = tasks[at + 1] if at + 1 < len(tasks) else None
+            first = len(self._e.steps)
+            self._emit(*task)
+            task[0].steps += range(first, len(self._e.steps))
         tables = [table for table, _ in self._tables.values()]
-        return Lowered(self._e, self._kernels, tables, self._image, self._stored)
+        made = scheduled(self._e)
+        where = dict(zip(made.order, range(len(made.order)), strict=True))
+        for kernel in self._kernels:
+            kernel.steps = sorted(where[number] for number in kernel.steps)
+        return Lowered(made.emitter, self._kernels, tables, self._image, self._stored)
 
     def _fail(self) -> None:
         if self._errors:
@@ -379,7 +348,7 @@ class _Lowering:
         if value.op == "sum":
             longest = max(longest, value.inputs[0].shape[-1])
             extra += 1
-        if not self._room(kernel, extra, longest, whole=whole or kernel.whole):
+        if not self._fits(kernel, extra, longest, whole=whole or kernel.whole):
             return False
         kernel.longest = longest
         kernel.cost += int(shared)
@@ -401,11 +370,10 @@ class _Lowering:
             return False
         c, strips = self._c, -(-p.lanes // self._lanes)
         beats = -(-p.beats // c.rows) * -(-value.inputs[0].shape[-1] // c.lanes)
-        together = max(1, min(_MOST_STRIPS, c.vector_beats // (2 * kernel.cost * p.beats)))
-        again = -(-strips // together) - 1
-        return beats > c.a_beats and 2 * again * beats > 4 * strips * p.beats
+        together = max(1, min(_MOST_STRIPS, 2 * c.vector_beats // (5 * p.beats)))
+        return beats > c.a_beats and together < min(strips, _FEW)
 
-    def _room(self, kernel: Kernel, extra: int, longest: int, *, whole: bool) -> bool:
+    def _fits(self, kernel: Kernel, extra: int, longest: int, *, whole: bool) -> bool:
         """Whether a kernel's results fit into the vector buffer, with some more."""
         beats = longest if whole else min(longest, self._grain(kernel))
         return (kernel.cost + extra + 1) * beats <= self._c.vector_beats
@@ -453,7 +421,7 @@ class _Lowering:
                 for source, wanted, _ in self._operands(value, p)
             )
         if value.op == "arithmetic" and len(value.inputs) == 2:
-            made = self._sides(value, p)
+            made = self._broadcast(value, p)
             return self._had(*made.x) and self._had(*made.y)
         inner = _summed(value, p) if value.op == "sum" else p
         return all(self._had(one, inner) for one in value.inputs)
@@ -523,7 +491,7 @@ class _Lowering:
         else:
             self._place_binary(kernel, value, p)
 
-    def _sides(self, value: Value, p: Placement) -> _Binary:
+    def _broadcast(self, value: Value, p: Placement) -> _Binary:
         """Both operands, and how the second one is broadcast."""
         x, y = ((one, p) for one in value.inputs)
         sides = [(one, self._mode(*one)) for one in (x, y)]
@@ -537,7 +505,7 @@ class _Lowering:
         return _Binary(first, (value_y, p_y), mode)
 
     def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
-        made = self._binary[id(value), p.key] = self._sides(value, p)
+        made = self._binary[id(value), p.key] = self._broadcast(value, p)
         if made.mode == "beats" or not made.y[0].of_host:
             kernel.cost += 1
         self._ask(kernel, *made.x)
@@ -585,19 +553,19 @@ class _Lowering:
 
     def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
         sides = [self._source(*one) for one in self._operands(value, p)]
-        kernel.product = _Product(value, p.key, *sides)
+        kernel.product = Product(value, p.key, *sides)
 
-    def _source(self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]) -> _Source:
+    def _source(self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]) -> Source:
         """Operands of some rows of some matrices of a value."""
         if value.op == "constant":
-            return _Source([self._constant(value, *one) for one in wanted], which)
+            return Source([self._constant(value, *one) for one in wanted], which)
         own = self._rows_wanted(value, wanted)
         for turned in (False, True) if self._turns else (False,):
             known = self._operand_kernels.get(_origin(value, own.turned() if turned else own))
             if known is not None:
                 self._kernels.remove(known)
                 self._kernels.append(known)
-                return _Source(known, which, turned)
+                return Source(known, which, turned)
         found = self._operand_placement(value, wanted)
         assert found is not None
         p, turned = found
@@ -607,11 +575,11 @@ class _Lowering:
             configuration=self._c, rows=p.lanes, columns=columns, block=self._block
         )
         kernel = Kernel(value, "operand", p, longest=p.beats)
-        kernel.targets = [self._e.operand(f"{value.name} as operand", layout) for _ in wanted]
+        kernel.targets = [Operand(f"{value.name} as operand", layout) for _ in wanted]
         self._operand_kernels[_origin(value, p)] = kernel
         self._kernels.append(kernel)
         self._ask(kernel, value, p)
-        return _Source(kernel, which, turned)
+        return Source(kernel, which, turned)
 
     @property
     def _turns(self) -> bool:
@@ -691,6 +659,7 @@ class _Lowering:
                 self._table(source, own)
                 continue
             known = self._demands.setdefault(id(source), {})
+            kernel.asked.append((source, own))
             one = known.setdefault((id(kernel), own.key), _Demand(kernel, own, joins=True))
             one.joins &= joins and len(parts) == 1
             one.count += 1
@@ -714,82 +683,188 @@ class _Lowering:
 
     # Emission.
 
-    def _emit(self, kernel: Kernel) -> None:
-        p, first = kernel.placement, len(self._e.steps)
-        if kernel.kind == "tensor":
+    def _emit(self, kernel: Kernel, matrix: int) -> None:
+        p = kernel.placement
+        if kernel.kind == "tensor" and not kernel.targets:
             layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
             kernel.targets = [self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)]
-        for matrix in range(p.matrices):
-            for rows, strips, span in self._regions(kernel, matrix):
-                _Region(self, kernel, matrix, strips, span, rows).emit()
-        for rows in self._numbers.values():
-            self._e.vector.free(rows.start)
-        self._numbers.clear()
-        for _, placed in self._held.values():
-            self._e.free(placed)
-        self._held.clear()
-        kernel.steps = range(first, len(self._e.steps))
+        own = kernel.operand
+        if own is not None:
+            target, size = own.targets[matrix], (p.lanes, p.beats)
+            if matrix in own.needed:
+                own.targets[matrix] = self._e.operand(target.name, target.layout)
+            for side in (Side("w", target, False, *size), Side("a", target, False, *size)):
+                if (matrix, side.name) in own.stays:
+                    placed = side.place(self._e, range(side.strips))
+                    own.resident[matrix, side.name] = placed
+        if kernel.product is None:
+            for some, span in self._parts(kernel):
+                _Region(self, kernel, matrix, some, span, None).emit()
+        else:
+            self._multiplied(kernel, matrix)
 
-    def _regions(self, kernel: Kernel, matrix: int) -> Iterator[tuple[Rows | None, range, range]]:
-        """Parts of a matrix: strips and beats, and results of the product if there is one."""
+    def _parts(self, kernel: Kernel) -> Iterator[tuple[range, range]]:
+        """Strips and beats of a matrix that are worked on together, without a product."""
         p, c = kernel.placement, self._c
         grain = p.beats if kernel.whole else self._grain(kernel)
-        if kernel.product is not None:
-            own = kernel.product
-            lanes, beats = own.lanes.operand(matrix), own.beats.operand(matrix)
-            inner = own.value.inputs[0].shape[-1]
-            block = self._block[1] if isinstance(self._block, tuple) else self._block
-            sides = (
-                Side("w", lanes, own.lanes.turned, p.lanes, inner),
-                Side("a", beats, own.beats.turned, p.beats, inner),
-            )
-            made: dict[str, Any] = {
-                "grain": grain,
-                "block": None if kernel.operands is None else block,
-                "share": 2 * kernel.cost,
-            }
-            panels = Panels(self._e, *sides, **made)
-            if c.anchored and len(panels.k) > 1:
-                raise CompileError(
-                    f"{own.value.name}: k must be at most {len(panels.k[0])} with arithmetic "
-                    f"window and these buffers, not {inner}"
-                )
-            if len(panels.k) == 1:
-                for name, source, side in zip("wa", (own.lanes, own.beats), sides, strict=True):
-                    made[f"held_{name}"] = self._hold(source, side, matrix)
-                panels = Panels(self._e, *sides, **made)
-            yield from panels.results()
-            return
         fit = c.vector_beats // (2 * (kernel.cost + 1))
         most = max(grain, min(fit, _MOST_BEATS) // grain * grain)
         if kernel.operands is not None:
             most = min(most, max(grain, c.out_beats * c.lanes // 2 // grain * grain))
         for span in cut(p.beats, most):
-            together = max(1, min(_MOST_STRIPS, fit // max(kernel.longest, len(span))))
-            if not kernel.whole:
-                together = max(1, min(_MOST_STRIPS, fit // len(span)))
-            if kernel.operands is not None:
-                room = c.out_beats // (2 * -(-len(span) // c.lanes))
-                entries = 2 * (-(-len(span) // kernel.operands[0].layout.length) // 2 + 1)
-                together = max(1, min(together, room, c.out_entries // (2 * entries)))
-            for part in cut(-(-p.lanes // self._lanes), together):
-                yield None, part, span
+            longest = max(kernel.longest, len(span)) if kernel.whole else len(span)
+            together = max(1, min(_MOST_STRIPS, fit // longest))
+            for part in groups(-(-p.lanes // self._lanes), together):
+                yield part, span
 
-    def _hold(self, source: _Source, side: Side, matrix: int) -> Placed | None:
+    def _sides(self, kernel: Kernel, matrix: int) -> tuple[Side, Side]:
+        """Sides w and a of the product of a kernel."""
+        p, own = kernel.placement, kernel.product
+        assert own is not None
+        inner = own.value.inputs[0].shape[-1]
+        lanes, beats = own.lanes.operand(matrix), own.beats.operand(matrix)
+        return (
+            Side("w", lanes, own.lanes.turned, p.lanes, inner),
+            Side("a", beats, own.beats.turned, p.beats, inner),
+        )
+
+    def _multiplied(self, kernel: Kernel, matrix: int) -> None:
+        """A matrix of a kernel with a product."""
+        p, c, own = kernel.placement, self._c, kernel.product
+        assert own is not None
+        sides = self._sides(kernel, matrix)
+        block = self._block[1] if isinstance(self._block, tuple) else self._block
+        made: dict[str, Any] = {
+            "grain": p.beats if kernel.whole else self._grain(kernel),
+            "block": None if kernel.operands is None else block,
+            "share": 2 * kernel.cost,
+        }
+        k = parts_of_k(*sides)
+        if c.anchored and len(k) > 1:
+            raise CompileError(
+                f"{own.value.name}: k must be at most {len(k[0])} with arithmetic "
+                f"window and these buffers, not {sides[0].inner}"
+            )
+        if len(k) == 1:
+            w, a = (
+                source.resident(matrix, side.name) or self._hold((kernel, matrix), source, side)
+                for source, side in zip((own.lanes, own.beats), sides, strict=True)
+            )
+            if kernel.whole:
+                self._by_rows(kernel, matrix, sides, w, a)
+                return
+            if w is not None:
+                self._by_beats(kernel, matrix, sides, w, a)
+                return
+            made |= {"held_a": a, "rooms": {n: self._rooms[id(kernel), matrix, n] for n in "aw"}}
+        for rows, strips, span in Panels(self._e, *sides, **made).results():
+            _Region(self, kernel, matrix, strips, span, rows).emit()
+
+    def _room(self, task: Task, side: Side) -> int:
+        """Strips of a side that a buffer has room for twice, beside those that stay."""
+        beats, entries = self._rooms[id(task[0]), task[1], side.name]
+        each = side.sizes(side.inner)
+        return max(1, min(beats // each[0], entries // each[1]) // 2)
+
+    def _by_rows(
+        self,
+        kernel: Kernel,
+        matrix: int,
+        sides: tuple[Side, Side],
+        w: Placed | None,
+        a: Placed | None,
+    ) -> None:
+        """Whole rows of a product: strips of some lanes, each with all beats."""
+        e, p, task, size = self._e, kernel.placement, (kernel, matrix), self._c.rows
+        inner = _inner(self, kernel)
+        panel = min(
+            _RESULTS // size, sides[1].strips if a is not None else self._room(task, sides[1])
+        )
+        # Rows of two groups have room, and what else a piece needs beside those of one.
+        cost = 1 if inner is not None and inner.last else kernel.cost
+        pieces = kernel.cost * (p.beats if inner is None else min(panel * size, p.beats))
+        needed = max(5 * cost * p.beats / 2, cost * p.beats + pieces)
+        together = min(_MOST_STRIPS, int(self._c.vector_beats // needed))
+        if w is None:
+            together = min(together, self._room(task, sides[0]))
+        if a is not None:  # nothing is loaded again for each group
+            together = min(together, -(-sides[0].strips // 2), _GROUP)
+        k = range(sides[0].inner)
+        for strips in groups(sides[0].strips, max(1, together)):
+            own = sides[0].load(e, strips, k) if w is None else w.some(strips)
+            rows = e.rows(p.beats, len(strips), "results")
+            region = _Region(self, kernel, matrix, strips, range(p.beats), rows)
+            for some in cut(sides[1].strips, panel):
+                columns = sides[1].load(e, some, k) if a is None else a.some(some)
+                span = range(some.start * size, min(some.stop * size, p.beats))
+                self._multiply(columns, own, rows, span, 0)
+                if inner is not None:
+                    region.piece(inner, span)
+            region.emit()
+
+    def _by_beats(
+        self,
+        kernel: Kernel,
+        matrix: int,
+        sides: tuple[Side, Side],
+        w: Placed,
+        a: Placed | None,
+    ) -> None:
+        """A product whose lanes stay: some beats after others, of all strips."""
+        e, p, task, size = self._e, kernel.placement, (kernel, matrix), self._c.rows
+        grain, own, k = self._lanes, kernel.operand, range(sides[0].inner)
+        if own is not None:
+            grain = (
+                self._grain(kernel)
+                if matrix in own.needed
+                else max(grain, own.targets[0].layout.length)
+            )
+        panel = sides[1].strips if a is not None else self._room(task, sides[1])
+        beats = grain * max(1, min(_RESULTS, panel * size) // grain)
+        most = max(1, min(_GROUP, self._c.vector_beats // (2 * kernel.cost * min(beats, p.beats))))
+        parts = groups(sides[0].strips, most)
+        for span in cut(p.beats, beats):
+            strips = range(span.start // size, -(-span.stop // size))
+            there = None
+            if a is not None:
+                there = a.some(strips)
+            elif len(strips) <= panel:
+                there = sides[1].load(e, strips, k)
+            for part in parts:
+                rows = e.rows(len(span), len(part), "results")
+                if there is not None:
+                    self._multiply(there, w.some(part), rows, span, span.start)
+                else:
+                    for some in cut(len(strips), panel):
+                        some = range(strips.start + some.start, strips.start + some.stop)
+                        own_span = range(some.start * size, min(some.stop * size, span.stop))
+                        columns = sides[1].load(e, some, k)
+                        self._multiply(columns, w.some(part), rows, own_span, span.start)
+                _Region(self, kernel, matrix, part, span, rows).emit()
+
+    def _multiply(self, a: Placed, w: Placed, rows: Rows, span: range, first: int) -> None:
+        """Products that are some beats of rows, which begin at a first one."""
+        size = self._c.rows
+        last = len(span) - (a.strips - 1) * size
+        at = rows.start + span.start - first
+        self._e.multiply(a, w, at, stride_a=size, stride_w=rows.stride, last_rows=last)
+
+    def _hold(self, task: Task, source: Source, side: Side) -> Placed | None:
         """Strips of a side that the next matrix needs as well, if half of the buffer holds them."""
-        which, c = source.which, self._c
-        known = self._held.get(side.name)
-        if known is not None:
-            if known[0] == which[matrix]:
-                return known[1]
-            self._e.free(self._held.pop(side.name)[1])
-        beats, entries = (2 * side.strips * size for size in side.sizes(side.inner))
-        fits = beats <= getattr(c, f"{side.name}_beats")
-        fits &= entries <= getattr(c, f"{side.name}_entries")
-        if not fits or which[matrix : matrix + 2] != [which[matrix]] * 2:
-            return None
-        placed = side.load(self._e, range(side.strips), range(side.inner))
-        self._held[side.name] = which[matrix], placed
+        kernel, matrix = task
+        which = source.which
+        known = self._held.pop(side.name, None)
+        placed = None
+        if known is not None and known[:2] == (task, which[matrix]):
+            placed = known[2]
+        following = (kernel, matrix + 1)
+        if self._following != following or which[matrix : matrix + 2] != [which[matrix]] * 2:
+            return placed
+        if placed is None:
+            if side.strips > self._room(task, side):
+                return None
+            placed = side.load(self._e, range(side.strips), range(side.inner))
+        self._held[side.name] = following, which[matrix], placed
         return placed
 
     def _addresses(
@@ -834,10 +909,10 @@ class _Lowering:
         load_beats(self._e, self._addresses(value, p, matrix, strips, span), rows)
         return rows
 
-    def numbers(self, value: Value, p: Placement, matrix: int) -> Rows:
+    def numbers(self, kernel: Kernel, value: Value, p: Placement, matrix: int) -> Rows:
         """Load numbers for all beats, C of them a beat; they stay for the kernel."""
         own = p.index[matrix].tobytes()
-        key = id(value), own
+        key = id(kernel), id(value), own
         if key not in self._numbers:
             strips = _strips(p, self._lanes)
             self._numbers[key] = self.load_numbers(value, p, matrix, strips, keep=True)
@@ -852,7 +927,7 @@ class _Lowering:
         load_beats(self._e, addresses.reshape(1, -1), rows)
         return rows
 
-    def affine(self, value: Value) -> Rows:
+    def affine(self, kernel: Kernel, value: Value) -> Rows:
         """Load gains of a norm, and behind them its biases; they stay for the kernel."""
         if id(value) not in self._affine:
             assert value.data is not None
@@ -864,7 +939,79 @@ class _Lowering:
             )
             index = np.arange(whole.size, dtype=np.int32).reshape(1, -1, 1)
             self._affine[id(value)] = made, Placement(index)
-        return self.numbers(*self._affine[id(value)], 0)
+        return self.numbers(kernel, *self._affine[id(value)], 0)
+
+
+class _Inner(NamedTuple):
+    """What a reduction reduces, if the operations before it can be done piece by piece.
+
+    Attributes
+    ----------
+    value : Value
+    placement : Placement
+    last : bool
+        Whether nothing but functions and conversions follows.
+    """
+
+    value: Value
+    placement: Placement
+    last: bool
+
+
+def _inner(lowering: _Lowering, kernel: Kernel) -> _Inner | None:
+    """The part of a kernel between its product and its first reduction."""
+    value, p = kernel.root, kernel.placement
+    found: _Inner | None = None
+    last = True
+    while True:
+        parts = lowering._resolve(value, p)
+        if len(parts) > 1:
+            return None
+        value, p = parts[0]
+        key = id(value), p.key
+        if key not in kernel.placed:
+            return None
+        if value.op == "product":
+            return found
+        if found is not None and kernel.placed[key] > 1 and value is not found.value:
+            return None
+        if value.op in _REDUCTIONS or value.op == "sum":
+            value, p = value.inputs[0], _summed(value, p) if value.op == "sum" else p
+            parts = lowering._resolve(value, p)
+            if len(parts) > 1:
+                return None
+            found = _Inner(
+                *parts[0], last and kernel.placed.get((id(parts[0][0]), parts[0][1].key)) == 1
+            )
+        elif value.op == "arithmetic" and len(value.inputs) == 2:
+            last &= found is not None
+            sides = lowering._binary[key]
+            own = [
+                side for side in (sides.x, sides.y) if _leads_to_product(lowering, kernel, *side)
+            ]
+            if len(own) != 1:
+                return None
+            value, p = own[0]
+        else:
+            value = value.inputs[0]
+
+
+def _leads_to_product(lowering: _Lowering, kernel: Kernel, value: Value, p: Placement) -> bool:
+    """Whether the product of a kernel is a part of a value."""
+    parts = lowering._resolve(value, p)
+    if len(parts) > 1:
+        return False
+    value, p = parts[0]
+    key = id(value), p.key
+    if key not in kernel.placed:
+        return False
+    if value.op == "product":
+        return True
+    if value.op == "arithmetic" and len(value.inputs) == 2:
+        sides = lowering._binary[key]
+        return any(_leads_to_product(lowering, kernel, *side) for side in (sides.x, sides.y))
+    p = _summed(value, p) if value.op == "sum" else p
+    return _leads_to_product(lowering, kernel, value.inputs[0], p)
 
 
 class _Region:
@@ -882,44 +1029,83 @@ class _Region:
         self._l, self._e, self._kernel = lowering, lowering._e, kernel
         self._matrix, self._strips, self._span = matrix, strips, span
         self._results, self._lanes = results, lowering._e.configuration.vector_lanes
-        self._live = set() if results is None else {results.start}
         self._shared: dict[tuple[int, Key], Rows] = {}
+        self._made: tuple[int, Key] | None = None
+        self._piece: range | None = None
+
+    def piece(self, inner: _Inner, span: range) -> None:
+        """Do what is before the first reduction with some beats of the product's results."""
+        assert self._results is not None
+        whole = self._results
+        self._piece, self._results = span, whole.cut(span.start, len(span))
+        lazy = self._value(inner.value, inner.placement)
+        if lazy.work != Pass() or lazy.rows != self._results:
+            self._e.compute(lazy.rows, lazy.work, d=self._results)
+        self._shared.clear()
+        self._piece, self._results = None, whole
+        self._made = id(inner.value), inner.placement.key
 
     def emit(self) -> None:
         """Compute the root and store it."""
         kernel, e = self._kernel, self._e
         lazy = self._value(kernel.root, kernel.placement)
         stored = kernel.kind == "tensor"
-        if kernel.operands is None:
+        if kernel.operand is None:
             rows = self._done(lazy)
         else:
-            rows = self._converted(lazy, kernel.operands[self._matrix], keep=stored)
+            rows = self._converted(lazy, kernel.operand, keep=stored)
         if stored:
             store_sums(e, kernel.targets[self._matrix], self._strips, self._span, rows)
-        for start in self._live:
-            e.vector.free(start)
 
-    def _converted(self, lazy: _Lazy, target: Operand, *, keep: bool) -> Rows:
-        """Convert a result and store it; keep it in the vector buffer as well, if it is needed."""
-        e, rows = self._e, lazy.rows
-        if keep and lazy.work != Pass() and not lazy.owned:
+    def _converted(self, lazy: _Lazy, operand: Kernel, *, keep: bool) -> Rows:
+        """Convert a result; keep it in the vector buffer as well, if it is needed."""
+        e, c, rows = self._e, self._e.configuration, lazy.rows
+        target = operand.targets[self._matrix]
+        first = self._span.start // c.lanes
+        there = [
+            operand.resident[self._matrix, side].some(self._strips).from_beat(first)
+            for side in ("w", "a")
+            if (self._matrix, side) in operand.resident
+        ]
+        stores = self._matrix in operand.needed
+        keep = lazy.work != Pass() and (keep or len(there) + stores > 1)
+        if keep and not lazy.owned:
             rows = e.rows(rows.beats, rows.count, "a copy")
-            self._live.add(rows.start)
-        out = e.place(
-            "out", columns_of(strip_of(target, self._strips.start), self._span), rows.count
+        own = columns_of(strip_of(target, self._strips.start), self._span)
+        together = max(
+            1,
+            min(c.out_beats // own.layout.beats, c.out_entries // (2 * own.layout.entries + 2))
+            // 2,
         )
+        together = together if stores else rows.count
         for lanes, part in e.by_lanes(target.layout.rows, self._strips):
-            work = _some(lazy.work, part, e.configuration.vector_lanes)
-            d = rows.some(part) if keep and lazy.work != Pass() else None
-            e.compute(lazy.rows.some(part), work, d=d, out=out.some(part), lanes=lanes)
-        store_operand(e, target, self._strips, self._span, out)
-        e.free(out)
+            for some in self._parts(lazy.work, part, together):
+                work = _some(lazy.work, some, c.vector_lanes)
+                source = lazy.rows.some(some)
+                d = rows.some(some) if keep else None
+                for out in there:
+                    e.compute(source, work, d=d, out=out.some(some), lanes=lanes)
+                    if keep:
+                        source, work, d = rows.some(some), Pass(), None
+                if stores:
+                    out = e.place("out", own, len(some))
+                    e.compute(source, work, d=d, out=out, lanes=lanes)
+                    strips = range(self._strips.start + some.start, self._strips.start + some.stop)
+                    store_operand(e, target, strips, self._span, out)
         return rows
 
+    def _parts(self, work: Pass, part: range, most: int) -> list[range]:
+        """Strips that a pass is done with together."""
+        if work.reduction.endswith("norm"):
+            most = min(most, _NORMS)
+        return groups(len(part), most, part.start)
+
     def _own_span(self, p: Placement) -> range:
-        if self._kernel.whole:
+        if p.beats != self._kernel.placement.beats:
             return range(p.beats)
-        return self._span if p.beats == self._kernel.placement.beats else range(p.beats)
+        if self._piece is not None:
+            return self._piece
+        return range(p.beats) if self._kernel.whole else self._span
 
     def _value(self, value: Value, p: Placement) -> _Lazy:
         """A value of this region in the vector buffer."""
@@ -938,11 +1124,11 @@ class _Region:
                 return lazy
         span = self._own_span(p)
         rows = self._l.load(value, p, self._matrix, self._strips, span)
-        self._live.add(rows.start)
         return _Lazy(rows, Pass(), owned=True)
 
     def _computed(self, value: Value, p: Placement) -> _Lazy:
-        if value.op == "product":
+        made = self._piece is None and self._made == (id(value), p.key)
+        if value.op == "product" or made:
             assert self._results is not None
             return _Lazy(self._results, Pass(), owned=True)
         if value.op == "sum":
@@ -958,36 +1144,32 @@ class _Region:
             more = {"causal": self._strips.start * self._lanes} if value.detail == "causal" else {}
             factor = float(softmax_factor(value.parameter))
             return self._then(lazy, reduction="softmax", parameter=factor, **more)
-        gains = self._l.affine(value)
+        gains = self._l.affine(self._kernel, value)
         return self._then(lazy, reduction=value.op, parameter=value.parameter, affine=gains)
 
     def _arithmetic(self, value: Value, p: Placement) -> _Lazy:
         x, (value_y, p_y), mode = self._l._binary[id(value), p.key]
         lazy = self._value(*x)
         if mode == "numbers":
-            start, held = self._numbers(value_y, p_y, self._own_span(p))
-            y = Rows(start, -(-len(self._own_span(p)) // self._lanes), len(self._strips))
+            span = self._own_span(p)
+            start = self._numbers(value_y, p_y, span)
+            y = Rows(start, -(-len(span) // self._lanes), len(self._strips))
         else:
-            other = self._value(value_y, p_y)
-            y = self._done(other)
-            held = (y.start,) if other.owned and y.start in self._live else ()
+            y = self._done(self._value(value_y, p_y))
         if value.detail == "add" and lazy.work == Pass(
             arithmetic="scale", parameter=lazy.work.parameter
         ):
-            work = replace(lazy.work, arithmetic="axpy", y=y, y_mode=mode)
-            return replace(lazy, work=work, held=(*lazy.held, *held))
-        lazy = self._then(lazy, arithmetic=value.detail, y=y, y_mode=mode)
-        return replace(lazy, held=(*lazy.held, *held))
+            return replace(lazy, work=replace(lazy.work, arithmetic="axpy", y=y, y_mode=mode))
+        return self._then(lazy, arithmetic=value.detail, y=y, y_mode=mode)
 
-    def _numbers(self, value: Value, p: Placement, span: range) -> tuple[int, tuple[int, ...]]:
-        """Where numbers of some beats begin, and what is freed after them; few numbers stay."""
+    def _numbers(self, value: Value, p: Placement, span: range) -> int:
+        """Where numbers of some beats begin; few numbers stay for the kernel."""
         c = self._e.configuration
         if 8 * -(-p.lanes // self._lanes) <= c.vector_beats:
-            return self._l.numbers(value, p, self._matrix).start + span.start // self._lanes, ()
+            numbers = self._l.numbers(self._kernel, value, p, self._matrix)
+            return numbers.start + span.start // self._lanes
         part = range(span.start // self._lanes, -(-span.stop // self._lanes))
-        rows = self._l.load_numbers(value, p, self._matrix, part)
-        self._live.add(rows.start)
-        return rows.start, (rows.start,)
+        return self._l.load_numbers(value, p, self._matrix, part).start
 
     def _sum(self, value: Value, p: Placement) -> _Lazy:
         lazy = self._value(value.inputs[0], _summed(value, p))
@@ -1002,7 +1184,6 @@ class _Region:
 
     def _copy(self, lazy: _Lazy) -> Rows:
         rows = self._e.rows(lazy.rows.beats, lazy.rows.count, "a copy")
-        self._live.add(rows.start)
         self._e.compute(lazy.rows, lazy.work, d=rows)
         return rows
 
@@ -1023,16 +1204,14 @@ class _Region:
 
     def _done(self, lazy: _Lazy) -> Rows:
         """Do what is still to be done."""
-        rows = lazy.rows
-        if lazy.work != Pass():
-            if not lazy.owned:
-                rows = self._copy(lazy)
-            else:
-                self._e.compute(rows, lazy.work, d=rows)
-        for start in lazy.held:
-            self._live.discard(start)
-            self._e.vector.free(start)
-        return rows
+        if lazy.work == Pass():
+            return lazy.rows
+        if not lazy.owned:
+            return self._copy(lazy)
+        for part in self._parts(lazy.work, range(lazy.rows.count), lazy.rows.count):
+            rows = lazy.rows.some(part)
+            self._e.compute(rows, _some(lazy.work, part, self._lanes), d=rows)
+        return lazy.rows
 
 
 def _origin(value: Value, p: Placement) -> tuple[int, Key]:

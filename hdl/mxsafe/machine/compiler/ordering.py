@@ -51,7 +51,7 @@ class _Segment:
     stop: int
     writer: int | None = None
     readers: dict[int, int] = field(default_factory=dict)
-    """Last descriptor of each queue that reads it since it was written."""
+    """Descriptors that read it since it was written; of those of a key the last one."""
 
     def part(self, start: int, stop: int) -> "_Segment":
         return _Segment(start, stop, self.writer, dict(self.readers))
@@ -93,6 +93,36 @@ class _Space:
         self._segments[first:last] = [_Segment(start, stop, writer)]
 
 
+class Touches:
+    """What descriptors read and write, in the order of a program."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, _Space] = {}
+
+    def before(self, access: Access) -> set[int]:
+        """Descriptors that must have ended before this access."""
+        space = self._spaces.setdefault(access.space, _Space())
+        found: set[int] = set()
+        for start, stop in access.spans:
+            for segment in space.touched(start, stop):
+                if segment.writer is not None:
+                    found.add(segment.writer)
+                if access.writes:
+                    found.update(segment.readers.values())
+        return found
+
+    def note(self, access: Access, number: int, key: int) -> None:
+        """Note an access of a descriptor; as a reader it takes the place of one of the same key."""
+        space = self._spaces[access.space]
+        for start, stop in access.spans:
+            if access.writes:
+                space.touched(start, stop)
+                space.replace(start, stop, number)
+            else:
+                for segment in space.touched(start, stop):
+                    segment.readers[key] = number
+
+
 class Ordering:
     """Tokens between descriptors, which are added in the order of the program.
 
@@ -125,7 +155,7 @@ class Ordering:
         self.queues: list[int] = []
         self.waits: list[int] = []
         self.signals: list[int] = []
-        self._spaces: dict[str, _Space] = {}
+        self._touches = Touches()
         # Last descriptor of a queue (first index) that another queue knows to have ended.
         self._known = [[-1] * len(QUEUES) for _ in QUEUES]
         # By the same queues: descriptors that take tokens, of which some may be outstanding.
@@ -138,7 +168,7 @@ class Ordering:
         before: set[int] = set()
         accesses = list(accesses)
         for access in accesses:
-            before |= self._before(access)
+            before |= self._touches.before(access)
         self.queues.append(queue)
         self.signals.append(0)
         self.waits.append(0)
@@ -152,7 +182,7 @@ class Ordering:
                 self.waits[number] |= 1 << other
         self._latest[queue] = number
         for access in accesses:
-            self._note(access, number, queue)
+            self._touches.note(access, number, queue)
         return number
 
     def _giver(self, queue: int, taker: int, last: int) -> int:
@@ -163,25 +193,3 @@ class Ordering:
         while takers and takers[0] < last:
             takers.popleft()
         return last if len(takers) + 1 < self._most_tokens else self._latest[queue]
-
-    def _before(self, access: Access) -> set[int]:
-        """Descriptors that must have ended before this access."""
-        space = self._spaces.setdefault(access.space, _Space())
-        found: set[int] = set()
-        for start, stop in access.spans:
-            for segment in space.touched(start, stop):
-                if segment.writer is not None:
-                    found.add(segment.writer)
-                if access.writes:
-                    found.update(segment.readers.values())
-        return found
-
-    def _note(self, access: Access, number: int, queue: int) -> None:
-        space = self._spaces[access.space]
-        for start, stop in access.spans:
-            if access.writes:
-                space.touched(start, stop)
-                space.replace(start, stop, number)
-            else:
-                for segment in space.touched(start, stop):
-                    segment.readers[queue] = number

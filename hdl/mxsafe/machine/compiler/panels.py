@@ -1,6 +1,6 @@
 """How a product is cut into panels that fit into the buffers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -135,8 +135,10 @@ class Panels:
         Results are converted, with these blocks.
     share : int
         What part of the vector buffer the results of a part may take.
-    held_w, held_a : Placed, optional
-        All strips of a side, where they are loaded already; they stay.
+    held_a : Placed, optional
+        All strips of side a, where they are already; they stay.
+    rooms : Mapping, optional
+        By side how many beats and scale entries there are; by default all of the buffers.
 
     Attributes
     ----------
@@ -153,14 +155,16 @@ class Panels:
         grain: int,
         block: Block | None = None,
         share: int = 2,
-        held_w: Placed | None = None,
         held_a: Placed | None = None,
+        rooms: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
-        self._held_w, self._held_a = held_w, held_a
+        c = e.configuration
+        self._rooms = rooms or {"a": (c.a_beats, c.a_entries), "w": (c.w_beats, c.w_entries)}
+        self._held_a = held_a
         self._e, self._w, self._a, self._share = e, w, a, share
         # Those that fill the last tile are zeros.
         self._results = a.outer if block is None else filled(a.outer, block)
-        self.k = self._parts_of_k()
+        self.k = parts_of_k(w, a)
         results = min(grain, self._results)
         self._panel = self._strips_together(results, block)
         self._spans = cut(self._results, self._results_together(grain, block))
@@ -172,12 +176,9 @@ class Panels:
         panels = cut(self._w.strips, self._panel)
         parts = [(span, self._panels(span)) for span in self._spans]
         steps = sum(len(own) for _, own in parts)
-        held = self._held_w
-        whole = len(self.k) == 1 and held is None
+        whole = len(self.k) == 1
         w = self._w.load(e, panels[0], self.k[0]) if whole else None
         for strips, following in zip(panels, [*panels[1:], None], strict=True):
-            if held is not None:
-                w = held.some(strips)
             later = _Coming(e, self._w, following, steps) if whole and following else None
             for span, own in parts:
                 rows = e.rows(len(span), len(strips), "results")
@@ -186,7 +187,7 @@ class Panels:
                     if later is not None:
                         later.step()
                 yield rows, strips, span
-            if w is not None and held is None:
+            if w is not None:
                 e.free(w)
             w = None if later is None else later.placed
         if resident is not None and self._held_a is None:
@@ -266,23 +267,8 @@ class Panels:
 
     def _fit(self, side: Side, sizes: tuple[int, int]) -> int:
         """Strips of a size that a buffer holds."""
-        c = self._e.configuration
-        beats, entries = getattr(c, f"{side.name}_beats"), getattr(c, f"{side.name}_entries")
+        beats, entries = self._rooms[side.name]
         return min(beats // sizes[0], entries // sizes[1])
-
-    def _parts_of_k(self) -> list[range]:
-        inner, c = self._w.inner, self._e.configuration
-        longest = min(inner, c.product_beats * c.lanes)
-        # Two entries are a word, the least that is loaded; what is turned comes in strips.
-        grain = max(2 * self._w.operand.layout.length, c.rows)
-        while longest > grain and not all(self._double(s, longest) for s in (self._w, self._a)):
-            longest = max(grain, _up(longest // 2, grain))
-        return cut(inner, longest)
-
-    def _double(self, side: Side, inner: int) -> bool:
-        """Whether a buffer holds two strips of so many values of k, each moved in one run."""
-        sizes = side.sizes(inner)
-        return self._fit(side, sizes) >= 2 and 2 * sizes[0] <= _MOST_WORDS
 
     def _strips_together(self, results: int, block: Block | None) -> int:
         """Strips of side w in a panel, each with so many results."""
@@ -310,6 +296,25 @@ class Panels:
             fits.append(c.out_beats // (2 * -(-results // c.lanes)))
             fits.append(c.out_entries // (2 * _up(-(-results // length), 2)))
         return min(fits)
+
+
+def parts_of_k(*sides: Side) -> list[range]:
+    """Parts of k of which buffers hold two strips of each side, moved in one run, and sums one."""
+    layout, inner = sides[0].operand.layout, sides[0].inner
+    c = layout.configuration
+    longest = min(inner, c.product_beats * c.lanes)
+    # Two entries are a word, the least that is loaded; what is turned comes in strips.
+    grain = max(2 * layout.length, c.rows)
+
+    def double(side: Side) -> bool:
+        beats, entries = side.sizes(longest)
+        fit = getattr(c, f"{side.name}_beats") >= 2 * beats
+        fit &= getattr(c, f"{side.name}_entries") >= 2 * entries
+        return fit and 2 * beats <= _MOST_WORDS
+
+    while longest > grain and not all(map(double, sides)):
+        longest = max(grain, _up(longest // 2, grain))
+    return cut(inner, longest)
 
 
 def filled(count: int, block: Block) -> int:

@@ -12,7 +12,7 @@ from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES, run_wor
 from mxsafe.machine.tokens import Header
 from mxsafe.validation import checked
 
-__all__ = ["Prediction", "Run", "Times", "predict"]
+__all__ = ["Engines", "Prediction", "Run", "Times", "predict"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,54 +147,29 @@ class Prediction:
         return {**found, "tiles": work - self.array_busy, "end": self.cycles - at}
 
 
-class _Model:
-    """The four queues and the bus, in cycles."""
+class Engines:
+    """The engines of the four queues and the bus, in cycles."""
 
     def __init__(self, configuration: MachineConfiguration, times: Times) -> None:
         self.configuration, self.times = configuration, times
-        depth = configuration.queue_depth
-        self.places = [deque([0] * depth, depth) for _ in QUEUES]
         under_way = {"load": times.transfers, "store": times.transfers, "gemm": times.products}
         self.under_way = [
             deque([0] * under_way.get(name, 1), under_way.get(name, 1)) for name in QUEUES
         ]
         self.free = [0] * len(QUEUES)
-        # By pair of queues when each token is there, and when there is room for each next one.
-        pairs = list(permutations(range(len(QUEUES)), 2))
-        self.tokens: dict[tuple[int, int], deque[int]] = {pair: deque() for pair in pairs}
-        self.rooms = {pair: deque([0] * MOST_TOKENS) for pair in pairs}
         self.bus = {"load": 0, "store": 0}
         self.word = max(8 * configuration.word_bytes // configuration.data_width, 1)
 
-    def run(self, step: Step, number: int, fetched: int, header: Header) -> Run:
-        """Run a descriptor that is fetched at this time."""
-        queue = header.queue
-        tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in self._others(header.wait)}
-        engine = max(self.free[queue], self.under_way[queue][0])
-        ready = {"fetch": fetched, "engine": engine - self.times.queue, **tokens}
-        waits_for = max(ready, key=lambda name: ready[name])
-        start = ready[waits_for] + self.times.queue
-        for other in self._others(header.wait):
-            self.rooms[other, queue].append(start)
-        stop, end = self._work(step, start)
-        # A token that finds no room in its counter keeps the next descriptor from its start.
-        room = max((self.rooms[queue, o].popleft() for o in self._others(header.signal)), default=0)
-        if room > end:
-            stop = end = room
-        for other in self._others(header.signal):
-            self.tokens[queue, other].append(end)
-        if waits_for == "engine" and step.kind == "gemm":
-            start = max(self.free[queue], start - self.times.queue)
+    def ready(self, queue: int) -> int:
+        """When an engine can begin its next descriptor."""
+        return max(self.free[queue], self.under_way[queue][0])
+
+    def ran(self, queue: int, stop: int, end: int) -> None:
+        """Note that an engine has a descriptor until then, and that it ends then."""
         self.free[queue] = stop
         self.under_way[queue].append(end)
-        self.places[queue].append(end)
-        return Run(number, step.kind, start, stop, end, waits_for)
 
-    def _others(self, mask: int) -> list[int]:
-        """Queues of a mask."""
-        return [queue for queue in range(len(QUEUES)) if mask >> queue & 1]
-
-    def _work(self, step: Step, start: int) -> tuple[int, int]:
+    def work(self, step: Step, start: int) -> tuple[int, int]:
         """When the engine is free for the next descriptor, and when this one has ended."""
         times = self.times
         if step.kind in ("load", "store"):
@@ -216,6 +191,45 @@ class _Model:
             return stop, stop + times.gemm
         end = start + vector_clocks(step.fields, self.configuration, times)
         return end, end
+
+
+class _Model(Engines):
+    """The same with tokens between the queues."""
+
+    def __init__(self, configuration: MachineConfiguration, times: Times) -> None:
+        super().__init__(configuration, times)
+        depth = configuration.queue_depth
+        self.places = [deque([0] * depth, depth) for _ in QUEUES]
+        # By pair of queues when each token is there, and when there is room for each next one.
+        pairs = list(permutations(range(len(QUEUES)), 2))
+        self.tokens: dict[tuple[int, int], deque[int]] = {pair: deque() for pair in pairs}
+        self.rooms = {pair: deque([0] * MOST_TOKENS) for pair in pairs}
+
+    def run(self, step: Step, number: int, fetched: int, header: Header) -> Run:
+        """Run a descriptor that is fetched at this time."""
+        queue = header.queue
+        tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in self._others(header.wait)}
+        ready = {"fetch": fetched, "engine": self.ready(queue) - self.times.queue, **tokens}
+        waits_for = max(ready, key=lambda name: ready[name])
+        start = ready[waits_for] + self.times.queue
+        for other in self._others(header.wait):
+            self.rooms[other, queue].append(start)
+        stop, end = self.work(step, start)
+        # A token that finds no room in its counter keeps the next descriptor from its start.
+        room = max((self.rooms[queue, o].popleft() for o in self._others(header.signal)), default=0)
+        if room > end:
+            stop = end = room
+        for other in self._others(header.signal):
+            self.tokens[queue, other].append(end)
+        if waits_for == "engine" and step.kind == "gemm":
+            start = max(self.free[queue], start - self.times.queue)
+        self.ran(queue, stop, end)
+        self.places[queue].append(end)
+        return Run(number, step.kind, start, stop, end, waits_for)
+
+    def _others(self, mask: int) -> list[int]:
+        """Queues of a mask."""
+        return [queue for queue in range(len(QUEUES)) if mask >> queue & 1]
 
 
 @checked

@@ -1,0 +1,168 @@
+"""In which order kernels are computed, and which operands stay in their buffers."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.machine.compiler.kernels import Kernel, Task
+from mxsafe.machine.compiler.panels import Side, parts_of_k
+from mxsafe.machine.configuration import MachineConfiguration
+
+__all__ = ["Rooms", "ordered", "settle"]
+
+Rooms = dict[tuple[int, int, str], tuple[int, int]]
+"""Of a kernel, a matrix and a buffer: beats and scale entries beside the operands that stay."""
+
+
+def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[Task]:
+    """Matrices of kernels, each just before the first one that needs it.
+
+    So what a matrix is made of is used soon: heads of an attention come one after the other.
+    """
+    needs = _Needs(kernels, stored)
+    done: set[tuple[int, int]] = set()
+    order: list[Task] = []
+    for kernel in reversed(kernels):
+        for matrix in range(kernel.placement.matrices):
+            if (id(kernel), matrix) in done:
+                continue
+            done.add((id(kernel), matrix))
+            stack = [((kernel, matrix), iter(needs.of(kernel, matrix)))]
+            while stack:
+                task, rest = stack[-1]
+                following = next((one for one in rest if (id(one[0]), one[1]) not in done), None)
+                if following is None:
+                    order.append(task)
+                    stack.pop()
+                else:
+                    done.add((id(following[0]), following[1]))
+                    stack.append((following, iter(needs.of(*following))))
+    return order
+
+
+class _Needs:
+    """Which matrices of which kernels are read by one."""
+
+    def __init__(self, kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> None:
+        self._stored = stored
+        self._makers = {id(one.operand): one for one in kernels if one.operand is not None}
+        self._matrices: dict[int, NDArray[np.int64]] = {}
+
+    def of(self, kernel: Kernel, matrix: int) -> list[Task]:
+        """In the order in which they are read."""
+        found: list[Task] = []
+        if kernel.product is not None:
+            for source in (kernel.product.lanes, kernel.product.beats):
+                if isinstance(source.operands, Kernel):
+                    found.append((self._makers[id(source.operands)], source.which[matrix]))
+        for value, p in kernel.asked:
+            for maker in self._stored.get(id(value), ()):
+                if maker is not kernel:
+                    found += [(maker, one) for one in self._holding(maker, p.index[matrix])]
+        return found
+
+    def _holding(self, maker: Kernel, index: NDArray[np.int32]) -> list[int]:
+        """Matrices of a kernel that hold some elements."""
+        own = maker.placement
+        if own.matrices == 1:
+            return [0]
+        if id(maker) not in self._matrices:
+            table = np.zeros(int(own.index.max()) + 1, np.int64)
+            for number in range(own.matrices):
+                table[own.index[number][own.index[number] >= 0]] = number
+            self._matrices[id(maker)] = table
+        table = self._matrices[id(maker)]
+        index = index[(index >= 0) & (index < len(table))]
+        return [int(one) for one in np.flatnonzero(np.bincount(table[index]))]
+
+
+def settle(
+    tasks: Sequence[Task],
+    configuration: MachineConfiguration,
+    sides_of: Callable[[Kernel, int], tuple[Side, Side]],
+    share: float = 1,
+) -> Rooms:
+    """Decide which operands stay in buffers; return the room beside them.
+
+    An operand stays from the kernel that makes it to the last product that reads it, if all that
+    time there is room beside the others that stay, and for what products load meanwhile: so much
+    of each side that it can be prefetched. All of them take at most such a share of a buffer.
+    """
+    buffers = {name: _Buffer(configuration, name, len(tasks), share) for name in ("w", "a")}
+    for at, (kernel, matrix) in enumerate(tasks):
+        if kernel.product is not None:
+            sides = sides_of(kernel, matrix)
+            parts = len(parts_of_k(*sides))
+            sources = (kernel.product.lanes, kernel.product.beats)
+            for source, side in zip(sources, sides, strict=True):
+                key = None
+                if isinstance(source.operands, Kernel):
+                    key = id(source.operands), source.which[matrix]
+                buffers[side.name].note(at, side, key, can=parts == 1 and not side.turned)
+    for at, (kernel, matrix) in enumerate(tasks):
+        own = kernel.operand
+        if own is not None:
+            for name, buffer in buffers.items():
+                stays = buffer.stays(at, (id(own), matrix))
+                if stays:
+                    own.stays.add((matrix, name))
+                elif stays is not None:
+                    own.needed.add(matrix)
+    return {
+        (id(kernel), matrix, name): buffer.room(at)
+        for at, (kernel, matrix) in enumerate(tasks)
+        for name, buffer in buffers.items()
+    }
+
+
+class _Buffer:
+    """What stays in a buffer of operands while kernels are computed: beats and scale entries."""
+
+    def __init__(
+        self, configuration: MachineConfiguration, name: str, tasks: int, share: float
+    ) -> None:
+        self._size = np.array([getattr(configuration, f"{name}_{u}") for u in ("beats", "entries")])
+        self._most = self._size * share
+        self._used = np.zeros((tasks, 2), np.int64)
+        self._loads = np.zeros((tasks, 2), np.int64)
+        self._uses: dict[tuple[int, int], list[int]] = {}
+        self._sizes: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._never: set[tuple[int, int]] = set()
+
+    def note(self, task: int, side: Side, key: tuple[int, int] | None, *, can: bool) -> None:
+        """A product needs a side, perhaps an operand that is made; whether that can stay."""
+        each = np.array(side.sizes(side.inner))
+        ahead = np.maximum(np.minimum(_AHEAD * each, self._size // 2), 2 * each)
+        self._loads[task] = np.minimum(side.strips * each, ahead)
+        if key is not None:
+            self._uses.setdefault(key, []).append(task)
+            self._sizes[key] = side.strips * each
+            if not can:
+                self._never.add(key)
+
+    def stays(self, task: int, key: tuple[int, int]) -> bool | None:
+        """Whether an operand that a kernel makes stays; None if no product needs it here."""
+        uses = self._uses.get(key)
+        if uses is None:
+            return None
+        if key in self._never:
+            return False
+        stop = max(uses) + 1
+        loads = self._loads[task:stop].copy()
+        loads[np.array(uses) - task] = 0
+        used = self._used[task:stop] + self._sizes[key]
+        if (used + loads > self._size).any() or (used > self._most).any():
+            return False
+        self._used[task:stop] = used
+        self._loads[uses] = 0
+        return True
+
+    def room(self, task: int) -> tuple[int, int]:
+        """Beats and entries beside what stays."""
+        beats, entries = (self._size - self._used[task]).tolist()
+        return beats, entries
+
+
+_AHEAD = 8
+"""Strips of a side that products load ahead."""

@@ -1,0 +1,91 @@
+"""The order of a program: how busy it keeps the array, and that any sizes have one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.emitter import Pass
+from mxsafe.machine.compiler.lowering import lowered
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.schedule import Draft, scheduled
+from mxsafe.machine.compiler.tensors import Rows
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.layout import Float32Layout
+from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
+from verif.machine.compiler.transformer_graphs import bert
+
+DEFAULT = MachineConfiguration()
+
+
+def test_a_block_of_minilm_after_another_keeps_the_array_busy() -> None:
+    one, two = (predict(lowered(bert(128, 384, 12, 1536, n), DEFAULT).emitter) for n in (1, 2))
+    assert (two.array_busy - one.array_busy) / (two.cycles - one.cycles) > 0.92
+
+
+def test_queues_run_side_by_side() -> None:
+    """Rows that are loaded, doubled and stored one by one wait for memory once."""
+    draft = Draft(DEFAULT)
+    layout = Float32Layout(configuration=DEFAULT, rows=64, columns=16)
+    for _ in range(10):
+        source, target = draft.vectors("x", layout), draft.vectors("y", layout)
+        rows = draft.rows(64, 1, "rows")
+        draft.load_rows(source, range(1), rows)
+        draft.compute(rows, Pass(arithmetic="add", y=rows), d=rows)
+        draft.store_rows(target, range(1), rows)
+    made = scheduled(draft)
+    kinds = [step.kind for step in made.emitter.steps]
+    assert kinds[:2] == ["load", "load"]
+    assert sorted(made.order) == [*range(30)]
+    assert predict(made.emitter).cycles < 10 * 128 + 600
+
+
+def test_parts_that_do_not_fit_together() -> None:
+    draft = Draft(SMALL_MACHINE)
+    first, second = (draft.rows(300, 1, "rows") for _ in range(2))
+    draft.compute(first, Pass(arithmetic="add", y=second), d=first)
+    with pytest.raises(CompileError) as caught:
+        scheduled(draft)
+    assert str(caught.value) == (
+        "parts of the vector buffer that are needed together must fit into its 512 places, not 600"
+    )
+    with pytest.raises(CompileError, match="rows must fit into the 512 places of the vector buf"):
+        draft.rows(600, 1, "rows")
+
+
+def test_what_came_early_makes_room() -> None:
+    """Where parts that came early are in the way, the program goes on in its own order."""
+    draft = Draft(SMALL_MACHINE)
+    layout = Float32Layout(configuration=SMALL_MACHINE, rows=120, columns=8)
+
+    def loaded(beats: int) -> Rows:
+        rows = draft.rows(beats, 1, "rows")
+        draft.load_rows(draft.vectors("x", replace(layout, rows=beats)), range(1), rows)
+        return rows
+
+    for _ in range(4):
+        small = [loaded(100), loaded(28), loaded(100), loaded(28)]
+        large = draft.rows(256, 1, "large")
+        draft.load_rows(draft.vectors("x", replace(layout, rows=256)), range(1), large)
+        for rows in small:
+            draft.compute(rows, Pass(arithmetic="add", y=large.cut(0, rows.beats)), d=large)
+        draft.store_rows(draft.vectors("y", replace(layout, rows=256)), range(1), large)
+    assert len(scheduled(draft).order) == 4 * 14 - 4 * 4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_sizes_leave_the_bits_of_the_models(seed: int) -> None:
+    """Shapes and buffers of random sizes."""
+    rng = np.random.default_rng(seed)
+    tokens, features, width, hidden = (int(n) for n in rng.integers(1, 130, 4))
+    shape = Shape(tokens, features, int(rng.integers(1, 4)), width, hidden, bool(rng.integers(2)))
+    machine = [DEFAULT, SMALL_MACHINE][seed % 2]
+    beats = {f"{side}_beats": 4 * int(rng.integers(20, 120)) for side in ("a", "w", "out")}
+    machine = replace(machine, **beats, bank_beats=256, reduction_beats=256)
+    w = weights(shape, seed)
+    x = rng.standard_normal((tokens, features)).astype(np.float32)
+    found = compile_graph(layer(shape, w), machine)(x)
+    wanted = layer_result(shape, w, x, machine)
+    assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32)), (shape, beats)
