@@ -241,8 +241,14 @@ class Graph:
             shape = np.broadcast_shapes(x.shape, y.shape)
         except ValueError:
             raise ValueError(f"y must broadcast with {x.shape}, not {y.shape}") from None
-        x, y = self.broadcast(x, shape), self.broadcast(y, shape)
+        x, y = self._repeated(x, shape), self._repeated(y, shape)
         return self._add("arithmetic", shape, x, y, detail=detail, name=name)
+
+    def _repeated(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """The same as `broadcast`; of a constant each number is kept once."""
+        if x.op != "constant" or x.shape == shape:
+            return self.broadcast(x, shape)
+        return self._add("gather", shape, x, data=np.broadcast_to(x.places, shape))
 
     @checked
     def scale(self, x: Value, factor: float, name: str = "") -> Value:

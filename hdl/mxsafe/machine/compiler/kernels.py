@@ -37,7 +37,7 @@ class Kernel:
     steps : list of int
         Descriptors.
     converted : Kernel, optional
-        One whose operand is this kernel's result, which is converted as it is stored.
+        One whose operand is made of this kernel's result alone: it is made as that is stored.
     asked : list of tuple
         Values, in placements, that it is made of.
     stays : set of tuple of int and str

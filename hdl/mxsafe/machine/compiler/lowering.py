@@ -305,10 +305,28 @@ class _Lowering:
             self._kernels.append(kernel)
             self._stored.setdefault(id(value), []).append(kernel)
             asking = (d.kernel for d in demands if d.placement.key == placement.key)
-            kernel.converted = next((k for k in asking if k and _converts(k, placement)), None)
-            if kernel.converted is not None:
-                self._kernels.remove(kernel.converted)
+            self._convert(kernel, [one for one in asking if one is not None])
             self._place(kernel, value, placement, 1)
+
+    def _convert(self, kernel: Kernel, asking: list[Kernel]) -> None:
+        """Let a kernel make an operand that is made of nothing but its result."""
+        for other in asking:
+            if other.kind != "operand" or other.product is not None:
+                continue
+            own = id(kernel.root), kernel.placement.key
+            keys = {(id(value), p.key) for value, p in other.asked} - other.placed.keys()
+            same = other.placement.index.shape == kernel.placement.index.shape
+            whole = other.whole
+            if keys != {own} or not same:
+                continue
+            if other.placed and not self._fits(kernel, other.cost, other.longest, whole=whole):
+                continue
+            kernel.converted = other
+            kernel.names = [*other.names, *kernel.names]
+            kernel.whole, kernel.longest = whole, max(kernel.longest, other.longest)
+            kernel.cost += other.cost if other.placed else 0
+            self._kernels.remove(other)
+            return
 
     def _serves(self, value: Value, there: Placement, demand: _Demand) -> bool:
         """Whether what is asked for can be had from a placement in memory."""
@@ -632,10 +650,8 @@ class _Lowering:
         return self._resolved[key]
 
     def _behind(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
-        if value.op != "gather":
+        if value.op != "gather" or (value.of_host and len(value.inputs) > 1):
             return [(value, p)]
-        if value.of_host and (len(value.inputs) > 1 or value.size <= value.inputs[0].size):
-            return [(value, p)]  # the host writes it as it is, but nothing many times
         assert value.data is not None
         index = p.of(value.data).index
         parts, start = [], 0
@@ -781,7 +797,9 @@ class _Lowering:
             _RESULTS // size, sides[1].strips if a is not None else self._room(task, sides[1])
         )
         # Rows of two groups have room, and what else a piece needs beside those of one.
-        cost = 1 if inner is not None and inner.last else kernel.cost
+        cost = kernel.cost
+        if inner is not None and inner.last:
+            cost = 1 + self._copied(kernel, matrix)
         pieces = kernel.cost * (p.beats if inner is None else min(panel * size, p.beats))
         needed = max(5 * cost * p.beats / 2, cost * p.beats + pieces)
         together = min(_MOST_STRIPS, int(self._c.vector_beats // needed))
@@ -790,6 +808,11 @@ class _Lowering:
         if a is not None:  # nothing is loaded again for each group
             together = min(together, -(-sides[0].strips // 2), _GROUP)
         k = range(sides[0].inner)
+        if a is None and sides[1].strips <= self._room(task, sides[1]):
+            a = sides[1].place(e, range(sides[1].strips))
+            for some in cut(sides[1].strips, panel):
+                sides[1].load(e, some, k, a.some(some))
+            together = min(together, _GROUP)
         for strips in groups(sides[0].strips, max(1, together)):
             own = sides[0].load(e, strips, k) if w is None else w.some(strips)
             rows = e.rows(p.beats, len(strips), "results")
@@ -801,6 +824,13 @@ class _Lowering:
                 if inner is not None:
                     region.piece(inner, span)
             region.emit()
+
+    def _copied(self, kernel: Kernel, matrix: int) -> bool:
+        """Whether what becomes an operand needs rows beside those of the result."""
+        other = kernel.converted
+        if other is None or not other.placed:
+            return False
+        return sum((matrix, name) in other.stays for name in "aw") + (matrix in other.needed) > 1
 
     def _by_beats(
         self,
@@ -961,7 +991,8 @@ class _Inner(NamedTuple):
 def _inner(lowering: _Lowering, kernel: Kernel) -> _Inner | None:
     """The part of a kernel between its product and its first reduction."""
     value, p = kernel.root, kernel.placement
-    found: _Inner | None = None
+    # Without a reduction of its own, all of it is before that of the operand that it makes.
+    found = _Inner(value, p, True)
     last = True
     while True:
         parts = lowering._resolve(value, p)
@@ -973,25 +1004,26 @@ def _inner(lowering: _Lowering, kernel: Kernel) -> _Inner | None:
             return None
         if value.op == "product":
             return found
-        if found is not None and kernel.placed[key] > 1 and value is not found.value:
-            return None
+        below = key != (id(found.value), found.placement.key)
         if value.op in _REDUCTIONS or value.op == "sum":
             value, p = value.inputs[0], _summed(value, p) if value.op == "sum" else p
             parts = lowering._resolve(value, p)
             if len(parts) > 1:
                 return None
-            found = _Inner(
-                *parts[0], last and kernel.placed.get((id(parts[0][0]), parts[0][1].key)) == 1
-            )
+            own = parts[0]
+            last &= kernel.placed.get((id(own[0]), own[1].key)) == 1
+            found = _Inner(*own, last)
+        elif below and kernel.placed[key] > 1:
+            return None
         elif value.op == "arithmetic" and len(value.inputs) == 2:
-            last &= found is not None
+            last = False
             sides = lowering._binary[key]
-            own = [
+            own_sides = [
                 side for side in (sides.x, sides.y) if _leads_to_product(lowering, kernel, *side)
             ]
-            if len(own) != 1:
+            if len(own_sides) != 1:
                 return None
-            value, p = own[0]
+            value, p = own_sides[0]
         else:
             value = value.inputs[0]
 
@@ -1031,6 +1063,7 @@ class _Region:
         self._results, self._lanes = results, lowering._e.configuration.vector_lanes
         self._shared: dict[tuple[int, Key], Rows] = {}
         self._made: tuple[int, Key] | None = None
+        self._placed = kernel.placed
         self._piece: range | None = None
 
     def piece(self, inner: _Inner, span: range) -> None:
@@ -1046,16 +1079,26 @@ class _Region:
         self._made = id(inner.value), inner.placement.key
 
     def emit(self) -> None:
-        """Compute the root and store it."""
-        kernel, e = self._kernel, self._e
+        """Compute the root, store it, and convert what becomes an operand."""
+        kernel = self._kernel
         lazy = self._value(kernel.root, kernel.placement)
-        stored = kernel.kind == "tensor"
-        if kernel.operand is None:
+        other = kernel.converted
+        if kernel.kind == "operand":
+            self._converted(lazy, kernel, keep=False)
+            return
+        if other is None:
             rows = self._done(lazy)
+        elif not other.placed:
+            rows = self._converted(lazy, other, keep=True)
         else:
-            rows = self._converted(lazy, kernel.operand, keep=stored)
-        if stored:
-            store_sums(e, kernel.targets[self._matrix], self._strips, self._span, rows)
+            rows = self._done(lazy)
+            self._shared[id(kernel.root), kernel.placement.key] = rows
+            self._placed = other.placed
+            self._converted(self._value(other.root, other.placement), other, keep=False)
+        for part in self._parts(lazy.work, range(rows.count), rows.count):
+            strips = range(self._strips.start + part.start, self._strips.start + part.stop)
+            own = rows.some(part)
+            store_sums(self._e, kernel.targets[self._matrix], strips, self._span, own)
 
     def _converted(self, lazy: _Lazy, operand: Kernel, *, keep: bool) -> Rows:
         """Convert a result; keep it in the vector buffer as well, if it is needed."""
@@ -1115,9 +1158,9 @@ class _Region:
             key = id(value), p.key
             if key in self._shared:
                 return _Lazy(self._shared[key], Pass(), owned=False)
-            if key in self._kernel.placed:
+            if key in self._placed:
                 lazy = self._computed(value, p)
-                if self._kernel.placed[key] > 1:
+                if self._placed[key] > 1:
                     rows = self._done(lazy)
                     self._shared[key] = rows
                     lazy = _Lazy(rows, Pass(), owned=False)
@@ -1220,11 +1263,6 @@ def _origin(value: Value, p: Placement) -> tuple[int, Key]:
         p = p.of(np.asarray(value.data, np.int32))
         (value,) = value.inputs
     return id(value), p.key
-
-
-def _converts(kernel: Kernel, p: Placement) -> bool:
-    """Whether a kernel does nothing but convert what is placed so."""
-    return kernel.kind == "operand" and not kernel.placed and kernel.placement.key == p.key
 
 
 class _Factors(NamedTuple):

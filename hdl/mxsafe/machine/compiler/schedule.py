@@ -217,11 +217,16 @@ class _Places:
     buffer, which are left to them while descriptors between their first and last use run.
     """
 
-    def __init__(self, size: int, parts: Sequence[Part]) -> None:
+    def __init__(self, size: int, parts: Sequence[Part], count: int) -> None:
         self.size = size
         self.used: list[tuple[int, int]] = []
         self.freed: list[tuple[int, int, int]] = []
         self.fixed = _packed([part for part in parts if part.last - part.first > _LONG], size)
+        # By its first use the largest part that has no place of its own.
+        self.largest = np.zeros(count, np.int64)
+        for part in parts:
+            if part not in self.fixed:
+                self.largest[part.first] = max(self.largest[part.first], part.size)
         self._by_first = sorted(self.fixed, key=lambda part: part.first)
         self._firsts = [part.first for part in self._by_first]
 
@@ -238,15 +243,33 @@ class _Places:
         kept = self._by_first[: bisect_right(self._firsts, part.last)]
         taken = [(self.fixed[one], self.fixed[one] + one.size) for one in kept if one.last >= head]
         best: tuple[int, int] | None = None
-        at = 0
+        gaps, at = [], 0
         for start, stop in sorted([*self.used, *taken, (self.size, self.size)]):
+            if start > at:
+                gaps.append((at, start))
             if start - at >= length:
                 for place in (at, *(b for _, b, _ in self.freed if at < b <= start - length)):
                     time = self._free_at(place, length)
                     if best is None or (time, place) < best[::-1]:
                         best = place, time
             at = max(at, stop)
-        return best
+        if best is None or part.first <= head:
+            return best
+        # What is the first one's turn before this part must still find a gap.
+        needed, place = int(self.largest[head : part.first].max()), best[0]
+        for start, stop in gaps:
+            left = (
+                (place - start, stop - place - length) if start <= place < stop else (stop - start,)
+            )
+            if max(left) >= needed:
+                return best
+        return None
+
+    def restore(self, used: list[tuple[int, int]], freed: list[tuple[int, int, int]]) -> None:
+        """Go back to what was there."""
+        self.used, self.freed = [*used], [*freed]
+        self._by_first = sorted(self.fixed, key=lambda part: part.first)
+        self._firsts = [part.first for part in self._by_first]
 
     def _free_at(self, place: int, length: int) -> int:
         stop = place + length
@@ -319,7 +342,7 @@ class _Run:
         for number, count in enumerate(self.waiting):
             if not count:
                 self.ready[self.queue[number]].append(number)
-        self.places = {n: _Places(s.size, s.used_parts) for n, s in draft.spaces.items()}
+        self.places = {n: _Places(s.size, s.used_parts, len(d)) for n, s in draft.spaces.items()}
         self.done = bytearray(len(d) + 1)
         self.order: list[int] = []
         self.head = self.now = self.next_gemm = 0
@@ -390,10 +413,7 @@ class _Run:
         self.ready = [*map(copy, saved["ready"])]
         self.reserved = {name: one.copy() for name, one in saved["reserved"].items()}
         for name, (used, freed) in saved["places"].items():
-            self.places[name] = fresh = _Places(
-                self.places[name].size, self.draft.spaces[name].used_parts
-            )
-            fresh.used, fresh.freed = [*used], [*freed]
+            self.places[name].restore(used, freed)
         free, under_way, bus = saved["engines"]
         self.engines.free, self.engines.bus = free[:], dict(bus)
         self.engines.under_way = [*map(copy, under_way)]
