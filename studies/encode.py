@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-import mxsafe as mx
 from mxsafe.analysis.report import aligned
 from mxsafe.atomic import write_atomically
 from mxsafe.cli.progress import CycleLine
@@ -34,7 +33,7 @@ from mxsafe.host.host import Ended, Host, Memory
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.host.verilator import SimulatorError
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import ARITHMETICS, MachineConfiguration
@@ -42,6 +41,7 @@ from mxsafe.machine.program import Program
 from studies import pages
 from studies.pages.encode import as_text, costs, similarities
 from studies.prose import as_help
+from verif.machine.compiler.transformer_graphs import bert
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
 
@@ -56,16 +56,6 @@ SENTENCES = (
     "She is cooking pasta with tomato sauce.",
     "The cat sleeps on the warm windowsill.",
 )
-_LAYERS = {
-    "query": "attention.self.query",
-    "key": "attention.self.key",
-    "value": "attention.self.value",
-    "output": "attention.output.dense",
-    "up": "intermediate.dense",
-    "down": "output.dense",
-}
-_NORMS = {"attention": "attention.output.LayerNorm", "output": "output.LayerNorm"}
-_PARTS = {"gain": "weight", "bias": "bias"}
 _BACKENDS = ("verilog", "interpreter")
 
 
@@ -130,22 +120,6 @@ def by_float32(ids: list[int], model: Model) -> FloatArray:
     return pooled(x)
 
 
-def write_weights(encoder: Encoder, memory: Memory, model: Model) -> None:
-    """Put the model's weights into memory, converted."""
-    for part, tensor in _PARTS.items():
-        encoder.embedding[part].write(memory, model.tensor(f"embeddings.LayerNorm.{tensor}"))
-    for layer, block in enumerate(encoder.blocks):
-        prefix = f"encoder.layer.{layer}"
-        for name, path in _LAYERS.items():
-            weight = model.tensor(f"{prefix}.{path}.weight")
-            block.operands[name].write(memory, mx.quantize(weight, block=64, axis=-1))
-            block.numbers[name].write(memory, model.tensor(f"{prefix}.{path}.bias"))
-        for norm, path in _NORMS.items():
-            for part, tensor in _PARTS.items():
-                values = model.tensor(f"{prefix}.{path}.{tensor}")
-                block.numbers[f"{norm}_{part}"].write(memory, values)
-
-
 def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Encoded:
     """The embedding that the machine gives.
 
@@ -155,25 +129,23 @@ def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Enc
         If its memory is not the interpreter's, or its counters are not those predicted.
     """
     summed = inputs(ids, model)
-    shape = EncoderShape(
-        tokens=len(ids),
-        features=summed.shape[1],
-        heads=model.heads,
-        hidden=len(model.tensor("encoder.layer.0.intermediate.dense.bias")),
-        blocks=BLOCKS,
+    hidden = len(model.tensor("encoder.layer.0.intermediate.dense.bias"))
+    graph = bert(
+        *summed.shape,
+        model.heads,
+        hidden,
+        BLOCKS,
         epsilon=model.epsilon,
+        weight=lambda name, *_: model.tensor(name),
     )
-    encoder = Encoder(shape, host.configuration)
-    memory = np.zeros(encoder.emitter.memory.used, np.uint8)
-    write_weights(encoder, memory, model)
-    encoder.inputs.write(memory, np.ascontiguousarray(summed.T))
-    program = Program.assembled(encoder.emitter.program(), host.configuration)
-    prediction = predict(encoder.emitter)
-    ended, seconds = _run(host, program, memory, label, prediction)
+    compiled = compile_graph(graph, host.configuration)
+    prediction = predict(compiled.program)
+    memory = compiled.memory([summed[None]])
+    ended, seconds = _run(host, compiled.program, memory, label, prediction)
     _check_counters(ended, prediction)
     return Encoded(
-        embedding=pooled(encoder.outputs.read(memory).T),
-        descriptors=program.length,
+        embedding=pooled(compiled.read(memory)[0][0]),
+        descriptors=compiled.program.length,
         prediction=prediction,
         counters=ended.counters,
         seconds=seconds,

@@ -1,23 +1,34 @@
 """Transformers as graphs, with random weights: BERT, ViT and Llama, as PyTorch exports them."""
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.machine.graph import Graph, Value
 
-_RNG = np.random.default_rng(0)
+Weight = Callable[..., NDArray[np.float32]]
+"""Gives the tensor of a name and a shape."""
 
 
-def _drawn(*shape: int) -> NDArray[np.float32]:
-    return (_RNG.standard_normal(shape) / math.sqrt(shape[-1])).astype(np.float32)
+def drawn(name: str, *shape: int) -> NDArray[np.float32]:
+    """A tensor of random numbers, the same for the same name."""
+    rng = np.random.default_rng([*name.encode()])
+    return (rng.standard_normal(shape) / math.sqrt(shape[-1])).astype(np.float32)
 
 
-def _linear(g: Graph, x: Value, features: int, *, biased: bool = True) -> Value:
-    made = g.linear(x, _drawn(features, x.shape[-1]))
-    return g.add(made, _drawn(features)) if biased else made
+def _linear(
+    g: Graph, x: Value, weight: Weight, name: str, features: int, *, biased: bool = True
+) -> Value:
+    made = g.linear(x, weight(f"{name}.weight", features, x.shape[-1]), name)
+    return g.add(made, weight(f"{name}.bias", features)) if biased else made
+
+
+def _norm(g: Graph, kind: str, x: Value, weight: Weight, name: str, epsilon: float) -> Value:
+    features = x.shape[-1]
+    bias = weight(f"{name}.bias", features) if kind == "layer_norm" else None
+    return g.norm(kind, x, weight(f"{name}.weight", features), bias, epsilon, name)
 
 
 def _heads(g: Graph, x: Value, count: int) -> Value:
@@ -44,52 +55,91 @@ def _attention(g: Graph, query: Value, key: Value, value: Value, *, causal: bool
     return g.reshape(context, (batch, tokens, heads * width))
 
 
-def bert(tokens: int, features: int, heads: int, hidden: int, blocks: int) -> Graph:
-    """An encoder with norms after its sums, and one of embeddings."""
+def bert(
+    tokens: int,
+    features: int,
+    heads: int,
+    hidden: int,
+    blocks: int,
+    *,
+    epsilon: float = 1e-12,
+    weight: Weight = drawn,
+) -> Graph:
+    """An encoder with norms after its sums, and one of embeddings, with the names of MiniLM."""
     g = Graph()
-    x = g.norm("layer_norm", g.input("x", (1, tokens, features)), _drawn(features))
-    for _ in range(blocks):
-        parts = (_heads(g, _linear(g, x, features), heads) for _ in range(3))
-        x = g.add(_linear(g, _attention(g, *parts), features), x)
-        x = g.norm("layer_norm", x, _drawn(features), _drawn(features))
-        up = g.function("gelu", _linear(g, x, hidden))
-        x = g.add(_linear(g, up, features), x)
-        x = g.norm("layer_norm", x, _drawn(features), _drawn(features))
+
+    def norm(x: Value, name: str) -> Value:
+        return _norm(g, "layer_norm", x, weight, f"{name}.LayerNorm", epsilon)
+
+    x = norm(g.input("x", (1, tokens, features)), "embeddings")
+    for block in range(blocks):
+        own = f"encoder.layer.{block}"
+        names = (f"{own}.attention.self.{part}" for part in ("query", "key", "value"))
+        parts = (_heads(g, _linear(g, x, weight, name, features), heads) for name in names)
+        context = _attention(g, *parts)
+        made = _linear(g, context, weight, f"{own}.attention.output.dense", features)
+        x = norm(g.add(made, x), f"{own}.attention.output")
+        up = g.function("gelu", _linear(g, x, weight, f"{own}.intermediate.dense", hidden))
+        x = norm(g.add(_linear(g, up, weight, f"{own}.output.dense", features), x), f"{own}.output")
     g.output("y", x)
     return g
 
 
-def vit(tokens: int, features: int, heads: int, hidden: int, blocks: int) -> Graph:
+def vit(
+    tokens: int, features: int, heads: int, hidden: int, blocks: int, *, weight: Weight = drawn
+) -> Graph:
     """An encoder with norms before its layers, and one of hidden states."""
     g = Graph()
+
+    def norm(x: Value, name: str) -> Value:
+        return _norm(g, "layer_norm", x, weight, name, 1e-6)
+
     x = g.input("x", (1, tokens, features))
-    for _ in range(blocks):
-        normed = g.norm("layer_norm", x, _drawn(features), _drawn(features))
-        parts = (_heads(g, _linear(g, normed, features), heads) for _ in range(3))
-        x = g.add(_linear(g, _attention(g, *parts), features), x)
-        normed = g.norm("layer_norm", x, _drawn(features), _drawn(features))
-        x = g.add(_linear(g, g.function("gelu", _linear(g, normed, hidden)), features), x)
-    g.output("y", g.norm("layer_norm", x, _drawn(features), _drawn(features)))
+    for block in range(blocks):
+        normed = norm(x, f"{block}.norm1")
+        names = (f"{block}.{part}" for part in ("query", "key", "value"))
+        parts = (_heads(g, _linear(g, normed, weight, name, features), heads) for name in names)
+        x = g.add(_linear(g, _attention(g, *parts), weight, f"{block}.out", features), x)
+        normed = norm(x, f"{block}.norm2")
+        up = g.function("gelu", _linear(g, normed, weight, f"{block}.up", hidden))
+        x = g.add(_linear(g, up, weight, f"{block}.down", features), x)
+    g.output("y", norm(x, "norm"))
     return g
 
 
 def llama(
-    tokens: int, features: int, heads: int, key_heads: int, hidden: int, blocks: int
+    tokens: int,
+    features: int,
+    heads: int,
+    key_heads: int,
+    hidden: int,
+    blocks: int,
+    *,
+    weight: Weight = drawn,
 ) -> Graph:
     """A decoder: RMS norms, rotated queries and keys, heads that share keys, a gate."""
     g = Graph()
-    x = g.input("x", (1, tokens, features))
     width = features // heads
-    tables = [_drawn(tokens, width) for _ in range(2)]
-    linear = partial(_linear, biased=False)
-    for _ in range(blocks):
-        normed = g.norm("rms_norm", x, _drawn(features))
-        query = _rotated(g, _heads(g, linear(g, normed, features), heads), tables)
-        key = _rotated(g, _heads(g, linear(g, normed, key_heads * width), key_heads), tables)
-        value = _heads(g, linear(g, normed, key_heads * width), key_heads)
-        x = g.add(x, linear(g, _attention(g, query, key, value, causal=True), features))
-        normed = g.norm("rms_norm", x, _drawn(features))
-        gate, up = g.function("silu", linear(g, normed, hidden)), linear(g, normed, hidden)
-        x = g.add(x, linear(g, g.multiply(gate, up), features))
-    g.output("y", g.norm("rms_norm", x, _drawn(features)))
+    tables = [weight(name, tokens, width) for name in ("cosines", "sines")]
+
+    def norm(x: Value, name: str) -> Value:
+        return _norm(g, "rms_norm", x, weight, name, 1e-5)
+
+    def linear(x: Value, name: str, count: int) -> Value:
+        return _linear(g, x, weight, name, count, biased=False)
+
+    x = g.input("x", (1, tokens, features))
+    for block in range(blocks):
+        normed = norm(x, f"{block}.norm1")
+        query = _heads(g, linear(normed, f"{block}.query", features), heads)
+        key = _heads(g, linear(normed, f"{block}.key", key_heads * width), key_heads)
+        value = _heads(g, linear(normed, f"{block}.value", key_heads * width), key_heads)
+        query, key = (_rotated(g, one, tables) for one in (query, key))
+        context = _attention(g, query, key, value, causal=True)
+        x = g.add(x, linear(context, f"{block}.out", features))
+        normed = norm(x, f"{block}.norm2")
+        gate = g.function("silu", linear(normed, f"{block}.gate", hidden))
+        both = g.multiply(gate, linear(normed, f"{block}.up", hidden))
+        x = g.add(x, linear(both, f"{block}.down", features))
+    g.output("y", norm(x, "norm"))
     return g

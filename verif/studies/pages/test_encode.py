@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from studies.pages import DOCS
 from studies.pages.encode import MEGAHERTZ, as_text, costs, load, similarities
+from verif.machine.compiler.transformer_graphs import bert
 
 NUMBERS = load()
 
@@ -18,8 +19,8 @@ def test_numbers_are_written_as_they_are() -> None:
 def test_the_machine_has_not_become_slower_or_faster() -> None:
     """The compiler's prediction of the first sentence is the one in its row."""
     first = NUMBERS["sentences"][0]
-    shape = EncoderShape(tokens=first["tokens"], features=384, heads=12, hidden=1536, blocks=6)
-    predicted = predict(Encoder(shape, MachineConfiguration()).emitter)
+    graph = bert(first["tokens"], 384, 12, 1536, 6)
+    predicted = predict(lowered(graph, MachineConfiguration()).emitter)
     assert predicted.cycles == first["predicted_cycles"], "run `make encode`"
 
 

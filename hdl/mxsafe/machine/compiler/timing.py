@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
+from mxsafe.machine.assembler import Instruction, split
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES, run_words
+from mxsafe.machine.program import Program
 from mxsafe.machine.tokens import Header
 from mxsafe.validation import checked
 
@@ -233,12 +235,12 @@ class _Model(Engines):
 
 
 @checked
-def predict(program: Emitter, times: Times | None = None) -> Prediction:
+def predict(program: Emitter | Program, times: Times | None = None) -> Prediction:
     """Cycles and words of a program.
 
     Parameters
     ----------
-    program : Emitter
+    program : Emitter or Program
     times : Times, optional
 
     Returns
@@ -255,9 +257,14 @@ def predict(program: Emitter, times: Times | None = None) -> Prediction:
     busy = dict.fromkeys(QUEUES, 0)
     words = dict.fromkeys(("load", "store"), 0)
     runs: list[Run] = []
+    if isinstance(program, Program):
+        instructions = map(Instruction.decoded, split(program.data))
+        steps = [(Step(one.kind, one.values), one.header) for one in instructions]
+    else:
+        steps = [*zip(program.steps, program.headers(), strict=True)]
     # Descriptors are asked for in groups, but come one after the other.
     fetched, array = times.memory, 0
-    for number, (step, header) in enumerate(zip(program.steps, program.headers(), strict=True)):
+    for number, (step, header) in enumerate(steps):
         fetched = max(fetched + model.word, model.places[header.queue][0])
         run = model.run(step, number, fetched, header)
         runs.append(run)
