@@ -196,7 +196,7 @@ def measure(name: str) -> Numbers:
     bits = evaluated(program, arrays, MACHINE, keep=keep)
     single = _first(model, examples).numpy()
     exact = _first(model.double(), examples).numpy()
-    cycles, busy = _totals(compiled.report())
+    cycles, busy = totals(compiled.report())
     return {
         **known,
         "descriptors": sum(part.program.length for part in compiled.parts),
@@ -224,10 +224,11 @@ def _first(model: torch.nn.Module, examples: Any) -> torch.Tensor:
     return found if isinstance(found, torch.Tensor) else found[0]
 
 
-def _totals(report: str) -> tuple[int, float]:
+def totals(report: str) -> tuple[int, float]:
+    """Cycles predicted and the array's share of them, of a report."""
     last = report.splitlines()[-1]
     (found,) = re.findall(r"(\d+) cycles predicted, array busy ([\d.]+)%", last)
-    return int(found[0]), float(found[1]) / 100
+    return int(found[0]), round(float(found[1]) / 100, 3)
 
 
 def _error(found: Any, wanted: Any) -> float:

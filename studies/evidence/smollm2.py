@@ -146,18 +146,22 @@ def _place(name: str) -> str:
     return {"token_embd": "embedding", "output_norm": "norm"}[parts[0]] + ".weight"
 
 
+def sizes() -> dict[str, Any]:
+    """Arguments of `Llama`, as the file has them."""
+    return {
+        "layers": _field("llama.block_count"),
+        "width": _field("llama.embedding_length"),
+        "inner": _field("llama.feed_forward_length"),
+        "heads": (_field("llama.attention.head_count"), _field("llama.attention.head_count_kv")),
+        "words": _field("llama.vocab_size"),
+        "epsilon": _field("llama.attention.layer_norm_rms_epsilon"),
+        "base": _field("llama.rope.freq_base"),
+    }
+
+
 def load() -> Llama:
     """The network with the numbers of the file, in float32, for evaluation."""
-    heads = _field("llama.attention.head_count"), _field("llama.attention.head_count_kv")
-    model = Llama(
-        layers=_field("llama.block_count"),
-        width=_field("llama.embedding_length"),
-        inner=_field("llama.feed_forward_length"),
-        heads=heads,
-        words=_field("llama.vocab_size"),
-        epsilon=_field("llama.attention.layer_norm_rms_epsilon"),
-        base=_field("llama.rope.freq_base"),
-    )
+    model = Llama(**sizes())
     numbers = {
         _place(tensor.name): torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
         for tensor in _reader().tensors

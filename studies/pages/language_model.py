@@ -1,6 +1,8 @@
 """A language model that holds its weights in formats, of ``docs/language_model.json``."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean
 from typing import Any
 
 from studies.pages import kept
@@ -23,8 +25,29 @@ def _row(name: str, one: Numbers) -> tuple[str, ...]:
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
-    numbers = load()
-    return {"numbers": numbers, "rows": rows}
+    numbers, whole = load(), kept("language_machine")
+    return {
+        "numbers": numbers,
+        "rows": rows,
+        "program": whole["program"],
+        "machine": summary(whole["texts"], whole["tokens"]),
+        "texts": len(whole["texts"]),
+        "tokens": whole["tokens"],
+    }
+
+
+def summary(texts: Sequence[Numbers], tokens: int) -> dict[str, Any]:
+    """Perplexities of all texts in float32 and on the machine, counts and means."""
+    predicted = len(texts) * (tokens - 1)
+    return {
+        **{
+            kind: math.exp(sum(one[kind] for one in texts) / predicted)
+            for kind in ("float32", "machine")
+        },
+        "same": sum(one["same"] for one in texts),
+        "tokens": len(texts) * tokens,
+        **{kind: mean(one[kind] for one in texts) for kind in ("cosine", "seconds")},
+    }
 
 
 def load() -> Numbers:

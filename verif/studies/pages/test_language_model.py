@@ -1,6 +1,7 @@
 """The page on a language model: what its prose claims is so."""
 
-from studies.pages.language_model import load, rows
+from studies.pages import kept
+from studies.pages.language_model import load, rows, summary
 
 NUMBERS = load()
 
@@ -25,3 +26,14 @@ def test_a_row_a_format() -> None:
     assert first[3:] == ("-", "-")
     assert {len(row) for row in others} == {len(head)}
     assert {row[-1] for row in others} == {"same bits"}
+
+
+def test_the_machine_is_near_float32() -> None:
+    whole = kept("language_machine")
+    found = summary(whole["texts"], whole["tokens"])
+    assert whole["program"]["same"]
+    assert len(whole["texts"]) == 12
+    assert 0.95 < found["machine"] / found["float32"] < 1.05
+    assert 0.85 < found["same"] / found["tokens"] < 1
+    assert 0.99 < found["cosine"] < 1
+    assert found["float32"] > 60  # harder than the texts of 512 tokens
