@@ -15,7 +15,7 @@ from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 
-__all__ = ["is_kept", "legalised", "require_modules"]
+__all__ = ["is_kept", "legalised", "operators", "require_modules"]
 
 _SAME = ("alias", "clone", "contiguous", "detach", "to", "type_as", "_to_copy", "lift_fresh_copy")
 """Operators that give what they take; of what the host has perhaps as another type."""
@@ -105,6 +105,14 @@ def legalised(
     """
     require_modules(exported, keep)
     return _Legaliser(exported, keep, known or {}, graph or Graph()).run()
+
+
+def operators() -> frozenset[str]:
+    """Names of the operators that are taken, of ``torch.ops.aten``, without underscores before."""
+    own = [name.split("_", 2)[2] for name in vars(_Legaliser) if name.startswith(("_op_", "_any_"))]
+    functions = [name for name in host.FUNCTIONS if name in FUNCTIONS]
+    every = (*_SAME, *_MOVES, *_LIKE, *_OF_HOST, *functions, *own)
+    return frozenset(name.strip("_") for name in every)
 
 
 def require_modules(exported: ExportedProgram, keep: Collection[str]) -> None:
@@ -220,7 +228,8 @@ class _Legaliser:
     def _taken(self, node: Node, name: str, args: Any, kwargs: Any) -> Any:
         target, example = cast(Callable[..., Any], node.target), node.meta["val"]
         if name in _LIKE:
-            return target(torch.empty(args[0].shape), *args[1:], **kwargs)
+            shaped = torch.empty(args[0].shape, dtype=getattr(torch, args[0].dtype))
+            return target(shaped, *args[1:], **kwargs)
         if name in _MOVES:
             return self._moved(node, args, kwargs)
         if name in _SAME:
