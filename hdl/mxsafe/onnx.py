@@ -3,7 +3,8 @@
 Needs the extra ``onnx``; ``import mxsafe`` does not import it.
 """
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -21,7 +22,7 @@ except ImportError as error:
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.composed import Composer, RefusalError
+from mxsafe.machine.composed import LACKS, Composer, RefusalError, require_kept
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.named import Machine, machine_named
@@ -62,6 +63,7 @@ _OF_HOST = {
 """Operators of integers and booleans, by their names in NumPy."""
 _COMPARE = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or")
 _FUNCTIONS = {"Relu": "relu", "Tanh": "tanh", "Exp": "exp", "Sigmoid": "sigmoid", "Swish": "silu"}
+_OF_HOST_ALONE = {"Abs": "abs", "Cos": "cos", "Erf": "erf", "Log": "log", "Sin": "sin"}
 _TYPES = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT64: "int64",
@@ -77,6 +79,7 @@ def compile(
     format: str | MXFormat | None = None,
     block: int | tuple[int, int] = 64,
     arithmetic: Literal["exact", "fp12", "window"] | None = None,
+    keep: Collection[str] = (),
 ) -> Compiled:
     """An ONNX model as a program of the machine.
 
@@ -86,36 +89,43 @@ def compile(
         With fixed shapes.
     machine, format, block, arithmetic
         As those of `mxsafe.torch.compile`.
+    keep : collection of str
+        Names of nodes that the host computes, or of modules, as ``torch.onnx.export`` notes them.
 
     Raises
     ------
     CompileError
         If nodes cannot be taken: the message has name, operator and reason of each. Or if the
         machine lacks what they need.
+    ValueError
+        If there is no such module or node.
     """
     if not isinstance(model, onnx.ModelProto):
         model = onnx.load(model)
-    return compile_model(model, machine_named(machine, format, arithmetic), block)
+    return compile_model(model, machine_named(machine, format, arithmetic), block, keep)
 
 
 def compile_model(
     model: onnx.ModelProto,
     configuration: MachineConfiguration,
     block: int | tuple[int, int] = 64,
+    keep: Collection[str] = (),
 ) -> Compiled:
     """As `compile`, for a machine."""
-    return compile_graph(legalised(model), configuration, block=block)
+    return compile_graph(legalised(model, keep), configuration, block=block)
 
 
-def legalised(model: onnx.ModelProto) -> Graph:
-    """An ONNX model as a graph.
+def legalised(model: onnx.ModelProto, keep: Collection[str] = ()) -> Graph:
+    """An ONNX model as a graph, of which the host computes what is named.
 
     Raises
     ------
     CompileError
         If nodes cannot be taken: the message has name, operator and reason of each.
+    ValueError
+        If there is no such module or node.
     """
-    return _Legaliser(model).run()
+    return _Legaliser(model, keep).run()
 
 
 class _Refused:
@@ -135,8 +145,8 @@ class _Part:
 
 
 class _Legaliser:
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self._model = inline_local_functions(model)
+    def __init__(self, model: onnx.ModelProto, keep: Collection[str]) -> None:
+        self._model, self._keep = inline_local_functions(model), keep
         self._g = Graph()
         self._c = Composer(self._g)
         self._env: dict[str, Any] = {"": None}
@@ -152,7 +162,10 @@ class _Legaliser:
         for one in graph.input:
             if one.name not in self._env:
                 self._env[one.name] = self._input(one)
+        names = dict.fromkeys(name for node in graph.node for name in _modules(node))
+        require_kept(self._keep, names)
         for node in graph.node:
+            self._g.on_host = any(name in self._keep for name in _modules(node))
             self._node(node)
         if self._errors:
             raise CompileError(
@@ -215,10 +228,12 @@ class _Legaliser:
         if kind in _OF_HOST and (kind in _COMPARE or any(one.dtype != "float32" for one in values)):
             dtype = "bool" if kind in _COMPARE else "int64"
             return self._c.of_host(_OF_HOST[kind], given, dtype, node.name)
-        if kind in _FUNCTIONS:
-            return self._g.function(_FUNCTIONS[kind], given[0], node.name)
+        functions = {**_FUNCTIONS, **(_OF_HOST_ALONE if self._g.on_host else {})}
+        if kind in functions:
+            return self._g.function(functions[kind], given[0], node.name)
         if handler is None:
-            raise RefusalError("the operator is not compiled")
+            lacks = kind in _OF_HOST_ALONE
+            raise RefusalError(LACKS if lacks else "the operator is not compiled")
         return handler(node, attributes, *given)
 
     # By ONNX itself.
@@ -458,6 +473,13 @@ class _Legaliser:
         if x.dtype != "int64" or attributes.get("exclusive") or attributes.get("reverse"):
             raise RefusalError("running sums must be of integers, inclusive and forward")
         return self._c.of_host("cumsum", [x], "int64", node.name, int(axis) % len(x.shape))
+
+
+def _modules(node: onnx.NodeProto) -> list[str]:
+    """The name of a node, and those of the modules that it is part of, as PyTorch notes them."""
+    noted = (p.value for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes")
+    scopes = ast.literal_eval(next(noted, "[]"))
+    return [name for name in (*scopes[:-1], node.name) if name]
 
 
 def _gathered(node: onnx.NodeProto, data: Any, index: Any) -> Array:

@@ -16,6 +16,7 @@ from mxsafe.machine.compiler.places import CompileError  # noqa: E402
 from verif.cli.command import run_in  # noqa: E402
 from verif.torch.test_compile import (  # noqa: E402
     Mixer,
+    Parts,
     bert,
     encoder,
     gpt2,
@@ -87,6 +88,23 @@ def floats(proto: Any, x: np.ndarray) -> list[np.ndarray]:
     return list(session.run(None, {proto.graph.input[0].name: x}))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_modules_of_the_host() -> None:
+    """By their names in PyTorch, or those of nodes."""
+    torch.manual_seed(0)
+    model, x = Parts().eval(), torch.randn(2, 11, 64)
+    keep = ["wave", "encoder.layers.1.self_attn"]
+    made = mxsafe.onnx.compile(to_onnx(model, x), keep=keep)
+    assert len(made.parts) == 3
+    assert made(x.numpy()).tobytes() == mxt.compile(model, (x,), keep=keep)(x.numpy()).tobytes()
+    proto = onnx.parser.parse_model(NODES.replace("y) => (float[2, 3] z)", "y) => (float[2, 3] a)"))
+    proto.graph.input.pop()
+    del proto.graph.node[1:]
+    proto.graph.node[0].name = "wave"
+    with pytest.raises(ValueError, match="something that the machine computes, not the host"):
+        mxsafe.onnx.compile(proto, keep=["wave"])
+
+
 NODES = """
 <ir_version: 10, opset_import: ["" : 20]>
 refused (float[2, 3] x, int64[2] ids, float[2, n] y) => (float[2, 3] z)
@@ -111,7 +129,8 @@ def test_all_reasons_at_once() -> None:
     assert str(caught.value).splitlines() == [
         "5 nodes cannot be compiled:",
         "  y: input: shape must be fixed, not [2, 'n']",
-        "  node_0: Sin: the operator is not compiled",
+        "  node_0: Sin: the machine lacks the function; the host computes it in a module that keep "
+        "names",
         "  node_1: CumSum: running sums must be of integers, inclusive and forward",
         "  node_3: Erf: erf must be a part of GELU, x * (1 + erf(x / sqrt(2))) / 2",
         "  node_5: Gather: the host computes this, of inputs and constants, or in a module that "
@@ -219,7 +238,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     for file, more, message in (
         ("other.onnx", (), "must be an ONNX model"),
-        ("model.onnx", ("--keep", "head"), "keep must be given with a file of torch.export.save"),
+        ("model.onnx", ("--keep", "head"), "keep must name modules that compute something, 0, "),
         ("model.pt", (), "MODEL must end in .pt2 or .onnx, not 'model.pt'"),
     ):
         assert run_in(tmp_path, "compile", file, "--out", "o.mxprog", *more) > 0

@@ -47,8 +47,6 @@ def _run(args: Namespace) -> None:
         raise UsageError(f"MODEL must end in .pt2 or .onnx, not {args.model.name!r}")
     if args.out.suffix != ".mxprog":
         raise UsageError(f"out must end in .mxprog, not {args.out.name!r}")
-    if args.keep and args.model.suffix == ".onnx":
-        raise UsageError("keep must be given with a file of torch.export.save alone")
     require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
     read_bytes(args.model)
@@ -88,7 +86,7 @@ def _of_onnx(args: Namespace, configuration: MachineConfiguration) -> "Compiled"
     except Exception as error:
         reason = str(error).partition("\n")[0]
         raise UserError(f"{args.model} must be an ONNX model: {reason}") from None
-    return compile_model(model, configuration, args.block)
+    return compile_model(model, configuration, args.block, args.keep)
 
 
 COMMAND = Command(

@@ -1,7 +1,7 @@
 """Operators of other libraries as operations of a graph, composed as docs/models.md states."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.graph import Graph, Value
 
-__all__ = ["Composer", "RefusalError", "inverse"]
+__all__ = ["LACKS", "Composer", "RefusalError", "inverse", "require_kept"]
 
 Operand = Value | NDArray[Any] | float
 Floats = NDArray[np.float32]
+LACKS = "the machine lacks the function; the host computes it in a module that keep names"
+"""Why functions of the host alone are refused."""
 
 
 class RefusalError(Exception):
@@ -369,6 +371,15 @@ class Composer:
         else:
             shape = np.broadcast_shapes(*(one.shape for one in values))
         return self.graph.host(operation, values, shape, dtype, parameter=axis, name=name)
+
+
+def require_kept(keep: Collection[str], names: Collection[str]) -> None:
+    """Refuse names of what a model lacks, or that computes nothing."""
+    for name in keep:
+        if name not in names:
+            raise ValueError(
+                f"keep must name modules that compute something, {', '.join(names)}, not {name!r}"
+            )
 
 
 def inverse(x: Any) -> Floats:

@@ -10,12 +10,12 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.composed import Composer, RefusalError
+from mxsafe.machine.composed import LACKS, Composer, RefusalError, require_kept
 from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 
-__all__ = ["is_kept", "legalised", "operators", "require_modules"]
+__all__ = ["is_kept", "legalised", "operators"]
 
 _SAME = ("alias", "clone", "contiguous", "detach", "to", "type_as", "_to_copy", "lift_fresh_copy")
 """Operators that give what they take; of what the host has perhaps as another type."""
@@ -103,7 +103,8 @@ def legalised(
     ValueError
         If there is no such module.
     """
-    require_modules(exported, keep)
+    names = dict.fromkeys(name for node in exported.graph.nodes for name in _modules(node))
+    require_kept(keep, names)
     return _Legaliser(exported, keep, known or {}, graph or Graph()).run()
 
 
@@ -113,16 +114,6 @@ def operators() -> frozenset[str]:
     functions = [name for name in host.FUNCTIONS if name in FUNCTIONS]
     every = (*_SAME, *_MOVES, *_LIKE, *_OF_HOST, *functions, *own)
     return frozenset(name.strip("_") for name in every)
-
-
-def require_modules(exported: ExportedProgram, keep: Collection[str]) -> None:
-    """Refuse names of modules that the model lacks, or that compute nothing."""
-    names = dict.fromkeys(name for node in exported.graph.nodes for name in _modules(node))
-    for name in keep:
-        if name not in names:
-            raise ValueError(
-                f"keep must name modules that compute something, {', '.join(names)}, not {name!r}"
-            )
 
 
 def is_kept(node: Node, keep: Collection[str]) -> bool:
@@ -244,10 +235,7 @@ class _Legaliser:
             return self._c.of_host(_OF_HOST[name], args, _dtype(example), node.name)
         if name in host.FUNCTIONS:
             if name not in FUNCTIONS and not self._g.on_host:
-                raise RefusalError(
-                    "the machine lacks the function; the host computes it in a module that keep "
-                    "names"
-                )
+                raise RefusalError(LACKS)
             if name != "gelu":
                 return self._g.function(name, args[0], node.name)
         handler = getattr(self, f"_op_{name.strip('_')}", None)
