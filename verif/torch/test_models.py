@@ -4,6 +4,7 @@ import copy
 import io
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,40 @@ def test_a_model_computes_as_in_a_context(options: dict[str, Any]) -> None:
                 again = held(tokens())
             if options.get("activations", "") is not None:
                 assert torch.equal(again, expected)
+
+
+@pytest.mark.parametrize(
+    ("fmt", "arithmetic"),
+    [("mxsf", "array"), ("mxsf", "array_fp12"), ("mxsf", "array_window"), ("nvfp4", "array")],
+)
+def test_products_of_the_array(fmt: str, arithmetic: Any, tmp_path: Path) -> None:
+    """Those of linear layers are `mxsafe.matmul` of codes; those of convolutions a context's."""
+    torch.manual_seed(0)
+    linear, x = nn.Linear(72, 10, bias=False), torch.randn(2, 3, 72)
+    known = {"array": "exact", "array_fp12": "fp12", "array_window": "window"}[arithmetic]
+    mxt.quantize_(linear, fmt, block=16, arithmetic=arithmetic)
+    codes = mx.quantize(x.reshape(6, 72).numpy(), fmt, block=16)
+    expected = mx.matmul(codes, linear.weight.tensor().numpy().T, arithmetic=known)
+    with torch.no_grad():
+        assert linear(x).numpy().tobytes() == expected.tobytes()
+    convolution = nn.Conv2d(6, 4, (3, 2), stride=2, padding=1, groups=2)
+    images = torch.randn(2, 6, 7, 5)
+    with torch.no_grad(), mxt.microscaling(fmt, block=16, arithmetic=arithmetic):
+        wanted = convolution(images)
+    mxt.quantize_(convolution, fmt, block=16, arithmetic=arithmetic)
+    with torch.no_grad():
+        assert torch.equal(convolution(images), wanted)
+        assert torch.equal(convolution(images[0]), convolution(images[:1])[0])
+    path = tmp_path / "model.safetensors"
+    mxt.save_model(path, convolution)
+    fresh = nn.Conv2d(6, 4, (3, 2), stride=2, padding=1, groups=2)
+    mxt.load_model(path, fresh)
+    with torch.no_grad():
+        assert torch.equal(fresh(images), wanted)
+    assert f"arithmetic={arithmetic}" in repr(fresh)
+    message = f"arithmetic must be 'float' or 'float64' for gradients, not {arithmetic!r}"
+    with pytest.raises(RuntimeError, match=message):
+        linear(x.requires_grad_())
 
 
 def test_a_scale_of_the_tensor() -> None:
@@ -222,6 +257,15 @@ def test_recipes_by_name_and_the_summary() -> None:
          "block must be a positive integer or a pair of positive integers, not 0"),
         ((nn.Linear(4, 4, device="meta"),), {}, ValueError,
          "model must have its weights in memory, not a module on meta"),
+        ((nn.Linear(4, 4),), {"arithmetic": "exact"}, ValueError,
+         "arithmetic must be one of float, float64, array, array_fp12, array_window, not 'exact'"),
+        ((nn.Linear(4, 4),), {"arithmetic": "array", "activations": None}, ValueError,
+         "activations must have a format for arithmetic 'array', not None"),
+        ((nn.Linear(4, 4),), {"arithmetic": "array", "weights": "mxfp8_e4m3"}, ValueError,
+         "block must be one length, or one square tile, of activations and weights for arithmetic "
+         "'array', not 64 and 32"),
+        ((nn.MultiheadAttention(4, 2),), {"arithmetic": "array"}, ValueError,
+         "arithmetic must be 'float' or 'float64' for MultiheadAttention, not 'array'"),
         ((nn.LazyLinear(4),), {}, ValueError,
          "model must have all its parameters, not a lazy module's weight"),
     ],

@@ -172,7 +172,11 @@ def _tensor(name: str, described: Mapping[str, Any], data: bytes, start: int) ->
     shared = None
     if fmt.tensor_scale:
         beside = _scale_of(name)
-        found = _tensor(beside, described, data, start) if beside in described else np.float32([1])
+        found = (
+            _tensor(beside, described, data, start)
+            if beside in described
+            else np.ones(1, np.float32)
+        )
         if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.size != 1:
             raise ValueError(f"{beside} is not one number of float32")
         shared = found.reshape(-1)[0]

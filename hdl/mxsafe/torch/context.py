@@ -96,7 +96,7 @@ class microscaling(ContextDecorator):  # noqa: N801 - a context reads like a fun
         Formats of operands, and of the gradients that products of a backward pass have as an
         operand; by default `format`. Weights are filters, the second operand of ``linear``, and
         every other operand that is an `torch.nn.Parameter` or a view of one.
-    arithmetic : {"float", "float64", "array", "array_fp12"}
+    arithmetic : {"float", "float64", "array", "array_fp12", "array_window"}
         ``float`` multiplies quantised values in the dtype of the operands (float16 in float32);
         ``float64`` in float64, rounded to that dtype. ``array`` and ``array_fp12`` are the
         arithmetics ``exact`` and ``fp12`` of `mxsafe.matmul`, bit for bit what the systolic array

@@ -3,8 +3,8 @@
 A file holds the state dict of a model: of a weight NAME the tensors ``NAME.codes`` and
 ``NAME.scales`` as `mxsafe.save` writes them, so `mxsafe.load_all` reads them too, and every other
 tensor under its own name. Two texts of JSON are in the metadata: ``mxsafe`` as there, and
-``mxsafe.model``, which says how each module quantises activations, and which names are of tensors
-that stand under another name too. Nothing in such a file is code.
+``mxsafe.model``, which says how each module quantises activations and multiplies, and which names
+are of tensors that stand under another name too. Nothing in such a file is code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import torch
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.storage import safetensors_for
 from mxsafe.formats import BLOCK_FORMATS, mx_format
-from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become
-from mxsafe.torch.recipes import Quantiser
-from mxsafe.validation import checked, shown
+from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become, require_arithmetic
+from mxsafe.torch.recipes import ARITHMETICS, Quantiser
+from mxsafe.validation import checked, require_one_of, shown
 
 __all__ = ["load_model", "save_model"]
 
@@ -66,9 +66,10 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
         raise ValueError("model must have quantised modules, not none: see quantize_")
     about: dict[str, Any] = {}
     activations: dict[str, Any] = {}
+    arithmetics: dict[str, str] = {}
     for name, module in modules.items():
         own = module.about()
-        activations[name] = own["activations"]
+        activations[name], arithmetics[name] = own["activations"], own["arithmetic"]
         for place, weight in module.weights():
             if BLOCK_FORMATS.get(weight.format.name) != weight.format:
                 raise ValueError(
@@ -94,7 +95,7 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
         owner = t.untyped_storage().data_ptr()
         tensors[name] = t.clone() if owner in owners else t
         owners.add(owner)
-    of_model = {"activations": activations, "same": same}
+    of_model = {"activations": activations, "arithmetic": arithmetics, "same": same}
     # A weight that stands under two names is described once.
     described = {name: one for name, one in about.items() if f"{name}.codes" not in same}
     texts = {_TENSORS: json.dumps(described), _MODEL: json.dumps(of_model)}
@@ -127,6 +128,9 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
     tensors, about, of_model = _read(_path(path))
     try:
         same, activations = dict(of_model["same"]), dict(of_model["activations"])
+        arithmetics = {name: of_model["arithmetic"][name] for name in activations}
+        for arithmetic in arithmetics.values():
+            require_one_of("arithmetic", arithmetic, ARITHMETICS)
         for name, first in same.items():
             tensors[name] = tensors[first]
             if name.endswith(".codes"):
@@ -136,7 +140,7 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} does not hold a model of save_model: {reason}") from None
-    plan = _planned(path, model, weights, quantisers)
+    plan = _planned(path, model, weights, quantisers, arithmetics)
     rest = {n: t for n, t in tensors.items() if not _is_of(n, weights)}
     own = {
         n: t.shape
@@ -150,8 +154,8 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
             f"model must have {name} of shape {_words(theirs.get(name))} for {path}, not "
             f"{_words(own.get(name))}"
         )
-    for module, held, quantiser in plan:
-        become(module, held, quantiser)
+    for module, *parts in plan:
+        become(module, *parts)
     on_meta = any(p.device.type == "meta" for p in model.parameters())
     model.load_state_dict(rest, strict=False, assign=on_meta)
 
@@ -225,6 +229,7 @@ def _planned(
     model: torch.nn.Module,
     weights: Mapping[str, QuantizedWeight],
     quantisers: Mapping[str, Quantiser | None],
+    arithmetics: Mapping[str, Any],
 ) -> list[Any]:
     """Modules with what they become; or an error, if the model is another one."""
     modules, plan, left = dict(model.named_modules()), [], set(weights)
@@ -257,7 +262,8 @@ def _planned(
             weight.dtype = parameter.dtype
             held[place] = weight
             left.discard(key)
-        plan.append((module, held, quantiser))
+        require_arithmetic(kind, held.values(), quantiser, arithmetics[name])
+        plan.append((module, held, quantiser, arithmetics[name]))
     if left:
         raise ValueError(f"model must have a module for {min(left)!r} of {path}, not none")
     return plan

@@ -13,9 +13,16 @@ import torch
 from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.torch._engines import DTYPES
 from mxsafe.torch.context import AS_FORMAT, Choice, named_modules, own_quantiser
-from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become, quantised_weight
-from mxsafe.torch.recipes import Quantiser
-from mxsafe.validation import shown
+from mxsafe.torch.modules import (
+    KINDS,
+    Quantised,
+    QuantizedWeight,
+    become,
+    quantised_weight,
+    require_arithmetic,
+)
+from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser
+from mxsafe.validation import require_one_of, shown
 
 __all__ = ["ModuleReport", "Summary", "nbytes", "quantize_"]
 
@@ -130,6 +137,7 @@ def quantize_(
     filter: Filter | Iterable[Filter] | None = None,
     weights: Choice = AS_FORMAT,
     activations: Choice = AS_FORMAT,
+    arithmetic: Arithmetic = "float",
 ) -> Summary:
     """Hold the weights of a model in a format, in place, and let their products compute in it.
 
@@ -153,6 +161,10 @@ def quantize_(
         Names, with wildcards, or predicates of name and module: what is quantised. By default all.
     weights, activations : str, MXFormat, Quantiser or None
         Formats of each, by default `format`. Activations of None stay in floating point.
+    arithmetic : {"float", "float64", "array", "array_fp12", "array_window"}
+        How products are made, see `microscaling`. Those of the array are `mxsafe.matmul` of the
+        codes, bit for bit what the machine computes; they have no gradients, and take activations
+        in a format and blocks of the length of the weights'.
 
     Returns
     -------
@@ -174,6 +186,7 @@ def quantize_(
     for name, parameter in model.named_parameters():
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             raise ValueError(f"model must have all its parameters, not a lazy module's {name}")
+    require_one_of("arithmetic", arithmetic, ARITHMETICS)
     if block is not None:
         blocked_axes(2, block, -1)
     patterns = _patterns(format, block, weights, activations)
@@ -190,10 +203,13 @@ def quantize_(
             raise ValueError(f"format must have patterns that fit modules, not {pattern!r}")
     before = nbytes(model)
     plans, reasons = _planned(modules, chosen, patterns)
+    for plan in plans.values():
+        for module, made, of_activations in plan:
+            require_arithmetic(KINDS[type(module)], made.values(), of_activations, arithmetic)
     sizes = {name: _own_bytes(module) for name, module in modules.items()}
     for plan in plans.values():
         for module, made, of_activations in plan:
-            become(module, made, of_activations)
+            become(module, made, of_activations, arithmetic)
     reports = tuple(
         _report(name, module, sizes[name], reasons.get(name, ""))
         for name, module in modules.items()

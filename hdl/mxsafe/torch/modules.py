@@ -7,7 +7,7 @@ where its parameter was, and everything else is as before.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from mxsafe.torch import _functions, products
 from mxsafe.torch._packing import packed, unpacked
 from mxsafe.torch.context import microscaling
 from mxsafe.torch.quantising import quantize
-from mxsafe.torch.recipes import Quantiser, Recipe
+from mxsafe.torch.recipes import ARRAY, Arithmetic, Quantiser, Recipe
 from mxsafe.torch.tensors import QuantizedTensor
 from mxsafe.validation import shown
 
@@ -189,10 +189,13 @@ class Quantised(torch.nn.Module):
         Names of the parameters that are weights.
     activations : Quantiser or None
         How activations are quantised before a product.
+    arithmetic : str
+        How products are made, see `mxsafe.torch.microscaling`.
     """
 
     places: ClassVar[tuple[str, ...]] = ("weight",)
     activations: Quantiser | None
+    arithmetic: Arithmetic
 
     @staticmethod
     def stored(module: torch.nn.Module, weight: torch.Tensor) -> torch.Tensor:
@@ -215,6 +218,7 @@ class Quantised(torch.nn.Module):
         return {
             "weights": {name: weight.about() for name, weight in self.weights()},
             "activations": about_quantiser(self.activations),
+            "arithmetic": self.arithmetic,
         }
 
     def get_extra_state(self) -> torch.Tensor:
@@ -245,18 +249,28 @@ class Quantised(torch.nn.Module):
         words = "float" if activations is None else activations["format"]
         if activations is not None:
             words += f" in blocks of {activations['block']}"
-        return ", ".join(part for part in (super().extra_repr(), f"activations={words}") if part)
+        parts = [super().extra_repr(), f"activations={words}"]
+        if self.arithmetic != "float":
+            parts.append(f"arithmetic={self.arithmetic}")
+        return ", ".join(part for part in parts if part)
 
-    def _product(self, name: str, input: torch.Tensor, weight: torch.Tensor, *args: Any) -> Any:
+    def _product(self, name: str, input: torch.Tensor, *geometry: Any) -> Any:
         """The product of a function of PyTorch, and its bias added, as in a context."""
         recipe = self._recipe(input)
         dtype = torch.promote_types(
             *(products.narrowed(torch.empty(0, dtype=t), recipe).dtype for t in self._dtypes(input))
         )
-        result = _PRODUCTS[name](recipe, input, weight, None, *args).to(dtype)
+        if recipe.arithmetic in ARRAY:
+            q = self.weight.tensor().numpy()
+            result = products.product_of_codes(
+                products.narrowed(input, recipe), q, recipe, geometry or None
+            )
+        else:
+            result = _PRODUCTS[name](recipe, input, self._values(), None, *geometry)
+        result = result.to(dtype)
         if self.bias is None:
             return result
-        shape = (-1, *(1,) * (weight.ndim - 2))
+        shape = (-1, *(1,) * (len(geometry[0]) if geometry else 0))
         return result + products.narrowed(self.bias, recipe).reshape(shape)
 
     def _dtypes(self, input: torch.Tensor) -> tuple[torch.dtype, torch.dtype]:
@@ -285,7 +299,7 @@ class QuantizedLinear(Quantised, torch.nn.Linear):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """As in a context."""
-        return self._product("linear", input, self._values())
+        return self._product("linear", input)
 
 
 class _QuantizedConv(Quantised):
@@ -298,13 +312,17 @@ class _QuantizedConv(Quantised):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """As in a context."""
-        weight = self._values().movedim((-2, -1), (1, 2)).flatten(0, 1).contiguous()
         padding = self.padding
-        if self.padding_mode != "zeros":
+        if self.padding_mode != "zeros" or self.arithmetic in ARRAY:
             sides = self._reversed_padding_repeated_twice
-            input, padding = torch.nn.functional.pad(input, sides, mode=self.padding_mode), 0
+            mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
+            input = torch.nn.functional.pad(input, sides, mode=mode)
+            padding = (0,) * len(self.stride)
         geometry = (self.stride, padding, self.dilation, self.groups)
-        return self._product(f"conv{weight.ndim - 2}d", input, weight, *geometry)
+        return self._product(f"conv{len(self.stride)}d", input, *geometry)
+
+    def _values(self) -> torch.Tensor:
+        return super()._values().movedim((-2, -1), (1, 2)).flatten(0, 1).contiguous()
 
 
 class QuantizedConv1d(_QuantizedConv, torch.nn.Conv1d):
@@ -371,10 +389,45 @@ KINDS: Mapping[type[torch.nn.Module], type[Quantised]] = {
 """Classes of modules, and what they become."""
 
 
-def become(
-    module: torch.nn.Module, weights: Mapping[str, QuantizedWeight], activations: Quantiser | None
+def require_arithmetic(
+    kind: type[Quantised],
+    weights: Iterable[QuantizedWeight],
+    activations: Quantiser | None,
+    arithmetic: Arithmetic,
 ) -> None:
-    """Change a module to its quantised class, with these weights."""
+    """Refuse what the array cannot multiply."""
+    if arithmetic not in ARRAY or kind is QuantizedEmbedding:
+        return
+    if kind is QuantizedMultiheadAttention:
+        raise ValueError(
+            f"arithmetic must be 'float' or 'float64' for MultiheadAttention, not {arithmetic!r}"
+        )
+    if activations is None:
+        raise ValueError(f"activations must have a format for arithmetic {arithmetic!r}, not None")
+    own = mx_format(activations.format).block if activations.block is None else activations.block
+    for weight in weights:
+        held = weight.block
+        if held != own or (isinstance(own, tuple) and own[0] != own[1]):
+            raise ValueError(
+                "block must be one length, or one square tile, of activations and weights for "
+                f"arithmetic {arithmetic!r}, not {own} and {held}"
+            )
+
+
+def become(
+    module: torch.nn.Module,
+    weights: Mapping[str, QuantizedWeight],
+    activations: Quantiser | None,
+    arithmetic: Arithmetic,
+) -> None:
+    """Change a module to its quantised class, with these weights.
+
+    Raises
+    ------
+    ValueError
+        If the arithmetic cannot do its formats; the module is as it was then.
+    """
+    require_arithmetic(KINDS[type(module)], weights.values(), activations, arithmetic)
     kind = KINDS[type(module)]
     for name, weight in weights.items():
         del module._parameters[name]
@@ -382,7 +435,10 @@ def become(
     module.__class__ = kind
     if kind is QuantizedEmbedding:
         activations = None
-    module.activations = activations
+    module.activations, module.arithmetic = activations, arithmetic
+    # On the array codes are multiplied, and the quantisers of weights and gradients say nothing.
+    others = activations if arithmetic in ARRAY else None
     module.recipes = {
-        autocast: Recipe(activations, None, None, autocast=autocast) for autocast in _AUTOCASTS
+        autocast: Recipe(activations, others, others, arithmetic, autocast)
+        for autocast in _AUTOCASTS
     }

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from mxsafe.formats import mx_format
 from mxsafe.torch.quantising import each_sample, has_derivatives, known_signature
 from mxsafe.torch.recipes import ARRAY, Quantiser, Recipe
 
-__all__ = ["autocasts", "convolution", "matmul", "narrowed", "without_autocast"]
+__all__ = ["autocasts", "convolution", "matmul", "narrowed", "product_of_codes", "without_autocast"]
 
 _LIBRARY = torch.library.Library("mxsafe", "DEF")
 _LIBRARY.define("product(Tensor a, Tensor b) -> Tensor")
@@ -362,12 +363,18 @@ def _matrix(
         tensor_scale=tensor_scale,
         random=_numpy_generator(quantiser),
     )
+    return _joined(q)
+
+
+def _joined(q: mxsafe.QuantizedTensor) -> mxsafe.QuantizedTensor:
+    """The matrix of a tensor of shape (O, T, R, C) in tiles, see `_matrix`."""
+    tile = cast(tuple[int, int], q.block)
     outer, many, rows, columns = q.scales.shape
-    missing = rows * tile[0] - t.shape[2], columns * tile[1] - t.shape[3]
+    missing = rows * tile[0] - q.shape[2], columns * tile[1] - q.shape[3]
     codes = np.pad(q.codes, ((0, 0), (0, 0), (0, missing[0]), (0, missing[1])))
     codes = codes.transpose(0, 2, 1, 3).reshape(outer * rows * tile[0], many * columns * tile[1])
     scales = q.scales.transpose(0, 2, 1, 3).reshape(outer * rows, many * columns)
-    return mxsafe.QuantizedTensor(codes, scales, fmt, tile, (-2, -1), q.tensor_scale)
+    return mxsafe.QuantizedTensor(codes, scales, q.format, tile, (-2, -1), q.tensor_scale)
 
 
 def _numpy_generator(quantiser: Quantiser) -> np.random.Generator | None:
@@ -642,3 +649,64 @@ def _array_grad_weight(
         sums = sums.reshape(sums.shape[0], math.prod(kernel), -1).movedim(1, 2)
         results.append(sums.reshape(*sums.shape[:2], *kernel))
     return torch.cat(results, 0)
+
+
+def product_of_codes(
+    x: torch.Tensor, weight: mxsafe.QuantizedTensor, recipe: Recipe, geometry: Geometry | None
+) -> torch.Tensor:
+    """Product of activations and the codes of a weight as the array computes it, in float32.
+
+    Parameters
+    ----------
+    x : Tensor
+        Activations, without gradients.
+    weight : mxsafe.QuantizedTensor
+        Of shape (outputs, inputs), or (groups, positions ..., outputs, inputs).
+    recipe : Recipe
+        Of an arithmetic of the array.
+    geometry : tuple, optional
+        Stride, padding, dilation and groups of a convolution.
+
+    Raises
+    ------
+    RuntimeError
+        If `x` needs a gradient.
+    """
+    if torch.is_grad_enabled() and x.requires_grad:
+        raise RuntimeError(
+            f"arithmetic must be 'float' or 'float64' for gradients, not {recipe.arithmetic!r}: "
+            "take torch.no_grad()"
+        )
+    outputs, inputs = weight.shape[-2:]
+    tile = weight.block if isinstance(weight.block, tuple) else (1, weight.block)
+    groups = [
+        _joined(replace(weight, codes=c, scales=s, block=tile, axis=(-2, -1)))
+        for c, s in zip(*map(_by_group, (weight.codes, weight.scales)), strict=True)
+    ]
+    activations = recipe.activations
+    shared = _tensor_scale(x, activations)
+    if geometry is None:
+        rows = x.reshape(-1, inputs)
+        sums = _array_matmul(_matrix(rows[None, None], activations, shared), groups[0], recipe)
+        return sums[: len(rows), :outputs].reshape(*x.shape[:-1], outputs)
+    kernel, stride, dilation = weight.shape[1:-2], geometry[0], geometry[2]
+    batch = x if x.ndim > len(kernel) + 1 else x[None]
+    padded = _padded(batch, [(p, p) for p in geometry[1]])
+    places = tuple(
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, s, d in zip(padded.shape[2:], kernel, stride, dilation, strict=True)
+    )
+    results = []
+    for part, group in zip(padded.chunk(len(groups), 1), groups, strict=True):
+        patches = _patches(part, kernel, stride, dilation)
+        sums = _array_matmul(_matrix(patches, activations, shared), group, recipe)
+        sums = sums.reshape(len(patches), -1, sums.shape[-1])[:, : patches.shape[2], :outputs]
+        results.append(sums.reshape(*places, *sums.shape[1:]).movedim((-2, -1), (0, 1)))
+    result = torch.cat(results, 1)
+    return result if batch is x else result[0]
+
+
+def _by_group(array: np.ndarray) -> np.ndarray:
+    """Codes or scales of a weight as (groups, 1, positions, outputs, inputs)."""
+    groups = len(array) if array.ndim > 2 else 1
+    return array.reshape(groups, 1, -1, *array.shape[-2:])

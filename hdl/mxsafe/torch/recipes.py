@@ -14,10 +14,10 @@ from mxsafe.torch.quantising import fake_quantize
 
 __all__ = ["Arithmetic", "Quantiser", "Recipe"]
 
-Arithmetic = Literal["float", "float64", "array", "array_fp12"]
-ARITHMETICS = ("float", "float64", "array", "array_fp12")
+Arithmetic = Literal["float", "float64", "array", "array_fp12", "array_window"]
+ARITHMETICS = ("float", "float64", "array", "array_fp12", "array_window")
 
-ARRAY = {"array": "exact", "array_fp12": "fp12"}
+ARRAY = {"array": "exact", "array_fp12": "fp12", "array_window": "window"}
 """Names of the array's arithmetics in `mxsafe.matmul`."""
 
 
@@ -98,7 +98,7 @@ class Recipe:
     ----------
     activations, weights, gradients : Quantiser or None
         How each kind of tensor is quantised.
-    arithmetic : {"float", "float64", "array", "array_fp12"}
+    arithmetic : {"float", "float64", "array", "array_fp12", "array_window"}
         How products of quantised numbers are made.
     autocast : torch.dtype, optional
         What autocast makes of operands before they are quantised.
