@@ -67,6 +67,8 @@ _IDENTIFIER = re.compile(f"[A-Za-z_][A-Za-z0-9_]{{0,{_LONGEST_IDENTIFIER - 1}}}"
 
 def _as_integer(value: object) -> int | None:
     """The integer that a value is, NumPy's among them; None if it is none."""
+    if type(value) is int:  # most are
+        return value
     if isinstance(value, bool):
         return None
     try:

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 from mxsafe.machine.configuration import MachineConfiguration
@@ -82,9 +83,18 @@ class Instruction:
             for name, field in known.items()
             if name != "opcode"
         }
-        object.__setattr__(
-            self, "values", MappingProxyType({"opcode": self.descriptor.opcode, **values})
-        )
+        self._keep(self.kind, {"opcode": self.descriptor.opcode, **values})
+
+    def _keep(self, kind: str, values: Mapping[str, int]) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "values", MappingProxyType(values))
+
+    @classmethod
+    def _of(cls, kind: str, values: Mapping[str, int]) -> "Instruction":
+        """Of values of all fields in their order, which fit: nothing is checked."""
+        made = cls.__new__(cls)
+        made._keep(kind, values)
+        return made
 
     @property
     def descriptor(self) -> Descriptor:
@@ -118,14 +128,10 @@ class Instruction:
         if len(data) != DESCRIPTOR_BYTES:
             raise ValueError(f"data must have {DESCRIPTOR_BYTES} bytes, not {len(data)}")
         word = int.from_bytes(data, "little")
-        kind = OPCODES.name_of(word % 16)
+        kind = _KINDS.get(word % 16)
         if kind is None:
             raise ValueError(f"opcode must be {one_of(OPCODES.members.values(), word % 16)}")
-        descriptor = DESCRIPTORS[kind]
-        offsets = descriptor.offsets
-        values = {f.name: word >> offsets[f.name] & (1 << f.width) - 1 for f in descriptor.fields}
-        del values["opcode"]
-        return cls(kind, values)
+        return cls._of(kind, {name: word >> low & mask for name, low, mask in _PLACES[kind]})
 
     @checked
     def fault(self, configuration: MachineConfiguration) -> Fault | None:
@@ -136,14 +142,7 @@ class Instruction:
         TypeError
             If the machine is no configuration.
         """
-        for field in self.descriptor.fields:
-            reason = _field_fault(field, self.values[field.name], configuration)
-            if reason:
-                return Fault("malformed", f"{self.kind}: {field.name} must be {reason}")
-        for rule in self.descriptor.rules:
-            if rule.broken(self.values, configuration):
-                return Fault("malformed", f"{self.kind}: {rule.meaning}")
-        return None
+        return _demands(self.kind, configuration).fault(self.values)
 
     def __str__(self) -> str:
         words = [f"{self.kind:<6}"]
@@ -159,20 +158,55 @@ def _require_known(kind: str, values: Iterable[str], known: Mapping[str, Field])
         require_one_of(f"{kind}: field", name, others)
 
 
-def _field_fault(field: Field, value: int, configuration: MachineConfiguration) -> str | None:
-    """Return the requirement that the value of a field breaks, or None."""
-    allowed = field.allowed(configuration)
-    if allowed is not None and value not in allowed:
-        assert field.enumeration is not None
-        names = [name for name, number in field.enumeration.members.items() if number in allowed]
-        return one_of(names, value)
-    least, most = field.bounds(configuration)
-    if not least <= value <= most:
-        return f"from {least} to {most}, not {value}"
-    step = field.step(configuration)
-    if value % step:
-        return f"a multiple of {step}, not {value}"
-    return None
+_KINDS = {number: name for name, number in OPCODES.members.items()}
+_PLACES = {
+    kind: [(f.name, own.offsets[f.name], (1 << f.width) - 1) for f in own.fields]
+    for kind, own in DESCRIPTORS.items()
+}
+"""Name, lowest bit and mask of each field of a kind."""
+_RESERVED = {
+    kind: [(bits, sum(1 << bit for bit in bits)) for bits in own.reserved]
+    for kind, own in DESCRIPTORS.items()
+}
+
+
+class _Demands:
+    """Requirements of a machine on descriptors of a kind, found once for all of them."""
+
+    def __init__(self, kind: str, configuration: MachineConfiguration) -> None:
+        own = DESCRIPTORS[kind]
+        self._kind, self._configuration = kind, configuration
+        self._rules = [rule for rule in own.rules if rule.is_on(configuration)]
+        self._fields = []
+        for field in own.fields:
+            (least, most), step = field.bounds(configuration), field.step(configuration)
+            allowed = field.allowed(configuration)
+            whole = (least, most) == (0, (1 << field.width) - 1)
+            if not whole or step > 1 or allowed is not None:
+                self._fields.append((field, least, most, step, allowed))
+
+    def fault(self, values: Mapping[str, int]) -> Fault | None:
+        """The first one that values of all fields break."""
+        for field, least, most, step, allowed in self._fields:
+            value = values[field.name]
+            if allowed is not None and value not in allowed:
+                assert field.enumeration is not None
+                members = field.enumeration.members.items()
+                reason = one_of([name for name, number in members if number in allowed], value)
+            elif not least <= value <= most:
+                reason = f"from {least} to {most}, not {value}"
+            elif value % step:
+                reason = f"a multiple of {step}, not {value}"
+            else:
+                continue
+            return Fault("malformed", f"{self._kind}: {field.name} must be {reason}")
+        for rule in self._rules:
+            if rule.broken(values, self._configuration):
+                return Fault("malformed", f"{self._kind}: {rule.meaning}")
+        return None
+
+
+_demands = cache(_Demands)
 
 
 def _text(field: Field, value: int) -> str:
@@ -189,6 +223,8 @@ def _text(field: Field, value: int) -> str:
 def _value(kind: str, field: Field, given: Value) -> int:
     """A field's value from a number, a name, or names of queues."""
     name = f"{kind}: {field.name}"
+    if type(given) is int:  # most are
+        return require_integer(name, given, 0, (1 << field.width) - 1)
     given = _VALUE.settled(name, given)
     if not isinstance(given, int | Sequence):  # a fraction or a number of NumPy
         given = float(given)
@@ -233,25 +269,10 @@ def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
     ValueError
         If they are not as many as a descriptor has.
     """
-    found = _taken(data, configuration)
+    if len(data) != DESCRIPTOR_BYTES:
+        raise ValueError(f"data must have {DESCRIPTOR_BYTES} bytes, not {len(data)}")
+    [found] = decoded(data, configuration)
     return found if isinstance(found, Fault) else None
-
-
-def _taken(data: bytes, configuration: MachineConfiguration) -> Instruction | Fault:
-    """The descriptor that bytes are, or why a machine does not take them."""
-    try:
-        instruction = Instruction.decoded(data)
-    except ValueError as error:
-        if len(data) != DESCRIPTOR_BYTES:
-            raise
-        return Fault("opcode", str(error))
-    word = int.from_bytes(data, "little")
-    for bits in instruction.descriptor.reserved:
-        if word >> bits.start & (1 << len(bits)) - 1:
-            return Fault(
-                "malformed", f"{instruction.kind}: bits {bits.start} to {bits.stop - 1} must be 0"
-            )
-    return instruction.fault(configuration) or instruction
 
 
 @checked
@@ -263,7 +284,23 @@ def decoded(program: bytes, configuration: MachineConfiguration) -> list[Instruc
     ValueError
         If the bytes are not a whole number of descriptors.
     """
-    return [_taken(data, configuration) for data in split(program)]
+    demands = {kind: _demands(kind, configuration) for kind in DESCRIPTORS}
+    found: list[Instruction | Fault] = []
+    for data in split(program):
+        try:
+            one = Instruction.decoded(data)
+        except ValueError as error:
+            found.append(Fault("opcode", str(error)))
+            continue
+        word = int.from_bytes(data, "little")
+        for bits, mask in _RESERVED[one.kind]:
+            if word & mask:
+                reason = f"{one.kind}: bits {bits.start} to {bits.stop - 1} must be 0"
+                found.append(Fault("malformed", reason))
+                break
+        else:
+            found.append(demands[one.kind].fault(one.values) or one)
+    return found
 
 
 class Assembler:
@@ -311,7 +348,7 @@ class Assembler:
         _require_known(kind, fields, known)
         values = {name: self._default(field) for name, field in known.items() if name != "opcode"}
         values |= {name: _value(kind, known[name], given) for name, given in fields.items()}
-        made = Instruction(kind, values)
+        made = Instruction._of(kind, {"opcode": DESCRIPTORS[kind].opcode, **values})
         fault = made.fault(self.configuration)
         if fault is not None:
             raise ValueError(fault.reason)

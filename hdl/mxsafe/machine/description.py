@@ -412,7 +412,11 @@ class Descriptor:
 
     def field(self, name: str) -> Field:
         """A field by its name."""
-        return next(field for field in self.fields if field.name == name)
+        return self._named[name]
+
+    @cached_property
+    def _named(self) -> Mapping[str, Field]:
+        return {field.name: field for field in self.fields}
 
 
 HEADER_BITS = 16
