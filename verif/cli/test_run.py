@@ -1,5 +1,6 @@
 """`mxsafe run`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     graph = Graph()
     x = graph.input("x", (3, 20))
     for name, factor in (("half", 0.5), ("twice", 2.0)):
-        graph.output(name, graph.scale(x, factor))
+        graph.output(name, graph.scale(x, factor, name))
     compile_graph(graph).save(tmp_path / "model.mxprog")
     given = np.random.default_rng(0).standard_normal((3, 20)).astype("f4")
     np.save(tmp_path / "x.npy", given)
@@ -87,6 +88,14 @@ def test_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert run_in(tmp_path, *words, *more) == 1
         assert capsys.readouterr().err == f"mxsafe: {message}\n"
     assert not (tmp_path / "z.npz").exists()
+    assert run_in(tmp_path, *words, "z.npz", "--trace", "t.json") == 0
+    assert capsys.readouterr().out.endswith("(3, 20)\nt.json: timeline\n")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {"half", "twice"} <= {event["name"] for event in events}
+    assert run_in(tmp_path, *words, "a.npz", "--trace", "t.json") == 1
+    assert capsys.readouterr().err == (
+        "mxsafe: cannot write to t.json: it exists; --force overwrites it\n"
+    )
 
 
 class Clocked(Interpreted):
@@ -109,6 +118,32 @@ def test_cycles_are_shown_of_a_backend_that_counts_them(
         "memory.bin: 3 descriptors, 2 words read, 2 written\n4000 cycles, array busy 25.0%\n"
     )
     assert err == "compiling the machine\n"
+
+
+class Sampled(Clocked):
+    """Is asked a second time before it has ended."""
+
+    asked: tuple[float, ...] = ()
+
+    def work(self, seconds: float) -> bool:
+        self.asked += (seconds,)
+        self._registers |= {"cycles_low": 1000 * len(self.asked)}
+        return len(self.asked) == 2
+
+
+def test_a_timeline_has_what_was_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "Simulated", Sampled)
+    write_program(tmp_path, MachineConfiguration())
+    words = ["run", "program.bin", "memory.bin", "--backend", "verilog", "--trace", "t.json"]
+    assert run_in(tmp_path, *words) == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    busy = [(e["ts"], e["args"]) for e in events if e["ph"] == "C" and "busy" in e["args"]]
+    assert busy == [(0, {"busy": 100.0}), (1000, {"busy": 0.0})]
+    assert [e["name"] for e in events if e.get("cat") in ("load", "vector", "store")] == [
+        "load",
+        "vector",
+        "store",
+    ]
 
 
 def test_a_board(

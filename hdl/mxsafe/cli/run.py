@@ -1,9 +1,10 @@
 """``mxsafe run``: a program of the machine over an image of memory."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,12 @@ from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
 from mxsafe.cli.progress import CycleLine, note
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import COUNTERS
 
 if TYPE_CHECKING:
-    from mxsafe.host.host import Backend
+    from mxsafe.host.host import Backend, Ended, Host
+    from mxsafe.machine.program import Program
+    from mxsafe.machine.trace import Traced
 
 _BACKENDS = ("interpreter", "verilog", "serial")
 
@@ -76,6 +80,13 @@ def _add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="words that the interpreter moves and beats that it computes, at most (default: 2^28)",
     )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE.json",
+        help="timeline of the queues for Chrome or Perfetto (ui.perfetto.dev): as predicted, and "
+        "counters of a backend that counts cycles",
+    )
     add_machine(parser)
 
 
@@ -109,6 +120,44 @@ def _check_backend(args: Namespace) -> None:
             raise UsageError(f"{name} must be given with backend serial alone")
 
 
+class _Watch:
+    """Shows the progress of a program, and reads counters meanwhile if a timeline wants them."""
+
+    def __init__(self, args: Namespace, host: "Host", program: "Program") -> None:
+        self._args, self._host, self.program = args, host, program
+        self._counted: list[Mapping[str, int]] = []
+
+    def run(self, **more: Any) -> "Ended":
+        """Run it."""
+        wanted = self._args.trace is not None
+        with CycleLine(self._args.program.name) as line:
+
+            def seen(cycles: int) -> None:
+                line(cycles)
+                if wanted:
+                    self._counted.append({name: self._host.counter(name) for name in COUNTERS})
+
+            more["patience"] = 0.0 if wanted else 0.5
+            ended = self._host.run(self.program, progress=seen, **more)
+        self._counted.append(ended.counters)
+        return ended
+
+    def traced(self, labels: Sequence[str] = ()) -> "Traced":
+        """The program with what was counted."""
+        from mxsafe.machine.trace import Traced
+
+        return Traced(self.program, labels, self._counted)
+
+
+def _write_trace(args: Namespace, traced: "Sequence[Traced]") -> None:
+    if args.trace is None:
+        return
+    from mxsafe.machine.trace import write_timeline
+
+    write_file(args.trace, lambda: write_timeline(args.trace, traced))
+    print(f"{args.trace}: timeline")
+
+
 def _check_compiled(args: Namespace) -> None:
     """Refuse arguments that a compiled model does not take, or lacks."""
     if args.memory is not None:
@@ -130,12 +179,13 @@ def _run_compiled(args: Namespace) -> None:
 
     _check_compiled(args)
     ends: list[Ended] = []
+    watches: list[_Watch] = []
 
     def run(program: Program, memory: NDArray[np.uint8]) -> None:
         host = Host(_backend(args, program.configuration))
         host.memory = memory
-        with CycleLine(args.program.name) as line:
-            ends.append(host.run(program, progress=line))
+        watches.append(_Watch(args, host, program))
+        ends.append(watches[-1].run())
         if ends[-1].code:
             raise RuntimeError(f"{args.program}: {ends[-1].error}: {ends[-1].reason}")
 
@@ -159,6 +209,8 @@ def _run_compiled(args: Namespace) -> None:
     write_file(args.out, lambda: write_atomically(args.out, lambda f: f.write(data.getvalue())))
     for name, array in zip(names, several, strict=True):
         print(f"{args.out}: {name}, {array.dtype} of shape {array.shape}")
+    labels = {id(part.program): part.labels for part in model.parts}
+    _write_trace(args, [watch.traced(labels[id(watch.program)]) for watch in watches])
     if cycles := sum(ended.counters["cycles"] for ended in ends):
         busy = sum(ended.counters["array_busy"] for ended in ends)
         print(f"{cycles} cycles, array busy {busy / cycles:.1%}")
@@ -169,6 +221,8 @@ def _run(args: Namespace) -> None:
     from mxsafe.machine.program import Program
 
     _check_backend(args)
+    if args.trace is not None:
+        require_new_file(args.trace, force=args.force)
     if args.program.suffix == ".mxprog":
         _run_compiled(args)
         return
@@ -189,8 +243,8 @@ def _run(args: Namespace) -> None:
             # A board says itself what it is; sizes that are given must be its own.
             program = Program(data, configuration if machine_values(args) else host.configuration)
         host.memory = memory
-        with CycleLine(args.program.name) as line:
-            ended = host.run(program, base=args.base, progress=line)
+        watch = _Watch(args, host, program)
+        ended = watch.run(base=args.base)
     except (RuntimeError, ValueError) as error:
         raise UserError(str(error)) from None
     if ended.code:
@@ -205,6 +259,7 @@ def _run(args: Namespace) -> None:
         f"{out}: {program.length} descriptors, {counted['words_read']} words read, "
         f"{counted['words_written']} written"
     )
+    _write_trace(args, [watch.traced()])
     if cycles := counted["cycles"]:
         print(f"{cycles} cycles, array busy {counted['array_busy'] / cycles:.1%}")
 

@@ -30,8 +30,6 @@ PROGRAM_ADDRESS = 1 << 62
 _REGISTERS = {register.name: register for register in REGISTERS}
 _UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
 """Sizes that no register shows, because no program depends on them."""
-_PATIENCE = 0.5
-"""Seconds from one report of progress to the next."""
 _RESET_SECONDS = 10.0
 """Seconds after which a machine that is not at rest after a reset is given up."""
 
@@ -241,6 +239,7 @@ class Host:
         base: Wide = 0,
         limit: Wide | None = None,
         progress: Callable[[int], object] = lambda cycles: None,
+        patience: float = 0.5,
     ) -> Ended:
         """Run a program; after an error the machine is reset, so that it takes another.
 
@@ -253,6 +252,9 @@ class Host:
             Cycles after which it is given up.
         progress : callable
             Called now and then with the cycles that have passed.
+        patience : float
+            Seconds from one such call to the next; with 0 a simulated machine calls it every 1,000
+            cycles.
 
         Raises
         ------
@@ -277,7 +279,7 @@ class Host:
         self.write("interrupt", ends)
         self.write("interrupt_enable", ends)
         self.write("control", FLAGS["control"]["start"])
-        while not self.backend.work(_PATIENCE):
+        while not self.backend.work(patience):
             cycles = self.counter("cycles")
             progress(cycles)
             if limit is not None and cycles > limit:

@@ -24,6 +24,7 @@ from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
 from mxsafe.machine.stages import computed, staged
+from mxsafe.machine.trace import Traced, write_timeline
 from mxsafe.validation import checked, shown
 
 __all__ = ["Compiled", "Part", "Port", "compile_graph"]
@@ -31,7 +32,7 @@ __all__ = ["Compiled", "Part", "Port", "compile_graph"]
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]
-FILE_VERSION = 2
+FILE_VERSION = 3
 """Version of the layout of ``.mxprog`` files and of the tensors in them."""
 
 
@@ -85,6 +86,8 @@ class Part:
         numbers) each of them is written.
     results : tuple of ndarray of int64
         Of each output where in memory its numbers are.
+    labels : tuple of str
+        What each descriptor computes, by the names of the graph.
     """
 
     program: Program
@@ -94,6 +97,7 @@ class Part:
     sources: NDArray[np.int64]
     places: NDArray[np.int64]
     results: tuple[NDArray[np.int64], ...]
+    labels: tuple[str, ...] = field(repr=False)
 
     def memory(self, given: Sequence[NDArray[Any]]) -> Bytes:
         """Memory at the start, with inputs."""
@@ -196,6 +200,13 @@ class Compiled:
         found = tuple(known[id(value)] for value in self.host.outputs.values())
         return found[0] if len(found) == 1 else found
 
+    def trace(self, path: str | Path) -> None:
+        """Write when its descriptors run, by the timing model, for Chrome's or Perfetto's viewer.
+
+        See `mxsafe.machine.trace`.
+        """
+        write_timeline(path, [Traced(part.program, part.labels) for part in self.parts])
+
     def report(self) -> str:
         """Kernel by kernel: descriptors, cycles, words moved, where; and the host's part."""
         return self.text
@@ -240,7 +251,11 @@ class Compiled:
         head = {
             **self.identity,
             "parts": [
-                {"feeds": part.feeds, "outputs": [[p.name, p.shape] for p in part.outputs]}
+                {
+                    "feeds": part.feeds,
+                    "outputs": [[p.name, p.shape] for p in part.outputs],
+                    "labels": part.labels,
+                }
                 for part in self.parts
             ],
             "values": values,
@@ -313,8 +328,8 @@ class Compiled:
             )
             outputs = tuple(Port(name, tuple(shape)) for name, shape in entry["outputs"])
             made = Program(program.tobytes(), machine)
-            feeds = tuple(entry["feeds"])
-            parts.append(Part(made, image, outputs, feeds, sources, places, tuple(results)))
+            feeds, labels = tuple(entry["feeds"]), tuple(entry["labels"])
+            parts.append(Part(made, image, outputs, feeds, sources, places, tuple(results), labels))
         return cls(tuple(parts), host, head["text"])
 
 
@@ -394,7 +409,22 @@ def _part(
         np.concatenate([np.zeros(0, np.int64), *sources]),
         np.concatenate([np.zeros(0, np.int64), *places]),
         tuple(_memory_index(made, value).reshape(-1) for value in graph.outputs.values()),
+        _labels(made),
     )
+
+
+def _labels(made: Lowered) -> tuple[str, ...]:
+    """Of each descriptor what its kernel computes."""
+    found = [""] * len(made.emitter.steps)
+    for kernel in made.kernels:
+        for number in kernel.steps:
+            found[number] = _names(kernel)
+    return tuple(found)
+
+
+def _names(kernel: Kernel) -> str:
+    """Names of what a kernel computes."""
+    return ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
 
 
 def _origin(value: Value, starts: Mapping[int, int]) -> tuple[Floats, NDArray[np.int64]]:
@@ -507,5 +537,5 @@ def _kernels(made: Lowered, predicted: Any) -> Iterator[str]:
                 moved += run_words(values, made.emitter.configuration) * prod(runs_of_words)
             if run.queue == "gemm":
                 busy += values["strips_a"] * values["strips_w"] * values["beats"]
-        names = ", ".join(dict.fromkeys(reversed(kernel.names))) or _label(kernel.root)
-        yield f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {_where(kernel)}: {names}"
+        where = _where(kernel)
+        yield f"{len(runs):11} {cycles:9} {busy:11} {moved:7}  {where}: {_names(kernel)}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mxsafe.machine.assembler import Assembler, Instruction, split
+from mxsafe.machine.assembler import Assembler, Fault, Instruction, decoded, split
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES
 from mxsafe.validation import about, checked
@@ -48,6 +48,21 @@ class Program:
         """
         with about(program="instructions"):
             return cls(Assembler(configuration).assemble(instructions), configuration)
+
+    def instructions(self) -> list[Instruction]:
+        """Its descriptors.
+
+        Raises
+        ------
+        ValueError
+            If the machine does not take one of them; the message gives its number.
+        """
+        found = []
+        for number, one in enumerate(decoded(self.data, self.configuration)):
+            if isinstance(one, Fault):
+                raise ValueError(f"descriptor {number}: {one.reason}")
+            found.append(one)
+        return found
 
     @property
     def length(self) -> int:

@@ -31,6 +31,7 @@ from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import REGISTERS, Register, constant_registers
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
+from mxsafe.machine.trace import Traced
 from mxsafe.model.converter import ConvertedBeats, convert_beats
 from mxsafe.model.layer import OperandBeats, operand_beats
 from mxsafe.model.machine import Machine
@@ -277,6 +278,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.layout.packed_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.layout.unpacked_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.program.Program.assembled": {"instructions": lambda: [_instruction()]},
+    "machine.trace": {"programs": lambda: [Traced(_BY_TYPE[Program]())]},
     "model.accumulate.canonical": {"values": lambda: _numbers(4)},
     "model.accumulate.scale_and_accumulate": {
         "acc": lambda: _numbers(4),

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from mxsafe.machine.assembler import Instruction, split
 from mxsafe.machine.compiler.emitter import Emitter, Step
+from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES, run_words
 from mxsafe.machine.program import Program
-from mxsafe.machine.tokens import Header
+from mxsafe.machine.tokens import Header, deadlock_of
 from mxsafe.validation import checked
 
 __all__ = ["Engines", "Prediction", "Run", "Times", "predict"]
@@ -251,20 +251,18 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
     ------
     CompileError
         If the machine would wait for ever at one of its descriptors.
+    ValueError
+        If it does not take one of them.
     """
+    steps, headers = _descriptors(program)
     times = Times() if times is None else times
     model = _Model(program.configuration, times)
     busy = dict.fromkeys(QUEUES, 0)
     words = dict.fromkeys(("load", "store"), 0)
     runs: list[Run] = []
-    if isinstance(program, Program):
-        instructions = map(Instruction.decoded, split(program.data))
-        steps = [(Step(one.kind, one.values), one.header) for one in instructions]
-    else:
-        steps = [*zip(program.steps, program.headers(), strict=True)]
     # Descriptors are asked for in groups, but come one after the other.
     fetched, array = times.memory, 0
-    for number, (step, header) in enumerate(steps):
+    for number, (step, header) in enumerate(zip(steps, headers, strict=True)):
         fetched = max(fetched + model.word, model.places[header.queue][0])
         run = model.run(step, number, fetched, header)
         runs.append(run)
@@ -275,6 +273,16 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
             array += _product(step.fields, ("strips_a", "strips_w", "beats"))
     end = max(run.end for run in runs)
     return Prediction(end, array, busy, words["load"], words["store"], runs)
+
+
+def _descriptors(program: Emitter | Program) -> tuple[list[Step], list[Header]]:
+    if isinstance(program, Emitter):
+        return program.steps, program.headers()
+    instructions = program.instructions()
+    headers = [one.header for one in instructions]
+    if deadlock := deadlock_of(headers, program.configuration.queue_depth):
+        raise CompileError(f"descriptor {deadlock.descriptor}: {deadlock.reason}")
+    return [Step(one.kind, one.values) for one in instructions], headers
 
 
 def vector_clocks(

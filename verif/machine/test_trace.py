@@ -1,0 +1,109 @@
+"""Timelines: every descriptor once, in its queue's track, and shares of what was counted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.products import Products
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import QUEUES
+from mxsafe.machine.graph import Graph
+from mxsafe.machine.program import Program
+from mxsafe.machine.trace import Traced, timeline
+
+SIZES = MachineConfiguration()
+
+
+def _products() -> Products:
+    made = Products(SIZES)
+    made.product(made.matrix("a", 50, 300), made.matrix("w", 70, 300).T)
+    return made
+
+
+def _program(products: Products) -> Program:
+    return Program.assembled(products.emitter.program(), SIZES)
+
+
+def _bars(found: dict[str, Any], process: int = 1) -> list[dict[str, Any]]:
+    return [e for e in found["traceEvents"] if e["ph"] == "X" and e["pid"] == process]
+
+
+def test_bytes_of_a_program_are_predicted_as_its_steps_are() -> None:
+    made = _products()
+    assert predict(_program(made)) == predict(made.emitter)
+
+
+def test_tracks_are_full_up_to_the_last_descriptor() -> None:
+    program = _program(_products())
+    predicted = predict(program)
+    labels = [f"descriptor {number}" for number in range(program.length)]
+    bars = _bars(timeline([Traced(program, labels)]))
+    work = sorted((b for b in bars if b["cat"] != "wait"), key=lambda b: b["args"]["number"])
+    assert [b["name"] for b in work] == labels
+    assert [QUEUES[b["tid"]] for b in work] == [b["cat"] for b in work]
+    assert [(b["ts"], b["ts"] + b["dur"], b["args"]["end"]) for b in work] == [
+        (run.start, run.stop, run.end) for run in predicted.runs
+    ]
+    assert {b["name"] for b in bars if b["cat"] == "wait"} > {"waits for load", "waits for fetch"}
+    for queue in range(len(QUEUES)):
+        own = sorted((b for b in bars if b["tid"] == queue), key=lambda b: b["ts"])
+        starts = [b["ts"] for b in own]
+        assert starts == [0, *(b["ts"] + b["dur"] for b in own[:-1])]
+
+
+def test_programs_follow_one_another_and_counters_are_shares() -> None:
+    program = _program(_products())
+    cycles = predict(program).cycles
+    zero = {"wait_load": 0, "wait_vector": 0, "wait_store": 0}
+    counted = [
+        {"cycles": 1000, "array_busy": 250, **zero},
+        {"cycles": 1000, "array_busy": 250, **zero},
+        {"cycles": cycles + 1000, "array_busy": 250 + cycles // 2, **zero, "wait_load": cycles},
+    ]
+    found = timeline([Traced(program, (), counted), Traced(program)])
+    first, second = _bars(found), _bars(found, 2)
+    assert [b["name"] for b in first if b["cat"] != "wait"][:2] == ["load", "load"]
+    later = [b["ts"] - a["ts"] for a, b in zip(first, second, strict=True)]
+    assert set(later) == {cycles + 1000}
+    shares = [(e["ts"], e["args"]) for e in found["traceEvents"] if e["ph"] == "C"]
+    waits = {"load": 0.0, "vector": 0.0, "store": 0.0}
+    assert shares == [
+        (0, {"busy": 25.0}),
+        (0, waits),
+        (1000, {"busy": 50.0}),
+        (1000, {**waits, "load": 100.0}),
+    ]
+
+
+def test_labels_are_names_of_the_graph(tmp_path: Path) -> None:
+    graph = Graph()
+    x = graph.input("x", (20, 64))
+    w = np.random.default_rng(0).standard_normal((64, 32)).astype("f4")
+    graph.output("y", graph.softmax(graph.matmul(x, w, "scores"), name="weights"))
+    compiled = compile_graph(graph)
+    compiled.trace(tmp_path / "t.json")
+    found = json.loads((tmp_path / "t.json").read_text())
+    [gemm] = [b for b in _bars(found) if b["cat"] == "gemm"]
+    assert "scores" in gemm["name"]
+    assert "weights" in gemm["name"]
+    assert gemm["args"]["descriptor"].startswith("gemm ")
+    with pytest.raises(TypeError, match="programs must be a sequence of a Traced"):
+        timeline(compiled)
+
+
+def test_programs_that_cannot_run_have_none() -> None:
+    with pytest.raises(ValueError, match="labels must be those of 1 descriptors, not 2"):
+        Traced(Program(bytes(32), SIZES), ["a", "b"])
+    with pytest.raises(ValueError, match="descriptor 0: opcode must be"):
+        timeline([Traced(Program(bytes(32), SIZES))])
+    assembler = Assembler(SIZES)
+    data = assembler.load(buffer="vector", wait="gemm").encoded()
+    with pytest.raises(CompileError, match="descriptor 0: it waits for a token of gemm for ever"):
+        timeline([Traced(Program(data, SIZES))])

@@ -1,0 +1,54 @@
+"""The picture of a timeline."""
+
+from xml.etree import ElementTree
+
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.timing import Prediction, Run
+from studies.benchmarks.interpreter import encoder
+from studies.timeline import Bar, bars, drawn, kind_of, shares, stalls
+from verif.test_pictures import crossing
+
+
+def _event(queue: int, start: int, stop: int, name: str) -> dict[str, object]:
+    return {"ph": "X", "cat": "load", "tid": queue, "ts": start, "dur": stop - start, "name": name}
+
+
+def test_bars_of_one_kind_meet() -> None:
+    events = [
+        {"ph": "M", "name": "thread_name"},
+        {**_event(0, 0, 9, "waits for load"), "cat": "wait"},
+        _event(0, 10, 20, "0.query"),
+        _event(0, 24, 30, "arithmetic_3, 0.key"),
+        _event(0, 31, 40, "0.attention_norm"),
+        _event(1, 41, 50, "x"),
+        _event(0, 60, 70, "0.norm"),
+    ]
+    assert bars(events, 5) == [
+        Bar(0, 10, 30, "query, key, value"),
+        Bar(0, 31, 40, "norms"),
+        Bar(1, 41, 50, "other"),
+        Bar(0, 60, 70, "norms"),
+    ]
+    assert kind_of("0.down, arithmetic_9, 0.norm") == "hidden layer"
+
+
+def test_shares_and_stalls() -> None:
+    runs = [
+        Run(0, "load", 0, 10, 20, "fetch"),
+        Run(1, "gemm", 25, 75, 80, "load"),
+        Run(2, "gemm", 80, 90, 95, "vector"),
+    ]
+    predicted = Prediction(100, 60, {}, 0, 0, runs)
+    assert shares(predicted, 4) == [0.0, 1.0, 1.0, 0.4]
+    assert stalls(predicted) == (
+        "100 cycles. The array has a beat in 60.0%, waits in 25.0% for LOAD, 5.0% for VECTOR; "
+        "10.0% are after its last product."
+    )
+
+
+def test_picture() -> None:
+    graph, _ = encoder(tokens=32, features=64, heads=2, hidden=128, blocks=1)
+    text = drawn(compile_graph(graph))
+    assert crossing(text) == []
+    words = [each.text for each in ElementTree.fromstring(text).iter() if each.text]
+    assert {"LOAD", "GEMM", "VECTOR", "STORE", "attention", "hidden layer"} < set(words)
