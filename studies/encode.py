@@ -131,7 +131,8 @@ def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Enc
     summed = inputs(ids, model)
     hidden = len(model.tensor("encoder.layer.0.intermediate.dense.bias"))
     graph = bert(
-        *summed.shape,
+        summed.shape[0],
+        summed.shape[1],
         model.heads,
         hidden,
         BLOCKS,

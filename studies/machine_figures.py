@@ -20,20 +20,18 @@ import mxsafe as mx
 from mxsafe.atomic import write_atomically
 from mxsafe.host.host import Host
 from mxsafe.host.simulated import MemoryTiming, Simulated
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.products import Products
-from mxsafe.machine.compiler.tensors import Operand, Vectors
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.compiler.transformer_shape import BlockTensors, TransformerShape
-from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.machine.times import times_of
 from studies.pages import DOCS
-from verif.codec.encoder_reference import encoder_memory, random_encoder
-from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
+from verif.machine.compiler.transformer_graphs import bert, llama, vit
 
 FIGURES = DOCS / "machine_figures.json"
 LATENCY = 100
@@ -41,10 +39,6 @@ LATENCY = 100
 _SIZES = MachineConfiguration()
 _TOKENS, _FEATURES = 128, 384
 _PRODUCT = 512, 512, 2048
-_VISION = TransformerShape(tokens=197, features=192, heads=3, hidden=768, blocks=1)
-_DECODER = TransformerShape.decoder(
-    tokens=128, features=512, heads=8, key_heads=4, hidden=1536, blocks=1
-)
 _COUNTED = ("cycles", "array_busy", "words_read", "words_written")
 _Numbers = Mapping[str, int]
 _ROWS = (
@@ -83,35 +77,24 @@ class Case:
     tensors: int
 
 
-def _blocks(count: int, machine: MachineConfiguration = _SIZES) -> Case:
+def _blocks(count: int) -> Graph:
     """So many blocks of MiniLM, with the normalisation of embeddings before them."""
-    shape = EncoderShape(
-        tokens=_TOKENS, features=_FEATURES, heads=12, hidden=4 * _FEATURES, blocks=count
-    )
-    encoder = Encoder(shape, machine)
-    words = _words([encoder.inputs, encoder.outputs, *encoder.embedding.values()], encoder.blocks)
-    weights = random_encoder(encoder, seed=1)
-    return Case(encoder.emitter, lambda: encoder_memory(encoder, weights), words)
+    return bert(_TOKENS, _FEATURES, 12, 4 * _FEATURES, count)
 
 
-def _transformer(shape: TransformerShape) -> Case:
-    """Blocks with normalisations before their layers, and the normalisation after them."""
-    made = Transformer(shape, _SIZES)
-    vectors = [made.inputs, made.outputs, *made.tables, *made.final.values()]
-    weights = random_transformer(made, seed=1)
-    words = _words(vectors, made.blocks)
-    return Case(made.emitter, lambda: transformer_memory(made, weights), words)
+def _of_graph(graph: Graph) -> Case:
+    """A compiled graph, of random inputs."""
+    made, compiled = lowered(graph, _SIZES), compile_graph(graph, _SIZES)
+    data = sum(len(part) for _, part in made.image) + 4 * sum(map(len, compiled.results))
+    vectors = {v.address: v for table in made.tables for v in table.vectors}.values()
+    words = data // _SIZES.word_bytes + sum(v.layout.strips * v.strip_words for v in vectors)
 
+    def memory() -> NDArray[np.uint8]:
+        rng = np.random.default_rng(1)
+        shapes = (port.shape for port in compiled.inputs)
+        return compiled.memory([rng.standard_normal(s).astype(np.float32) for s in shapes])
 
-def _words(vectors: Sequence[Vectors], blocks: Sequence[BlockTensors]) -> int:
-    """Words of tensors."""
-    operands: list[Operand] = []
-    for block in blocks:
-        vectors = [*vectors, *block.numbers.values()]
-        operands += [*block.operands.values(), *block.keys]
-        operands += [block.values] if block.values else []
-    words = sum(one.layout.strips * (one.code_words + one.scale_words) for one in operands)
-    return words + sum(one.layout.strips * one.strip_words for one in vectors)
+    return Case(made.emitter, memory, words)
 
 
 def _product() -> Case:
@@ -137,18 +120,18 @@ def _product() -> Case:
 def cases() -> dict[str, Case]:
     """Programs by name."""
     return {
-        "one block": _blocks(1),
-        "two blocks": _blocks(2),
+        "one block": _of_graph(_blocks(1)),
+        "two blocks": _of_graph(_blocks(2)),
         "product": _product(),
-        "vision": _transformer(_VISION),
-        "decoder": _transformer(_DECODER),
+        "vision": _of_graph(vit(197, 192, 3, 768, 1)),
+        "decoder": _of_graph(llama(128, 512, 8, 4, 1536, 1)),
     }
 
 
 def busy_after_another(machine: MachineConfiguration) -> float:
     """Share of the array's busy cycles in a block of MiniLM after another, as predicted."""
     times = times_of(machine, LATENCY)
-    one, two = (predict(_blocks(count, machine).emitter, times) for count in (1, 2))
+    one, two = (predict(lowered(_blocks(n), machine).emitter, times) for n in (1, 2))
     return (two.array_busy - one.array_busy) / (two.cycles - one.cycles)
 
 

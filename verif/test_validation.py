@@ -13,11 +13,8 @@ from mxsafe.analysis.inspection import number_table
 from mxsafe.codec import quantize
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.machine.assembler import Assembler
-from mxsafe.machine.compiler.networks import EncoderShape
 from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import REGISTERS
 from mxsafe.machine.program import Program
@@ -272,18 +269,9 @@ def test_axes_of_no_rank() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: TransformerShape(tokens=4, features=8, heads=0, hidden=8, blocks=1),
-            "heads must be a positive integer, not 0",
-        ),
-        (lambda: EncoderShape(4, 8, 1, 8, None), "blocks must be a positive integer, not None"),
         (lambda: Matrix(None, 8, MX_FORMATS["mxsf"]), "operand must be an Operand, not None"),
         (lambda: Products(None), "configuration must be a MachineConfiguration, not None"),
-        (
-            lambda: Transformer(None, MachineConfiguration()),
-            "shape must be a TransformerShape, not None",
-        ),
-        (lambda: predict(None), "program must be an Emitter, not None"),
+        (lambda: predict(None), "program must be an Emitter or a Program, not None"),
         (
             lambda: Assembler(MachineConfiguration()).assemble([1]),  # type: ignore[list-item]
             "program must be an iterable of an Instruction, not [1]",

@@ -10,13 +10,13 @@ from mxsafe.host.host import Backend, Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.machine.assembler import Assembler
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
 from mxsafe.machine.program import Program
-from verif.codec.encoder_reference import encoder_memory, random_encoder
 from verif.host.host_programs import SMALL, product
+from verif.machine.compiler.transformer_graphs import bert
 from verif.support.simulators import SCRATCH
 from verif.support.tests import available, raises
 
@@ -324,11 +324,9 @@ def test_a_product_of_units_that_are_compiled_alone() -> None:
 def test_a_block_of_minilm_on_the_default_machine() -> None:
     """Of random weights, in about the cycles that the compiler predicts."""
     available("verilator")
-    encoder = Encoder(
-        EncoderShape(tokens=20, features=384, heads=12, hidden=1536, blocks=1), DEFAULT
-    )
-    memory = encoder_memory(encoder, random_encoder(encoder, seed=1))
-    program = Program.assembled(encoder.emitter.program(), DEFAULT)
+    compiled = compile_graph(bert(20, 384, 12, 1536, 1), DEFAULT)
+    x = np.random.default_rng(1).standard_normal((1, 20, 384)).astype(np.float32)
+    program, memory = compiled.program, compiled.memory([x])
     ended, memories = [], []
     for backend in (Interpreted(DEFAULT), Simulated(DEFAULT, folder=SCRATCH)):
         host = Host(backend)
@@ -338,7 +336,7 @@ def test_a_block_of_minilm_on_the_default_machine() -> None:
     assert [one.error for one in ended] == ["none", "none"]
     assert np.array_equal(*memories)
     assert not np.array_equal(memories[0], memory)
-    predicted = predict(encoder.emitter)
+    predicted = predict(program)
     for name in ("words_read", "words_written"):
         assert [one.counters[name] for one in ended] == [getattr(predicted, name)] * 2
     assert ended[1].counters["array_busy"] == predicted.array_busy

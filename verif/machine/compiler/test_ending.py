@@ -7,16 +7,15 @@ import pytest
 
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import MOST_TOKENS
 from mxsafe.model.machine import Machine
+from verif.machine.compiler.transformer_graphs import bert, llama
 from verif.rtl.machine.control.queue_checks import Program, expected
 from verif.support.tests import some
 
@@ -33,27 +32,17 @@ def _training(rng: np.random.Generator, machine: MachineConfiguration) -> Emitte
 
 def _encoder(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
     heads = int(rng.integers(1, 7))
-    shape = EncoderShape(
-        tokens=int(rng.integers(1, 200)),
-        features=heads * int(rng.choice([16, 32, 64])),
-        heads=heads,
-        hidden=int(8 * rng.integers(1, 100)),
-        blocks=int(rng.integers(1, 3)),
-    )
-    return Encoder(shape, machine).emitter
+    features = heads * int(rng.integers(1, 65))
+    tokens, hidden, blocks = (int(rng.integers(1, most)) for most in (200, 800, 3))
+    return lowered(bert(tokens, features, heads, hidden, blocks), machine).emitter
 
 
 def _decoder(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
     keys, shared = int(rng.integers(1, 4)), int(rng.integers(1, 3))
-    shape = TransformerShape.decoder(
-        tokens=int(rng.integers(1, 300)),
-        features=keys * shared * int(rng.choice([16, 32, 64])),
-        heads=keys * shared,
-        key_heads=keys,
-        hidden=int(8 * rng.integers(1, 100)),
-        blocks=int(rng.integers(1, 3)),
-    )
-    return Transformer(shape, machine).emitter
+    features = keys * shared * 2 * int(rng.integers(1, 33))
+    tokens, hidden, blocks = (int(rng.integers(1, most)) for most in (300, 800, 3))
+    graph = llama(tokens, features, keys * shared, keys, hidden, blocks)
+    return lowered(graph, machine).emitter
 
 
 def _products(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:

@@ -129,14 +129,3 @@ def test_memory_ends() -> None:
     assert [memory.alloc(2), memory.alloc(1)] == [0, 64]
     with pytest.raises(CompileError, match=r"^tensors must fit into 2\^32 bytes of memory, not "):
         memory.alloc(1 << 27)
-
-
-def test_room_is_given_back_in_parts() -> None:
-    room = Allocator("a buffer", 10)
-    assert [room.alloc(6, "first"), room.alloc(2, "second")] == [0, 6]
-    room.shrink(0, 2)
-    assert room.largest_gap == 2
-    room.shrink(2, 4)
-    assert room.largest_gap == 6
-    room.free(6)
-    assert room.largest_gap == 10

@@ -10,7 +10,7 @@ import pytest
 import mxsafe as mx
 from mxsafe.formats import MXFormat
 from mxsafe.machine.assembler import Assembler
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Matrix, Products
 from mxsafe.machine.compiler.timing import predict
@@ -219,11 +219,13 @@ def test_parts_of_tiles_have_room_beside_results() -> None:
 
 
 def test_products_that_windows_do_not_hold() -> None:
-    message = "k of a product must be at most 4096 with arithmetic window, not 4160"
-    with raises(CompileError, message):
-        Encoder(
-            EncoderShape(tokens=16, features=64, heads=2, hidden=4160, blocks=1), WINDOW_MACHINE
-        )
+    e = Emitter(replace(WINDOW_MACHINE, a_beats=4096))
+    long = e.operand("long", e.layout(16, 4160))
+    placed = {side: e.place(side, long, 1) for side in ("a", "w")}
+    with raises(
+        CompileError, "k of a product must be at most 4096 with arithmetic window, not 4160"
+    ):
+        e.multiply(placed["a"], placed["w"], 0, stride_a=0, stride_w=0)
 
 
 @pytest.mark.parametrize("block", [32, 64, TILES])

@@ -10,20 +10,21 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter
-from mxsafe.machine.compiler.networks import Encoder, EncoderShape
+from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
+from mxsafe.machine.graph import Graph
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.rtl.machine.times import times_of
-from verif.codec.encoder_reference import encoder_memory, random_encoder
+from verif.machine.compiler.transformer_graphs import bert
 from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.power_up import powered_up
 from verif.support.manifest import Module
 
-ENCODER = EncoderShape(tokens=11, features=32, heads=2, hidden=40, blocks=1)
 PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
 _MANY = 8
 """Products of a random program that may wait for tokens of a queue in vain; of more, one waits."""
@@ -69,6 +70,13 @@ class Program:
         whole[start:] = np.frombuffer(data, np.uint8)
         return cls(instructions, whole, start, emitter=emitter)
 
+    @classmethod
+    def of_graph(cls, graph: Graph, configuration: MachineConfiguration) -> "Program":
+        """Return the program of a graph, with random inputs."""
+        compiled, rng = compile_graph(graph, configuration), np.random.default_rng(5)
+        inputs = [rng.standard_normal(p.shape).astype(np.float32) for p in compiled.inputs]
+        return cls.of(lowered(graph, configuration).emitter, compiled.memory(inputs))
+
     @property
     def run(self) -> Run:
         """It runs once."""
@@ -91,8 +99,7 @@ class Program:
 @cache
 def encoder_program(configuration: MachineConfiguration, blocks: int = 1) -> Program:
     """A small encoder with random weights."""
-    encoder = Encoder(replace(ENCODER, blocks=blocks), configuration)
-    return Program.of(encoder.emitter, encoder_memory(encoder, random_encoder(encoder, seed=1)))
+    return Program.of_graph(bert(11, 32, 2, 40, blocks), configuration)
 
 
 @cache

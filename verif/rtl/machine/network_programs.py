@@ -6,16 +6,12 @@ from functools import cache
 import numpy as np
 
 import mxsafe as mx
-from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.products import Products
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
-from mxsafe.machine.compiler.transformers import Transformer
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
 from verif.machine.compiler.graphs import Shape, layer, weights
-from verif.machine.compiler.transformer_reference import random_transformer, transformer_memory
+from verif.machine.compiler.transformer_graphs import llama, vit
 from verif.rtl.machine.accelerator_checks import Program
 
 _BLOCK = 64
@@ -72,18 +68,23 @@ def large_product_program(configuration: MachineConfiguration) -> Program:
 def graph_program(configuration: MachineConfiguration) -> Program:
     """A layer of a transformer, compiled from a graph, with random weights."""
     shape = Shape(tokens=11, features=20, width=9, hidden=33)
-    graph = layer(shape, weights(shape))
-    x = np.random.default_rng(5).standard_normal((shape.tokens, shape.features))
-    memory = compile_graph(graph, configuration).parts[0].memory([x.astype(np.float32)])
-    return Program.of(lowered(graph, configuration).emitter, memory)
+    return Program.of_graph(layer(shape, weights(shape)), configuration)
 
 
 @cache
-def transformer_program(shape: TransformerShape, configuration: MachineConfiguration) -> Program:
-    """A transformer with random weights."""
-    transformer = Transformer(shape, configuration)
-    weights = random_transformer(transformer, seed=1)
-    return Program.of(transformer.emitter, transformer_memory(transformer, weights))
+def vision_program(
+    sizes: tuple[int, int, int, int, int], configuration: MachineConfiguration
+) -> Program:
+    """A transformer with norms before its layers: tokens, features, heads, hidden, blocks."""
+    return Program.of_graph(vit(*sizes), configuration)
+
+
+@cache
+def decoder_program(
+    sizes: tuple[int, int, int, int, int, int], configuration: MachineConfiguration
+) -> Program:
+    """A decoder: tokens, features, heads, heads of keys, hidden, blocks."""
+    return Program.of_graph(llama(*sizes), configuration)
 
 
 @cache

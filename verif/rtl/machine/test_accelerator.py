@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Assembler, Instruction, fault_of, split
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.configuration import (
     BOARD_MACHINE,
     FPGA_MACHINE,
@@ -35,11 +34,12 @@ from verif.rtl.machine.accelerator_checks import (
 from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.descriptor_places import touched
 from verif.rtl.machine.network_programs import (
+    decoder_program,
     graph_program,
     large_product_program,
     tiles_program,
-    transformer_program,
     vector_program,
+    vision_program,
 )
 from verif.rtl.machine.power_up import powered_up
 from verif.rtl.machine.program_faults import (
@@ -274,15 +274,11 @@ def small(modules: dict[str, Module]) -> Module:
     return modules["mxsf_accelerator_small"]
 
 
-def _transformer(**shape: int) -> Callable[[MachineConfiguration], Program]:
-    made = TransformerShape(**{"heads": 2, "features": 32, "hidden": 40, "blocks": 1} | shape)
-    return lambda machine: transformer_program(made, machine)
+def _vision(*sizes: int) -> Callable[[MachineConfiguration], Program]:
+    return partial(vision_program, sizes)
 
 
-_LITTLE = {"tokens": 3, "features": 16, "heads": 1, "hidden": 8}
-_DECODER = TransformerShape.decoder(
-    tokens=13, features=32, heads=2, key_heads=1, hidden=40, blocks=1
-)
+_LITTLE = 3, 16, 1, 8, 1
 PROGRAMS: dict[str, tuple[Any, ...]] = {
     # Two blocks, with memory that is slow and pauses, and with fast memory.
     "encoder": ("verilator", SMALL, partial(encoder_program, blocks=2), 150, 0.4),
@@ -290,20 +286,20 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
     # Registers that are not reset begin unknown on Icarus. In the default run
     # `docs/integration.md` has a product there.
     "encoder on Icarus": ("icarus", SMALL, encoder_program, 20, 0.2),
-    "transformer on Icarus": ("icarus", SMALL, _transformer(**_LITTLE), 2, 0.0),
+    "transformer on Icarus": ("icarus", SMALL, _vision(*_LITTLE), 2, 0.0),
     "graph": ("verilator", SMALL, graph_program, 20, 0.2),
     # Normalisations first.
-    "transformer": ("verilator", SMALL, _transformer(tokens=11), 20, 0.2),
+    "transformer": ("verilator", SMALL, _vision(11, 32, 2, 40, 1), 20, 0.2),
     # With fewer lanes than a beat has numbers, and other latencies, which the model predicts.
-    "transformer for FPGAs": ("icarus", FPGA_MACHINE, _transformer(**_LITTLE), 2, 0.0),
+    "transformer for FPGAs": ("icarus", FPGA_MACHINE, _vision(*_LITTLE), 2, 0.0),
     # The vector buffer alone sets the pace, of words that come and go, and of first parts.
     "vectors for FPGAs": ("icarus", FPGA_MACHINE, vector_program, 2, 0.0),
     # A prompt of two strips: RMS normalisation, a gate, causal softmax, rotations.
-    "decoder": ("verilator", DECODING, partial(transformer_program, _DECODER), 20, 0.2),
+    "decoder": ("verilator", DECODING, partial(decoder_program, (13, 32, 2, 1, 40, 1)), 20, 0.2),
     "block of DeiT-tiny": (
         "verilator",
         VISION,
-        _transformer(tokens=197, features=192, heads=3, hidden=768),
+        _vision(197, 192, 3, 768, 1),
         100,
         0.0,
     ),
@@ -319,9 +315,9 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
     "tiles for FPGAs": ("verilator", replace(FPGA_MACHINE, **FOUR_BITS), tiles_program, 2, 0.0),
     "training step": ("verilator", TRAINING, perceptron_program, 20, 0.2),
     # Reads of gains and biases take longer than a beat of results.
-    "transformer on a board": ("verilator", BOARD_TRANSFORMER, _transformer(tokens=11), 2, 0.0),
+    "transformer on a board": ("verilator", BOARD_TRANSFORMER, _vision(11, 32, 2, 40, 1), 2, 0.0),
     # The first tile of each product waits until its anchors are found, as the model predicts.
-    "transformer with windows": ("verilator", WINDOW, _transformer(tokens=37), 20, 0.2),
+    "transformer with windows": ("verilator", WINDOW, _vision(37, 32, 2, 40, 1), 20, 0.2),
 }
 """Simulator, machine, program, and the latency and pauses of its memory."""
 _DEFAULT = ("encoder", "graph")

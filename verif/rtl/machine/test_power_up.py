@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.machine.compiler.transformer_shape import TransformerShape
 from mxsafe.machine.configuration import (
     BOARD_MACHINE,
     FPGA_MACHINE,
@@ -18,8 +17,8 @@ from mxsafe.rtl.machine.accelerator import Accelerator
 from verif.rtl.machine.accelerator_checks import Program, check_program
 from verif.rtl.machine.network_programs import (
     converted_program,
+    decoder_program,
     product_program,
-    transformer_program,
 )
 from verif.support.manifest import Module
 from verif.support.tests import available
@@ -70,8 +69,5 @@ def test_machine_of_a_board(tmp_path: Path) -> None:
 def test_decoder(modules: dict[str, Module]) -> None:
     """Keys and values that go to memory and come back: of 21 tokens, so with half a word free."""
     available("verilator")
-    shape = TransformerShape.decoder(
-        tokens=21, features=48, heads=3, key_heads=1, hidden=56, blocks=2
-    )
-    program = transformer_program(shape, SMALL_MACHINE)
+    program = decoder_program((21, 48, 3, 1, 56, 2), SMALL_MACHINE)
     check(modules["mxsf_accelerator_small"], SMALL_MACHINE, program)

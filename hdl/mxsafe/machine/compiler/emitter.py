@@ -9,7 +9,7 @@ import numpy as np
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
-from mxsafe.machine.compiler.tensors import Numbers, Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
 from mxsafe.machine.layout import Float32Layout, OperandLayout
@@ -168,10 +168,6 @@ class Emitter:
         """Allocate a float32 tensor in memory."""
         return self._in_memory(Vectors(name, layout))
 
-    def numbers(self, name: str, count: int) -> Numbers:
-        """Allocate a float32 vector in memory, a number for each feature."""
-        return self._in_memory(Numbers.of(name, count, self.configuration))
-
     def _in_memory(self, made: V) -> V:
         words = made.layout.strips * made.strip_words
         return replace(made, address=self.memory.alloc(words))
@@ -210,12 +206,6 @@ class Emitter:
         """The strips are no longer needed."""
         self.allocators[placed.side].free(placed.codes)
         self.scale_allocators[placed.side].free(placed.scales)
-
-    def shrink(self, placed: Placed, strips: int) -> Placed:
-        """The first strips are no longer needed; return the others."""
-        self.allocators[placed.side].shrink(placed.codes, strips * placed.stride)
-        self.scale_allocators[placed.side].shrink(placed.scales, strips * placed.scale_stride)
-        return placed.some(range(strips, placed.strips))
 
     def rows(self, beats: int, count: int, purpose: str, *, keep: bool = False) -> Rows:
         """Allocate rows in the vector buffer, one behind the other, perhaps for long."""
@@ -405,12 +395,6 @@ class Emitter:
     def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
         """Strips of memory to rows of the vector buffer."""
         self._move_rows("load", vectors, strips, rows)
-
-    def load_numbers(self, numbers: Vectors) -> Rows:
-        """A number for each feature into the vector buffer, C of them a beat, for long."""
-        rows = self.rows(numbers.layout.rows, 1, numbers.name, keep=True)
-        self.load_rows(numbers, range(1), rows)
-        return rows
 
     def store_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
         """Rows of the vector buffer to strips of memory."""

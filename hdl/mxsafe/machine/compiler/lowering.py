@@ -265,8 +265,6 @@ class _Lowering:
                     f"a row that is summed must have at most {c.vector_beats // 2} values, half of "
                     f"the vector buffer's beats, not {length}",
                 )
-            if value.op.endswith("norm") and not c.affine:
-                self._refuse(value, "affine of the machine must be True, not False")
         self._fail()
 
     def _refuse(self, value: Value, reason: str) -> None:
@@ -1188,7 +1186,14 @@ class _Region:
             factor = float(softmax_factor(value.parameter))
             return self._then(lazy, reduction="softmax", parameter=factor, **more)
         gains = self._l.affine(self._kernel, value)
-        return self._then(lazy, reduction=value.op, parameter=value.parameter, affine=gains)
+        norm = {"reduction": value.op, "parameter": value.parameter}
+        if self._e.configuration.affine:
+            return self._then(lazy, **norm, affine=gains)
+        half = gains.beats // 2
+        lazy = self._then(lazy, **norm)
+        for name, numbers in (("multiply", gains.cut(0, half)), ("add", gains.cut(half, half))):
+            lazy = self._then(lazy, arithmetic=name, y=replace(numbers, stride=0), y_mode="numbers")
+        return lazy
 
     def _arithmetic(self, value: Value, p: Placement) -> _Lazy:
         x, (value_y, p_y), mode = self._l._binary[id(value), p.key]

@@ -57,27 +57,9 @@ class Allocator:
         """Free the part that begins here."""
         self._used.remove(next(part for part in self._used if part[0] == start))
 
-    def shrink(self, start: int, count: int) -> None:
-        """Free the first places of the part that begins here."""
-        index, (_, stop) = next(
-            (index, part) for index, part in enumerate(self._used) if part[0] == start
-        )
-        self._used[index : index + 1] = [(start + count, stop)] if start + count < stop else []
-
-    @property
-    def largest_gap(self) -> int:
-        """Places of the largest gap."""
-        return max((stop - start for start, stop in self._gaps()), default=0)
-
-    def largest_gap_without(self, start: int, count: int) -> int:
-        """The same if the first places of the part that begins here were free."""
-        left = [(first + count if first == start else first, stop) for first, stop in self._used]
-        return max((stop - start for start, stop in self._gaps(left)), default=0)
-
-    def _gaps(self, used: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
-        used = self._used if used is None else used
-        stops = [0, *(stop for _, stop in used)]
-        starts = [*(start for start, _ in used), self.size]
+    def _gaps(self) -> list[tuple[int, int]]:
+        stops = [0, *(stop for _, stop in self._used)]
+        starts = [*(start for start, _ in self._used), self.size]
         return [(stop, start) for stop, start in zip(stops, starts, strict=True) if start > stop]
 
 

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.codec import QuantizedTensor
-from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 
-__all__ = ["Numbers", "Operand", "Placed", "Rows", "Vectors"]
+__all__ = ["Operand", "Placed", "Rows", "Vectors"]
 
 Bytes = NDArray[np.uint8]
 
@@ -97,30 +96,6 @@ class Vectors:
         """The matrix in an image of memory."""
         stop = self.address + self.layout.strips * self.layout.strip_bytes
         return self.layout.unpacked(memory[self.address : stop])
-
-
-@dataclass(frozen=True)
-class Numbers(Vectors):
-    """A number for each feature in memory: number n is in lane n % C of beat n // C."""
-
-    count: int = 0
-
-    @classmethod
-    def of(cls, name: str, count: int, configuration: MachineConfiguration) -> "Numbers":
-        """Numbers without a place yet."""
-        lanes = configuration.vector_lanes
-        beats = -(-count // lanes)
-        layout = Float32Layout(configuration=configuration, rows=beats, columns=lanes)
-        return cls(name, layout, count=count)
-
-    def write(self, memory: Bytes, x: ArrayLike) -> None:
-        """Put a vector of `count` numbers into an image of memory."""
-        values = np.asarray(x, np.float32)
-        if values.shape != (self.count,):
-            raise ValueError(f"x must have shape {(self.count,)}, not {values.shape}")
-        matrix = np.zeros((self.layout.rows, self.layout.columns), np.float32)
-        matrix.reshape(-1)[: self.count] = values
-        super().write(memory, matrix)
 
 
 @dataclass(frozen=True)
