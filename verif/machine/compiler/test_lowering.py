@@ -147,6 +147,25 @@ def test_a_reduced_axis_is_exchanged(block: Block) -> None:
     assert np.array_equal(y, wanted.reshape(y.shape))
 
 
+def test_an_output_of_parts_of_two_values() -> None:
+    """Products with attention weights, which only stand in their own lanes; some are negated."""
+    x, w = drawn(3, 5, 5), drawn(3, 5, 16, seed=2)
+    graph = Graph()
+    shares = graph.softmax(graph.input("x", x.shape), causal=True)
+    made = graph.matmul(shares, graph.constant(w))
+    flat = graph.reshape(graph.transpose(made, (1, 0, 2)), (5, 48))
+    left = graph.gather([flat], flat.places[:, :42])
+    right = graph.scale(graph.gather([flat], flat.places[:, 42:]), -1.0)
+    graph.output("y", graph.concatenate([right, left], axis=-1))
+    products = []
+    for a, b in zip(x, w, strict=True):
+        own = mx.quantize(model.softmax(a, mask=np.tri(5, dtype=np.bool_)))
+        products.append(mx.matmul(own, mx.quantize(b, axis=0), arithmetic="exact"))
+    whole = np.hstack(products)
+    wanted = np.hstack([-whole[:, 42:], whole[:, :42]])
+    assert np.array_equal(compile_graph(graph)(x), wanted)
+
+
 def test_refusals_say_everything_at_once() -> None:
     graph = Graph()
     x = graph.input("x", (4, 200))

@@ -75,7 +75,7 @@ class Program:
         """Return the program of a graph, with random inputs."""
         compiled, rng = compile_graph(graph, configuration), np.random.default_rng(5)
         inputs = [rng.standard_normal(p.shape).astype(np.float32) for p in compiled.inputs]
-        return cls.of(lowered(graph, configuration).emitter, compiled.memory(inputs))
+        return cls.of(lowered(graph, configuration).emitter, compiled.parts[0].memory(inputs))
 
     @property
     def run(self) -> Run:
