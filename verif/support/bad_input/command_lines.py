@@ -46,7 +46,7 @@ _RIGHT = {
     "CODE": "0x5f",
     "NUMBER": "0.15625",
     "UNIT": "decoder",
-    "MODEL.pt2": "model.pt2",
+    "MODEL": "model.pt2",
     "MODEL.mxprog": "new.mxprog",
 }
 """By what the help calls an argument: a word that is right."""
