@@ -64,6 +64,8 @@ _OF_HOST = {
 _COMPARE = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or")
 _FUNCTIONS = {"Relu": "relu", "Tanh": "tanh", "Exp": "exp", "Sigmoid": "sigmoid", "Swish": "silu"}
 _OF_HOST_ALONE = {"Abs": "abs", "Cos": "cos", "Erf": "erf", "Log": "log", "Sin": "sin"}
+_LEAST = 13
+"""Version of ONNX's operators."""
 _TYPES = {
     onnx.TensorProto.FLOAT: "float32",
     onnx.TensorProto.INT64: "int64",
@@ -121,7 +123,8 @@ def legalised(model: onnx.ModelProto, keep: Collection[str] = ()) -> Graph:
     Raises
     ------
     CompileError
-        If nodes cannot be taken: the message has name, operator and reason of each.
+        If nodes cannot be taken: the message has name, operator and reason of each. Or if the
+        opset is older than 13.
     ValueError
         If there is no such module or node.
     """
@@ -157,6 +160,9 @@ class _Legaliser:
     def run(self) -> Graph:
         """Take node after node; say which ones cannot be taken."""
         graph = self._model.graph
+        versions = (one.version for one in self._model.opset_import if one.domain == "")
+        if (version := next(versions, _LEAST)) < _LEAST:  # softmax, for one, was another then
+            raise CompileError(f"opset must be at least {_LEAST}, not {version}")
         for tensor in graph.initializer:
             self._env[tensor.name] = _own(onnx.numpy_helper.to_array(tensor))
         for one in graph.input:

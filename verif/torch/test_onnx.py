@@ -138,6 +138,12 @@ def test_all_reasons_at_once() -> None:
     ]
 
 
+def test_older_operators() -> None:
+    proto = onnx.parser.parse_model(NODES.replace('"" : 20', '"" : 12').replace("axis", "ids"))
+    with pytest.raises(CompileError, match="opset must be at least 13, not 12"):
+        mxsafe.onnx.compile(proto)
+
+
 OPERATORS = """
 <ir_version: 10, opset_import: ["" : 20]>
 operators (float[2, 6, 4] x, int64[2, 6] ids, bool[2, 6] shown) => (float y, int64 k, float m)
