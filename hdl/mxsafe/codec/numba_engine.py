@@ -32,9 +32,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import elements
+from mxsafe.codec import _parts, elements
 from mxsafe.codec._inputs import bfloat16_bits
-from mxsafe.codec._parts import blocks_shape, three_axes
 from mxsafe.codec._scales import scale_values
 from mxsafe.formats import E8M0, FloatFormat, IntFormat, MXFormat, ScaleFormat
 
@@ -48,6 +47,12 @@ _PLACES = {
     "bfloat16": np.int16,
 }
 """Types of the bits of numbers."""
+
+# Those of small tensors are asked for again and again.
+blocks_shape = lru_cache(maxsize=1024)(_parts.blocks_shape)
+three_axes = lru_cache(maxsize=1024)(_parts.three_axes)
+
+_KINDS = {"d": "float64", "f": "float32", "e": "float16"}
 
 _RUNS = (16, 32, 64)
 """Lengths of blocks whose largest magnitudes are found soonest."""
@@ -551,32 +556,38 @@ def _are_rows(shape: tuple[int, ...], columns: tuple[int, int], tile: tuple[int,
     return columns == (1, 1) and tile[0] == 1 and tile[1] in _RUNS and shape[2] % tile[1] == 0
 
 
-@lru_cache(maxsize=4)
-def _dequantize_kernel(kind: str) -> Callable[..., None]:
-    """Kernel that writes bits of a dtype."""
+@lru_cache(maxsize=8)
+def _dequantize_kernel(kind: str, runs: bool) -> Callable[..., None]:
+    """Kernel that writes bits of a dtype; with `runs`, blocks run along columns."""
     half, brain = kind == "float16", kind == "bfloat16"
     place: Any = _PLACES[kind]
     stored: Any = np.float64 if kind == "float64" else np.float32
 
     @_jit
     def kernel(
-        codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, out: Any
+        codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, values: Any
     ) -> None:
         outer, height, width = codes.shape
+        step = columns if runs else max(width, 1)
         scale = np.empty(width, table.dtype)
         for o in range(outer):
             for r in range(height):
-                if r % rows == 0:
-                    _spread(powers, scales[o, r // rows], scale, max(width, 1), columns, 1)
-                for c in range(width):
-                    value = stored(table[codes[o, r, c]] * scale[c])
-                    if half or brain:
-                        magnitude = np.float32(abs(value))
-                        sign = np.int32(value.view(np.int32) >> 31) & -0x8000
-                        short = _half(magnitude) if half else _brain(magnitude)
-                        out[o, r, c] = np.int16(short | sign)
-                    else:
-                        out[o, r, c] = value.view(place)
+                tiles = scales[o, r // rows]
+                if not runs and r % rows == 0:
+                    _spread(powers, tiles, scale, step, columns, 1)
+                for left in range(0, width, step):
+                    line, out = codes[o, r, left : left + step], values[o, r, left : left + step]
+                    power = powers[tiles[left // step if runs else 0]]
+                    for c in range(line.size):  # from 0 on, so the loop vectorises
+                        value = stored(table[line[c]] * (power if runs else scale[c]))
+                        if half or brain:
+                            bits = value.view(np.int32)
+                            magnitude = np.int32(bits & 0x7FFFFFFF).view(np.float32)
+                            sign = np.int16(np.int32(bits >> 31) << 15)
+                            short = _half(magnitude) if half else _brain(magnitude)
+                            out[c] = np.int16(short | sign)
+                        else:
+                            out[c] = value.view(place)
 
     return kernel
 
@@ -614,7 +625,8 @@ def _bits(x: NDArray[Any]) -> tuple[str, NDArray[Any]]:
     if shorts is not None:
         return "bfloat16", np.ascontiguousarray(shorts, np.uint16).view(np.int16)
     native = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
-    return native.dtype.name, native.view(f"i{native.itemsize}")
+    kind = _KINDS[native.dtype.char]
+    return kind, native.view(_PLACES[kind])
 
 
 def _infinity(kind: str) -> int:
@@ -625,9 +637,11 @@ def _infinity(kind: str) -> int:
 
 
 def _is_short(fmt: MXFormat) -> bool:
-    """Whether elements have so few magnitudes that comparing with each is soonest."""
+    """Whether scales have a mantissa and elements eight magnitudes: comparing is soonest."""
     element = fmt.element
-    return isinstance(element, FloatFormat) and element.sub is None and element.max_magnitude < 8
+    if isinstance(fmt.scale, ScaleFormat) or not isinstance(element, FloatFormat):
+        return False
+    return element.sub is None and element.max_magnitude == 7
 
 
 @lru_cache(maxsize=8)
@@ -673,12 +687,12 @@ def _powers(single: bool, sign: int) -> NDArray[Any]:
 
 
 @lru_cache(maxsize=64)
-def _table(element: elements.Element) -> NDArray[np.float64]:
+def _table(element: elements.Element, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Value of every byte, so that no code is beyond the end: NaN above the codes of a format."""
     table = np.full(1 << 8, np.nan)
     values = elements.code_values(element)
     table[: values.size] = values
-    return table
+    return table.astype(dtype)
 
 
 def quantize_part(
@@ -777,35 +791,49 @@ def _run_kernel(
     task: tuple[MXFormat, str, str, float],
 ) -> None:
     """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
+    fmt, rounding, _, tensor_scale = task
+    fused = values is not None
+    results = codes if values is None else values
+    if _is_short(fmt) and rounding != "sr" and _are_rows(bits.shape, columns, tile):
+        _short_kernel(kind, tile[1], fused)(
+            bits.reshape(-1, tile[1]),
+            codes.reshape(-1, 1 if fused else tile[1]),
+            scales.reshape(-1),
+            bits.reshape(-1, tile[1]) if values is None else values.reshape(-1, tile[1]),
+            _binades(fmt.scale),
+            fmt.nan_scale,
+            np.float64(fmt.element.max_value * tensor_scale),
+            _limits(fmt, rounding, tensor_scale, kind),
+            _levels(fmt, tensor_scale, kind),
+        )
+        return
+    kernel, constants = _prepared(kind, columns, tile, task, fused)
+    kernel(bits, _NO_WORDS if words is None else words, results, scales, *constants)
+
+
+_NO_WORDS = np.zeros((1, 1, 1), np.uint32)
+
+
+@lru_cache(maxsize=256)
+def _prepared(
+    kind: str,
+    columns: tuple[int, int],
+    tile: tuple[int, int],
+    task: tuple[MXFormat, str, str, float],
+    fused: bool,
+) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """Kernel of a task, and those of its arguments that are the same for all tensors."""
     fmt, rounding, scale_mode, tensor_scale = task
-    wide = kind == "float64"
-    divided, fused = not isinstance(fmt.scale, ScaleFormat), values is not None
+    wide, divided = kind == "float64", isinstance(fmt.scale, FloatFormat)
     single = not wide and rounding != "sr" and not divided
-    real = np.float32 if single else np.float64
     if divided:
         powers = _scale_table(fmt, tensor_scale)
         factors = np.where(powers > 0, powers, np.inf)
-        if _is_short(fmt) and rounding != "sr" and _are_rows(bits.shape, columns, tile):
-            _short_kernel(kind, tile[1], fused)(
-                bits.reshape(-1, tile[1]),
-                codes.reshape(-1, 1 if fused else tile[1]),
-                scales.reshape(-1),
-                bits.reshape(-1, tile[1]) if values is None else values.reshape(-1, tile[1]),
-                _binades(fmt.scale),
-                fmt.nan_scale,
-                np.float64(fmt.element.max_value * tensor_scale),
-                _limits(fmt, rounding, tensor_scale, kind),
-                _levels(fmt, tensor_scale, kind),
-            )
-            return
     else:
         powers, factors = (_powers(single, sign) for sign in (1, -1))
-    runs = columns == (1, 1) and tile[1] >= 16
-    _kernel(kind, rounding, isinstance(fmt.element, IntFormat), fused, divided, runs)(
-        bits,
-        np.zeros((1, 1, 1), np.uint32) if words is None else words,
-        codes if values is None else values,
-        scales,
+    runs = columns == (1, 1) and tile[1] >= min(_RUNS)
+    complement = isinstance(fmt.element, IntFormat)
+    return _kernel(kind, rounding, complement, fused, divided, runs), (
         *columns,
         *tile,
         (np.int64 if wide else np.int32)(_carry_mantissa(fmt, scale_mode, 52 if wide else 23)),
@@ -814,7 +842,7 @@ def _run_kernel(
         fmt.nan_scale,
         np.float64(fmt.element.max_value * tensor_scale),
         _binades(fmt.element),
-        real(fmt.element.max_value),
+        (np.float32 if single else np.float64)(fmt.element.max_value),
         factors,
         powers,
     )
@@ -847,10 +875,10 @@ def dequantize_part(
             powers = _powers(kind != "float64", 1)
         else:
             powers = _scale_table(fmt, tensor_scale)
-        _dequantize_kernel(kind)(
+        _dequantize_kernel(kind, tile[1] >= min(_RUNS))(
             np.ascontiguousarray(codes).reshape(shape),
             np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
-            _table(fmt.element).astype(powers.dtype),
+            _table(fmt.element, powers.dtype),
             powers,
             *tile,
             bits.reshape(shape),

@@ -142,14 +142,17 @@ def run_compiled(
     """Do the work on all parts of a tensor, and on one without another thread."""
     from mxsafe.codec import numba_engine
 
-    regions = list(parts(shape, lengths, _part_of_compiled(math.prod(shape))))
+    size = math.prod(shape)
+    if size <= _LEAST_PART:
+        work(tuple(slice(0, length) for length in shape))
+        return
+    part = max(min(math.ceil(size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
+    regions = list(parts(shape, lengths, part))
     if len(regions) == 1:
         work(regions[0])
     else:
         _engines.run(numba_engine, work, regions)
 
 
-def _part_of_compiled(size: int) -> int:
-    """Elements that a core works on at a time: codes of so many lie in its cache."""
-    least = 1 << 18
-    return max(min(math.ceil(size / _engines.cores()), 1 << 19), least)
+_LEAST_PART = 1 << 18
+"""Elements that a core works on at a time, at least: codes of so many lie in its cache."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -284,22 +285,41 @@ def settled(
     # A compiler reads no layout within an autograd function.
     if not torch.compiler.is_compiling() and t.layout != torch.strided:
         raise TypeError(f"t must be a dense tensor, not {t.layout}")
+    if t.ndim == 0:
+        raise ValueError("t must have rank 1 or more, not 0")
+    key = (tuple(t.shape), format, block, axis, rounding, scale_mode)
+    simple = block is None or isinstance(block, int)
+    if simple and not torch.compiler.is_compiling():
+        return _known_task(*key)
+    return _task(*key)
+
+
+def _task(
+    sizes: tuple[int, ...],
+    format: str | MXFormat,
+    block: blocks.Block | None,
+    axis: int,
+    rounding: str,
+    scale_mode: str | None,
+) -> Task:
+    """The same for tensors of a shape."""
     fmt = mx_format(format)
     chosen = elements.canonical_rounding(rounding)
     mode = blocks.settled_scale_mode(scale_mode, fmt)
-    if t.ndim == 0:
-        raise ValueError("t must have rank 1 or more, not 0")
     shape = fmt.block if block is None else block
-    axes = blocks.blocked_axes(t.ndim, shape, axis)
+    axes = blocks.blocked_axes(len(sizes), shape, axis)
     tiled = len(axes) == 2
     return Task(
         fmt,
         (axes[0][1], axes[1][1]) if tiled else axes[0][1],
         (-2, -1) if tiled else axes[0][0],
-        block_lengths(tuple(t.shape), axes),
+        block_lengths(sizes, axes),
         chosen,
         mode,
     )
+
+
+_known_task = lru_cache(maxsize=1024, typed=True)(_task)
 
 
 def random_words(random: Random | None, t: torch.Tensor, rounding: str) -> torch.Tensor | None:
@@ -553,9 +573,11 @@ def _values_compiled(
     """The same by the project's compiled code, in the order in which elements lie in memory."""
     from mxsafe.codec import numba_engine
 
-    order = sorted(range(t.ndim), key=t.stride, reverse=True)
-    inverse = sorted(range(t.ndim), key=order.__getitem__)
-    x = as_numpy(t.permute(order))
+    order = list(range(t.ndim))
+    if not t.is_contiguous():
+        order.sort(key=t.stride, reverse=True)
+        t = t.permute(order)
+    x = as_numpy(t)
     lengths = tuple(task.lengths[axis] for axis in order)
     values = empty(x.shape, t.dtype)
     out = as_numpy(values)
@@ -578,7 +600,7 @@ def _values_compiled(
         )
 
     run_compiled(work, x.shape, lengths)
-    return values.permute(inverse)
+    return values.permute(sorted(order, key=order.__getitem__))
 
 
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:

@@ -308,7 +308,7 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     wide = dtype == torch.float64
     if _arithmetic.supports(q.format) and compiled_is_best(q.codes):
-        return _by_compiled_code(q.numpy(), dtype)
+        return _by_compiled_code(q, dtype)
     if not torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
         return torch.from_numpy(values).to(q.codes.device).to(dtype)
@@ -326,22 +326,26 @@ def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     return result.to(torch.float64 if wide else torch.float32).to(dtype)
 
 
-def _by_compiled_code(q: mxsafe.QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+def _by_compiled_code(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     """The same by the project's compiled code."""
     from mxsafe.codec import numba_engine
 
-    values = empty(q.shape, dtype)
+    shape = tuple(q.shape)
+    lengths = block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis))
+    codes, scales = q.codes.numpy(), q.scales.numpy()
+    if q.tensor_scale is not None or scales.shape != blocks_shape(shape, lengths):
+        q.numpy()  # an error if codes are no scales, or too few
+    values = empty(shape, dtype)
     out = as_numpy(values)
-    lengths = block_lengths(q.shape, blocks.blocked_axes(len(q.shape), q.block, q.axis))
     factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
 
     def work(here: Region) -> None:
         where = blocks_of(here, lengths)
         numba_engine.dequantize_part(
-            q.codes[here], q.scales[where], q.format, lengths, out[here], factor
+            codes[here], scales[where], q.format, lengths, out[here], factor
         )
 
-    run_compiled(work, q.shape, lengths)
+    run_compiled(work, shape, lengths)
     return values
 
 
