@@ -6,12 +6,12 @@ installed is left out; microxcaling is a source folder, which ``PYTHONPATH`` has
 CPU seconds of the fastest of a few rounds are printed, with one thread of PyTorch's own: other work
 on the machine counts little, and no thread that waits for another counts. ``--write`` puts both
 tables at the end of ``docs/pytorch.md``. With ``--kinds`` another table is printed, and written
-before them: formats and dtypes beside NumPy copies of as many bytes, by the compiled engine, and
-small tensors beside torchao.
+before them: formats and dtypes beside NumPy copies of as many bytes, by the compiled engine.
 """
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
         t = x.to(dtype)
         words = t.view(torch.int16 if t.itemsize == 2 else dtype).numpy()
-        for name in (FORMAT, "mxsf", "nvfp4"):
+        for name in (FORMAT, "mxsf", "mxint8", "nvfp4"):
             seconds = fastest(
                 [
                     ("copy", words.copy),
@@ -117,47 +117,6 @@ def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
             ratios = (f"{seconds[one] / copy:.1f}" for one in ("quantize", "fake"))
             rows.append((title, f"{copy:.4f}", *ratios))
     return rows
-
-
-def small(rounds: int) -> list[tuple[str, ...]]:
-    """Microseconds of a call for small tensors, head first."""
-    rows: list[tuple[str, ...]] = [("elements", "quantize", "fake_quantize")]
-    theirs: Callable[[torch.Tensor], list[Row]] | None = None
-    try:
-        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
-    except ImportError as error:
-        print(f"left out torchao: {error}", file=sys.stderr)
-    else:
-        e4m3 = torch.float8_e4m3fn
-        rows = [(*rows[0], "torchao, to_mx", "torchao, to_mx and to_dtype")]
-
-        def both(t: torch.Tensor) -> Any:
-            scale, codes = to_mx(t, e4m3, BLOCK)
-            return to_dtype(codes, scale, e4m3, BLOCK, torch.float32)
-
-        def of_torchao(t: torch.Tensor) -> list[Row]:
-            return [("to_mx", partial(to_mx, t, e4m3, BLOCK)), ("both", partial(both, t))]
-
-        theirs = of_torchao
-
-    for size in (64, 256, 1024, 4096):
-        t = torch.randn(size, generator=torch.Generator().manual_seed(size))
-        calls: list[Row] = [
-            ("quantize", partial(mxt.quantize, t, FORMAT, engine="numba")),
-            ("fake", partial(mxt.fake_quantize, t, FORMAT, engine="numba")),
-            *(theirs(t) if theirs else []),
-        ]
-        seconds = fastest([(name, partial(_often, call)) for name, call in calls], rounds)
-        rows.append((f"{size:,}", *(f"{1e6 * one / _OFTEN:.0f}" for one in seconds.values())))
-    return rows
-
-
-_OFTEN = 200
-
-
-def _often(call: Callable[[], Any]) -> None:
-    for _ in range(_OFTEN):
-        call()
 
 
 def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
@@ -237,9 +196,9 @@ def section(tables: tuple[str, str], batch: int) -> str:
 
 
 def write_kinds(rounds: int, write: bool) -> None:
-    """Print both tables of formats and sizes, and put them on the page."""
+    """Print the table of formats and dtypes, and put it on the page."""
     x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
-    values = {"size": SIZE, "kinds": kinds(x, rounds), "small": small(rounds)}
+    values = {"size": SIZE, "kinds": kinds(x, rounds)}
     text = rendered('{% include "pytorch_kinds.j2" %}', values) + "\n"
     print(text)
     if write:
@@ -259,6 +218,7 @@ def main() -> None:
     parser.add_argument("--kinds", action="store_true", help="formats and dtypes instead")
     args = parser.parse_args()
     if args.kinds:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, as that copy has
         torch.set_num_threads(1)
         write_kinds(args.rounds, args.write)
         return
