@@ -16,6 +16,7 @@ from mxsafe.codec import _engines, elements, numpy_engine
 from mxsafe.codec.elements import ROUNDINGS, Rounding
 from mxsafe.formats import MX_FORMATS, NVFP4, SCALAR_FORMATS, FloatFields, FloatFormat, MXFormat
 from mxsafe.verilog.presets import build
+from verif.codec.codec_cases import DTYPES
 from verif.support import exact
 from verif.support.quantized import assert_same
 from verif.support.tests import Tally, raises, some
@@ -541,3 +542,21 @@ def test_files_that_are_not_right(change: dict[str, Any], message: str, tmp_path
     with pytest.raises(ValueError) as error:
         mx.load(path)
     assert str(error.value).startswith(f"{path} does not hold quantised tensors: {message}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_rows_of_whole_blocks_and_their_ties(dtype: type) -> None:
+    """Elements on and beside all points between two codes, under scales with a mantissa."""
+    points = np.array([0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 6])
+    scales = np.array([1, 1.125, 1.875, 14, 0.0625, 448])[:, None]
+    exact = (points * scales).astype(dtype)
+    x = np.concatenate([exact, -exact, np.nextafter(exact.astype(np.float64), 0).astype(dtype)])
+    x = np.concatenate([x, np.full((1, 16), np.nan, dtype), np.zeros((1, 16), dtype)])
+    for rounding in ("rne", "rna", "rtz"):
+        for scale in (np.float32(1), np.float32(0.3), None):
+            options: Any = {"rounding": rounding, "tensor_scale": scale}
+            reference = mx.quantize(x, "nvfp4", engine="numpy", **options)
+            q = mx.quantize(x, "nvfp4", engine="numba", **options)
+            np.testing.assert_array_equal(q.codes, reference.codes)
+            np.testing.assert_array_equal(q.scales, reference.scales)
+            assert q.tensor_scale == reference.tensor_scale
