@@ -62,6 +62,8 @@
 #define MXSAFE_REG_UNITS_REDUCTIONS_WIDTH        4u
 #define MXSAFE_REG_UNITS_COMPACT_OFFSET          20u
 #define MXSAFE_REG_UNITS_COMPACT_WIDTH           1u
+#define MXSAFE_REG_UNITS_SWEEPS_OFFSET           21u
+#define MXSAFE_REG_UNITS_SWEEPS_WIDTH            1u
 #define MXSAFE_REG_UNITS_CONVERSIONS_OFFSET      24u
 #define MXSAFE_REG_UNITS_CONVERSIONS_WIDTH       3u
 #define MXSAFE_REG_CONTROL                       0x40u
@@ -181,6 +183,13 @@
 #define MXSAFE_REDUCTION_RMS_NORM   3u
 #define MXSAFE_REDUCTION_SUM        4u
 
+/* Values of sweep. */
+#define MXSAFE_SWEEP_WHOLE   0u
+#define MXSAFE_SWEEP_LARGEST 1u
+#define MXSAFE_SWEEP_SUMS    2u
+#define MXSAFE_SWEEP_SQUARES 3u
+#define MXSAFE_SWEEP_RESULTS 4u
+
 /* Values of convert. */
 #define MXSAFE_CONVERT_NONE   0u
 #define MXSAFE_CONVERT_BLOCKS 1u
@@ -201,6 +210,7 @@
 #define MXSAFE_ERROR_DEADLOCK  6u
 #define MXSAFE_ERROR_FETCH     7u
 #define MXSAFE_ERROR_ALIGNMENT 8u
+#define MXSAFE_ERROR_SWEEP     9u
 
 /* Fields of load. */
 #define MXSAFE_LOAD_OPCODE_OFFSET    0u
@@ -343,6 +353,12 @@
 #define MXSAFE_VECTOR_LANES_WIDTH             6u
 #define MXSAFE_VECTOR_AFFINE_OFFSET           232u
 #define MXSAFE_VECTOR_AFFINE_WIDTH            1u
+#define MXSAFE_VECTOR_SWEEP_OFFSET            233u
+#define MXSAFE_VECTOR_SWEEP_WIDTH             3u
+#define MXSAFE_VECTOR_CLEAR_OFFSET            236u
+#define MXSAFE_VECTOR_CLEAR_WIDTH             1u
+#define MXSAFE_VECTOR_ENDS_OFFSET             237u
+#define MXSAFE_VECTOR_ENDS_WIDTH              1u
 
 /* Fields of store. */
 #define MXSAFE_STORE_OPCODE_OFFSET   0u

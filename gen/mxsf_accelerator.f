@@ -26,7 +26,7 @@ parts/mxsafe_tile_transposer.v
 parts/mxsafe_operand_feed.v
 parts/mxsafe_mxsf_sta_exact_accumulators8.v
 parts/mxsafe_result_rows.v
-parts/mxsafe_vector_chain_affine.v
+parts/mxsafe_vector_chain_sweeps_affine.v
 parts/mxsafe_second_operand.v
 parts/mxsafe_beat_reader_depth4096.v
 parts/mxsafe_beat_reader_depth4096_address_110ed204.v
@@ -45,8 +45,8 @@ parts/mxsafe_mxsf_lane_decoder_triple.v
 parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_413e39ef.v
 parts/mxsafe_narrow_exp_sigmoid_reciprocal_f1013a91.v
-softmax_beats.v
-parts/mxsafe_normalise_beats_optional_sums_40f8d278.v
+parts/mxsafe_softmax_beats_sweeps.v
+parts/mxsafe_normalise_beats_optional_sums_a4bfc29d.v
 parts/mxsafe_row_address_generator_depth4096_deddc068.v
 parts/mxsafe_row_replay_beat_bits272_depth128_f541c012.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,11 +63,11 @@ parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_50ff03cc.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_1d39a1de.v
 parts/mxsafe_beat_joiner_parts4_no_rows.v
-parts/mxsafe_softmax_entry_beats.v
-parts/mxsafe_row_replay_summary_bits0.v
-parts/mxsafe_softmax_core_beats.v
-parts/mxsafe_row_replay_passes3_summary_0155231d.v
-parts/mxsafe_normalise_core_beats_optional_39310159.v
+parts/mxsafe_softmax_entry_beats_sweeps.v
+parts/mxsafe_row_replay_summary_bits0_may_stream.v
+parts/mxsafe_softmax_core_beats_sweeps.v
+parts/mxsafe_row_replay_passes3_summary_baf8d2f5.v
+parts/mxsafe_normalise_core_beats_optional_665fedbf.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
@@ -77,8 +77,8 @@ parts/mxsafe_float32_adder_pipeline1.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_c76196ec.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_width4.v
 parts/mxsafe_softmax_constants.v
-parts/mxsafe_softmax_logarithm.v
+parts/mxsafe_softmax_logarithm_longest65536.v
 parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows4_span1_optional_sums.v
+parts/mxsafe_normalise_row_rows4_span1_0db44bcf.v
 parts/mxsafe_normalise_lane_optional.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_f3b190f0.v

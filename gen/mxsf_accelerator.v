@@ -1,7 +1,7 @@
 // mxsf_accelerator: Runs programs out of memory: products, functions, reductions, conversions.
 // Configuration: rows 16, unit_rows 4, lanes 4, arithmetic exact, format_a mxsf, format_w mxsf,
 // data_width 256, a_beats 2048, w_beats 4096, out_beats 512, vector_banks 4, bank_beats 1024,
-// queue_depth 8, reduction_beats 512, functions
+// queue_depth 8, reduction_beats 512, sweeps, functions
 // relu+relu_derivative+gelu+silu+tanh+gelu_derivative+silu_derivative+tanh_derivative+exp+sigmoid+reciprocal+rsqrt,
 // reductions softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, affine, grade compact.
 // Latency: 4 cycles.

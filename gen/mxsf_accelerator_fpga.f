@@ -1,13 +1,13 @@
 mxsf_accelerator_fpga.v
-parts/mxsafe_registers_small_fpga.v
+parts/mxsafe_registers_fpga_fpga.v
 parts/mxsafe_mxsf_accelerator_core_fpga.v
-parts/mxsafe_fetch_small_fpga.v
+parts/mxsafe_fetch_small_no_sweeps_fpga.v
 parts/mxsafe_queues_products_under_way5_fpga.v
 parts/mxsafe_axi_reader_word_bytes16_data_bits64_fpga.v
 parts/mxsafe_axi_writer_word_bytes16_data_bits64_fpga.v
 parts/mxsafe_load_engine_rows8_a_beats256_w_63957e8e.v
 parts/mxsafe_mxsf_gemm_engine_exact_2x2x4x4x2_6027c1b5.v
-parts/mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2.v
+parts/mxsafe_mxsf_vector_engine_columns8_relu_6cf22171.v
 parts/mxsafe_store_engine_rows8_out_beats64_d923b1d3.v
 parts/mxsafe_vector_buffer_columns8_banks2_8689b35e.v
 parts/mxsafe_operand_buffer_word_bits128_beats256_fpga.v
@@ -16,7 +16,7 @@ parts/mxsafe_operand_buffer_word_bits128_c5a10b28.v
 parts/mxsafe_register_copy.v
 parts/mxsafe_register_slice.v
 parts/mxsafe_beat_memory.v
-parts/mxsafe_descriptor_check_small_fpga.v
+parts/mxsafe_descriptor_check_small_no_sweeps_fpga.v
 parts/mxsafe_descriptor_queue_under_way2.v
 parts/mxsafe_descriptor_queue_under_way5.v
 parts/mxsafe_descriptor_queue.v

@@ -2,7 +2,7 @@
 // conversions.
 // Configuration: rows 8, unit_rows 4, lanes 4, array_lanes 2, arithmetic exact, format_a mxsf,
 // format_w mxsf, data_width 64, a_beats 256, w_beats 512, out_beats 64, vector_banks 2, bank_beats
-// 256, queue_depth 8, reduction_beats 128, functions relu+gelu+silu+tanh, reductions
+// 256, queue_depth 8, reduction_beats 128, no sweeps, functions relu+gelu+silu+tanh, reductions
 // softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, affine, grade compact, vector_parts
 // 8, target fpga.
 // Latency: 9 cycles.
@@ -258,7 +258,7 @@ module mxsf_accelerator_fpga(
     .words_read(core_words_read),
     .words_written(core_words_written)
   );
-  mxsafe_registers_small_fpga registers (
+  mxsafe_registers_fpga_fpga registers (
     .array_busy(core_array_busy),
     .base(core_base),
     .clear(registers_clear),

@@ -1,8 +1,8 @@
 // mxsafe_folded_chain_relu_gelu_silu_tanh_94a093ba: VectorChain whose units take a part of each
 // beat per cycle.
 // Configuration: columns 1, functions relu+gelu+silu+tanh, reductions
-// softmax+layer_norm+rms_norm+sum, depth 128, affine, dividers 1, grade compact, target fpga,
-// parts 8.
+// softmax+layer_norm+rms_norm+sum, depth 128, no sweeps, affine, dividers 1, grade compact, target
+// fpga, parts 8.
 // Latency: 31 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.

@@ -2,7 +2,7 @@
 // that reach memory.
 // Configuration: rows 16, unit_rows 4, lanes 4, arithmetic exact, format_a mxsf, format_w mxsf,
 // data_width 256, a_beats 2048, w_beats 4096, out_beats 512, vector_banks 4, bank_beats 1024,
-// queue_depth 8, reduction_beats 512, functions
+// queue_depth 8, reduction_beats 512, sweeps, functions
 // relu+relu_derivative+gelu+silu+tanh+gelu_derivative+silu_derivative+tanh_derivative+exp+sigmoid+reciprocal+rsqrt,
 // reductions softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, affine, grade compact.
 // Latency: 3 cycles.
@@ -596,7 +596,7 @@ module mxsafe_mxsf_accelerator_core(
     .out_scales_halves(out_buffer_vector_scales_halves),
     .out_scales_ready(out_buffer_vector_scales_ready),
     .out_scales_valid(out_buffer_vector_scales_valid),
-    .queue_descriptor(queues_vector_descriptor[216:0]),
+    .queue_descriptor(queues_vector_descriptor[221:0]),
     .queue_done(queues_vector_done),
     .queue_error(queues_vector_error),
     .queue_ready(queues_vector_ready),

@@ -2,7 +2,7 @@
 // masters that reach memory.
 // Configuration: rows 8, unit_rows 4, lanes 4, array_lanes 2, arithmetic exact, format_a mxsf,
 // format_w mxsf, data_width 64, a_beats 256, w_beats 512, out_beats 64, vector_banks 2, bank_beats
-// 256, queue_depth 8, reduction_beats 128, functions relu+gelu+silu+tanh, reductions
+// 256, queue_depth 8, reduction_beats 128, no sweeps, functions relu+gelu+silu+tanh, reductions
 // softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, affine, grade compact, vector_parts
 // 8, target fpga.
 // Latency: 8 cycles.
@@ -465,7 +465,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .vector_scales_ready(a_buffer_vector_scales_ready),
     .vector_scales_valid(a_buffer_vector_scales_valid)
   );
-  mxsafe_fetch_small_fpga fetch (
+  mxsafe_fetch_small_no_sweeps_fpga fetch (
     .address(program_base),
     .clk(clk),
     .descriptor(fetch_descriptor),
@@ -825,7 +825,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .write_error(store_write_error),
     .written(store_written)
   );
-  mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2 vector (
+  mxsafe_mxsf_vector_engine_columns8_relu_6cf22171 vector (
     .a_codes_address(a_buffer_vector_codes_address),
     .a_codes_data(a_buffer_vector_codes_data),
     .a_codes_halves(a_buffer_vector_codes_halves),
@@ -852,7 +852,7 @@ module mxsafe_mxsf_accelerator_core_fpga(
     .out_scales_halves(out_buffer_vector_scales_halves),
     .out_scales_ready(out_buffer_vector_scales_ready),
     .out_scales_valid(out_buffer_vector_scales_valid),
-    .queue_descriptor(queues_vector_descriptor[216:0]),
+    .queue_descriptor(queues_vector_descriptor[221:0]),
     .queue_done(vector_queue_done),
     .queue_error(vector_queue_error),
     .queue_ready(queues_vector_ready),

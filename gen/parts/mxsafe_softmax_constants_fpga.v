@@ -23,16 +23,25 @@ module mxsafe_softmax_constants_fpga(
   wire \$digits$xor ;
   wire \$normal_subnormal$any ;
   wire \$normal_subnormal$not ;
-  wire \$normal_vanishes$not ;
   wire \$digits$xor_2 ;
+  wire \$normal_vanishes$not ;
   wire \$rounds_up$not ;
   wire \$reach_reached$less ;
   wire \$reach_reached$less_2 ;
   wire \$reach_reached$less_3 ;
-  wire [1:0] \$reach_reached$mux ;
+  wire \$reach_reached$less_4 ;
+  wire \$reach_reached$less_5 ;
+  wire \$reach_reached$less_6 ;
+  wire \$reach_reached$less_7 ;
+  wire \$digits$not_2 ;
+  wire [2:0] \$reach_reached$mux ;
+  wire [2:0] \$reach_reached$mux_2 ;
+  wire [2:0] \$reach_reached$mux_3 ;
+  wire [2:0] \$reach_reached$mux_4 ;
+  wire [2:0] \$reach_reached$mux_5 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [1:0] \$reach_reached$mux_2 ;
+  wire [2:0] \$reach_reached$mux_6 ;
   wire [26:0] normal_1;
   reg [10:0] place_rest_ordered;
   wire [41:0] place_shifted_16;
@@ -42,7 +51,6 @@ module mxsafe_softmax_constants_fpga(
   /* verilator lint_on UNUSEDSIGNAL */
   wire \$invalid_ordered$not ;
   wire \$invalid_ordered$or ;
-  wire \$digits$not_2 ;
   wire [18:0] \$complement_aligned$not ;
   wire \$negative_subtracted$or ;
   wire [30:0] \$threshold$xor ;
@@ -78,6 +86,7 @@ module mxsafe_softmax_constants_fpga(
   wire [13:0] \$start$add ;
   wire [20:0] \$start$add_2 ;
   wire [20:0] \$start$add_3 ;
+  wire [7:0] \$reach_field$sub ;
   wire \$place_distance$not ;
   wire \$place_distance$or ;
   wire \$place_shifted_1$xor ;
@@ -93,8 +102,8 @@ module mxsafe_softmax_constants_fpga(
   wire \$reach_apart$or_2 ;
   wire \$shifted_1$any ;
   wire \$shifted_1$any_2 ;
-  wire \$shifted_any$any ;
   wire \$digits$xor_13 ;
+  wire \$shifted_any$any ;
   wire \$total$any ;
   wire [27:0] \$total$add ;
   wire \$total$any_2 ;
@@ -235,6 +244,7 @@ module mxsafe_softmax_constants_fpga(
   wire [8:0] raised;
   wire [7:0] reach_apart;
   wire [7:0] reach_field;
+  wire reach_is_below_32;
   wire reach_is_larger;
   wire reach_is_normal;
   reg [26:0] rest_normal_decided;
@@ -329,7 +339,9 @@ module mxsafe_softmax_constants_fpga(
   assign \$start$add_2  = { \$start$add , 7'h00 } + { digits[20], 1'h0, digits[19], 1'h0, digits[18], 1'h0, digits[17], 1'h0, digits[16], 1'h0, digits[15], 1'h0, digits[14], 8'h00 };
   assign \$start$add_3  = \$start$add_2  + 21'h008000;
   assign start = - \$start$add_3 ;
-  assign reach_field = 8'h03 - scale[7:0];
+  assign reach_is_below_32 = significand[24:20] >= 5'h16;
+  assign \$reach_field$sub  = 8'h03 - scale[7:0];
+  assign reach_field = \$reach_field$sub  - { 7'h00, reach_is_below_32 };
   assign place_field = maximum_reached[30:23] ^ { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] };
   assign place_is_normal = | place_field;
   assign \$place_distance$not  = ~ place_is_normal;
@@ -347,9 +359,9 @@ module mxsafe_softmax_constants_fpga(
   assign place = \$place$any  ? { place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered, place_sign_ordered } : place_placed;
   assign is_finite = $signed(maximum_reached) < $signed(32'd2139095040);
   assign magnitude = maximum_reached[30:0] ^ { maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31], maximum_reached[31] };
-  assign reach_is_larger = magnitude < { reach_reached[30:21], 21'h000000 };
-  assign \large  = reach_is_larger ? { reach_reached[30:21], 21'h000000 } : magnitude;
-  assign \small  = reach_is_larger ? magnitude : { reach_reached[30:21], 21'h000000 };
+  assign reach_is_larger = magnitude < { reach_reached[30:20], 20'h00000 };
+  assign \large  = reach_is_larger ? { reach_reached[30:20], 20'h00000 } : magnitude;
+  assign \small  = reach_is_larger ? magnitude : { reach_reached[30:20], 20'h00000 };
   assign magnitude_is_normal = | magnitude[30:23];
   assign reach_is_normal = | reach_reached[30:23];
   assign \$largest_apart$not  = ~ magnitude_is_normal;
@@ -477,11 +489,19 @@ module mxsafe_softmax_constants_fpga(
   assign threshold_magnitude = { field_normalised[7:0], shifted_normalised[26:4] } + { 30'h00000000, rounds_up };
   assign is_outside = field_normalised > 9'h0fe;
   assign kept = is_outside ? 31'h7f7fffff : threshold_magnitude;
-  assign \$reach_reached$less  = significand[24:21] < 4'h7;
-  assign \$reach_reached$less_2  = significand[24:21] < 4'h8;
-  assign \$reach_reached$less_3  = significand[24:21] < 4'ha;
-  assign \$reach_reached$mux  = \$reach_reached$less_3  ? 2'h1 : 2'h0;
-  assign \$reach_reached$mux_2  = \$reach_reached$less_2  ? 2'h2 : \$reach_reached$mux ;
+  assign \$reach_reached$less  = significand[24:20] < 5'h0d;
+  assign \$reach_reached$less_2  = significand[24:20] < 5'h0e;
+  assign \$reach_reached$less_3  = significand[24:20] < 5'h0f;
+  assign \$reach_reached$less_4  = significand[24:20] < 5'h10;
+  assign \$reach_reached$less_5  = significand[24:20] < 5'h12;
+  assign \$reach_reached$less_6  = significand[24:20] < 5'h14;
+  assign \$reach_reached$less_7  = significand[24:20] < 5'h16;
+  assign \$reach_reached$mux  = \$reach_reached$less_7  ? 3'h0 : 3'h7;
+  assign \$reach_reached$mux_2  = \$reach_reached$less_6  ? 3'h1 : \$reach_reached$mux ;
+  assign \$reach_reached$mux_3  = \$reach_reached$less_5  ? 3'h2 : \$reach_reached$mux_2 ;
+  assign \$reach_reached$mux_4  = \$reach_reached$less_4  ? 3'h3 : \$reach_reached$mux_3 ;
+  assign \$reach_reached$mux_5  = \$reach_reached$less_3  ? 3'h4 : \$reach_reached$mux_4 ;
+  assign \$reach_reached$mux_6  = \$reach_reached$less_2  ? 3'h5 : \$reach_reached$mux_5 ;
   assign \$invalid_ordered$not  = ~ is_finite;
   assign \$invalid_ordered$or  = spoilt_reached | \$invalid_ordered$not ;
   assign \$complement_aligned$not  = ~ place;
@@ -530,18 +550,18 @@ module mxsafe_softmax_constants_fpga(
     if (en) place_partly_ordered <= place_shifted_1;
   always @(posedge clk)
     if (en) spoilt_reached <= spoilt;
-  reg \$reach_reached$net ;
+  reg [1:0] \$reach_reached$net ;
   always @(posedge clk)
     if (en) begin
-      if (\$reach_reached$less ) \$reach_reached$net  <= 1'h1;
-      else \$reach_reached$net  <= \$reach_reached$mux_2 [0];
+      if (\$reach_reached$less ) \$reach_reached$net  <= 2'h2;
+      else \$reach_reached$net  <= \$reach_reached$mux_6 [1:0];
     end
-  assign reach_reached[21] = \$reach_reached$net ;
+  assign reach_reached[21:20] = \$reach_reached$net ;
   reg \$reach_reached$net_2 ;
   always @(posedge clk)
     if (en) begin
       if (\$reach_reached$any ) \$reach_reached$net_2  <= 1'h1;
-      else \$reach_reached$net_2  <= \$reach_reached$mux [1];
+      else \$reach_reached$net_2  <= \$reach_reached$mux_4 [2];
     end
   assign reach_reached[22] = \$reach_reached$net_2 ;
   always @(posedge clk)
@@ -597,8 +617,8 @@ module mxsafe_softmax_constants_fpga(
       if (\$aligned_aligned$any ) aligned_aligned[26:11] <= 16'h0000;
       else aligned_aligned[26:11] <= shifted_8[26:11];
     end
-  assign \$reach_reached$any  = | { \$reach_reached$less_2 , \$reach_reached$less  };
+  assign \$reach_reached$any  = | { \$reach_reached$less_3 , \$reach_reached$less_2 , \$reach_reached$less  };
   assign \$aligned_aligned$any  = | { shifted_beyond, distance_ordered[4] };
-  assign reach_reached[20:0] = 21'h000000;
+  assign reach_reached[19:0] = 20'h00000;
 endmodule
 `default_nettype wire

@@ -1,7 +1,8 @@
 // mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b: Arithmetic, then a function, then a reduction
 // along each lane; each of them if it is wanted.
 // Configuration: columns 1, functions relu+gelu+silu+tanh, reductions
-// softmax+layer_norm+rms_norm+sum, depth 128, affine, dividers 1, grade compact, target fpga.
+// softmax+layer_norm+rms_norm+sum, depth 128, no sweeps, affine, dividers 1, grade compact, target
+// fpga.
 // Latency: 22 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -225,12 +226,12 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     reduced_1_wanted <= \$reduced_1_wanted$or ;
   assign \$user$sub  = controls[1:0] - 2'h1;
   assign \$length$add  = { 1'h0, controls[26:13] } + 15'h0001;
-  assign \$length$less  = \$length$add  < 15'h1000;
+  assign \$length$less  = \$length$add  < 15'h1fff;
   assign \$length$and  = controls[11] & \$length$less ;
   assign \$length$add_2  = controls[25:13] + 13'h0001;
-  assign \$length$mux_2  = \$length$and  ? \$length$add_2  : 13'h1000;
-  assign \$length$more  = length_grown > 14'h1000;
-  assign \$length$mux_3  = \$length$more  ? 13'h1000 : length_grown[12:0];
+  assign \$length$mux_2  = \$length$and  ? \$length$add_2  : 13'h1fff;
+  assign \$length$more  = length_grown > 14'h1fff;
+  assign \$length$mux_3  = \$length$more  ? 13'h1fff : length_grown[12:0];
   assign \$reduced_1_wanted$or_2  = is_layer_norm | is_rms_norm;
   assign \$reduced_1_wanted$or  = \$reduced_1_wanted$or_2  | is_sum;
   assign gain_is_there = behind_in__tvalid & s_axis_gain_tvalid;

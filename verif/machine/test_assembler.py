@@ -1,5 +1,6 @@
 """Assembler: bytes and text there and back, and every descriptor that the machine does not take."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +14,14 @@ from mxsafe.machine.assembler import (
     disassemble,
     fault_of,
 )
-from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, DESCRIPTORS, QUEUES, Descriptor
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import (
+    DESCRIPTOR_BYTES,
+    DESCRIPTORS,
+    FOLLOWING,
+    QUEUES,
+    Descriptor,
+)
 from verif.machine.machine_sizes import machine_of
 
 DEFAULT = MachineConfiguration()
@@ -60,7 +67,7 @@ def given(instruction: Instruction) -> bytes:
 def test_bytes_there_and_back(name: str) -> None:
     rng = np.random.default_rng(3)
     taken = 0
-    for _ in range(300):
+    for _ in range(3000):
         made = random_instruction(DESCRIPTORS[name], DEFAULT, rng)
         data = made.encoded()
         assert Instruction.decoded(data) == made
@@ -221,6 +228,57 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
         for reduction in ("layer_norm", "rms_norm")
         for parameter in (-1.0, -0.0, float("inf"), float("nan"))
     ),
+    ("vector", {"sweep": "largest"}, "vector: a sweep is for reductions"),
+    *(
+        (
+            "vector",
+            {"reduction": reduction, "sweep": sweep, "parameter": 1.0, "to_vector": 1},
+            f"vector: {reduction} has the sweeps {', '.join(FOLLOWING[reduction])}",
+        )
+        for reduction, sweep in (("softmax", "squares"), ("rms_norm", "sums"), ("sum", "results"))
+    ),
+    (
+        "vector",
+        {"reduction": "sum", "sweep": "largest", "rows": 2},
+        "vector: rows must be 1 with a sweep",
+    ),
+    *(
+        (
+            "vector",
+            {"to_vector": 1, "reduction": "layer_norm", "sweep": sweep, name: 1},
+            f"vector: {name} is for a sweep for {kinds}",
+        )
+        for name, sweep, kinds in (
+            ("clear", "whole", "largest"),
+            ("clear", "results", "largest"),
+            ("ends", "whole", "largest or sums or squares"),
+            ("ends", "results", "largest or sums or squares"),
+        )
+    ),
+    *(
+        (
+            "vector",
+            {"reduction": reduction, "sweep": sweep, field: 1},
+            f"vector: {field} must be 0 in a sweep without results",
+        )
+        for field in ("to_vector", "convert")
+        for reduction, sweep in (
+            ("sum", "largest"),
+            ("sum", "sums"),
+            ("layer_norm", "sums"),
+            ("layer_norm", "squares"),
+        )
+    ),
+    (
+        "vector",
+        {"reduction": "rms_norm", "sweep": "squares", "affine": 1},
+        "vector: affine must be 0 in a sweep without results",
+    ),
+    (
+        "vector",
+        {"reduction": "rms_norm", "sweep": "results", "beats": 600},
+        "vector: results must go to the vector buffer, or be converted, or both",
+    ),
 ]
 
 
@@ -240,6 +298,12 @@ def test_every_rule_is_broken_once() -> None:
         for rule in descriptor.rules:
             of_some = rule.rows or rule.lacks or rule.has
             assert rule.meaning in messages or of_some or "own queue" in rule.meaning
+
+
+def test_machines_in_parts_have_no_sweeps() -> None:
+    for machine in (FPGA_MACHINE, replace(SMALL_MACHINE, vector_parts=2)):
+        with pytest.raises(ValueError, match="vector: sweep must be one of whole, not 1"):
+            Assembler(machine).vector(reduction="sum", sweep="largest")
 
 
 def test_a_machine_refuses_what_it_lacks() -> None:

@@ -113,7 +113,7 @@ def test_a_driver_can_read_what_it_has() -> None:
     assert values["array"] == 8 | 8 << 8 | 4 << 16
     assert values["formats"] == FORMATS.index("mxfp4_e2m1") << 12
     assert values["widths"] == 16 | 1024 << 16
-    assert values["units"] == 0b1001 | 1 << 15 | 0b100 << 16 | 1 << 20 | 0b10 << 24
+    assert values["units"] == 0b1001 | 1 << 15 | 0b100 << 16 | 0b11 << 20 | 0b10 << 24
     assert set(values) <= {r.name for r in REGISTERS if r.access == "read"}
     assert all(0 <= value < 1 << 32 for value in values.values())
 
@@ -139,7 +139,7 @@ def test_a_driver_can_read_what_it_has() -> None:
             reductions=("softmax",),
             conversions=("tiles",),
         ),
-        MachineConfiguration(reductions=("rms_norm",), affine=False, grade="fine"),
+        MachineConfiguration(reductions=("rms_norm",), affine=False, sweeps=False, grade="fine"),
     ],
 )
 def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> None:

@@ -40,7 +40,7 @@ ORDERS = list(permutations(QUEUES))
 
 
 def program_of(machine: MachineConfiguration, seed: int) -> Program:
-    return random_program(machine, seed, 120, base=5 * machine.word_bytes)
+    return random_program(machine, seed, 160, base=5 * machine.word_bytes)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def program_of(machine: MachineConfiguration, seed: int) -> Program:
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
     done: set[str] = set()
-    for seed in (2, 3):
+    for seed in (1, 2):
         program = program_of(machine, seed)
         expected, usual = run_in_sequence(program, machine)
         assert usual > 0.5, "too much is NaN, Inf or 0"

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import FUNCTIONS, MachineConfiguration
+from mxsafe.machine.description import FOLLOWING
 from mxsafe.machine.layout import OperandLayout, unpacked_words
 from mxsafe.model.machine import Machine
 from mxsafe.model.softmax import softmax_factor
+from mxsafe.tables import GRADES, Grade
 from verif.machine.machine_sizes import ROWS, machine_of
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
@@ -176,6 +179,80 @@ def test_norms_with_gain_and_bias(configuration: MachineConfiguration, reduction
                 x[:, lane], gain, bias, epsilon=1e-5, centre=reduction == "layer_norm"
             )
             assert np.array_equal(result[:, lane], one.result)
+
+
+def swept(
+    reduction: str, cuts: list[int], d: int, parameter: float, **fields: Any
+) -> list[dict[str, Any]]:
+    """Fields of the descriptors of a row in pieces."""
+    made = []
+    for sweep in FOLLOWING[reduction]:
+        for start, stop in pairwise(cuts):
+            piece = {"reduction": reduction, "sweep": sweep, "x": start, "beats": stop - start}
+            piece |= {"clear": int(sweep == "largest" and start == cuts[0])}
+            ends = stop == cuts[-1] and sweep != "results"
+            piece |= {"ends": int(ends), "parameter": parameter, **fields}
+            if sweep == "results" or (reduction == "sum" and sweep == "sums" and ends):
+                piece |= {"to_vector": 1, "d": d + start if sweep == "results" else d}
+            made.append(piece)
+    return made
+
+
+@pytest.mark.parametrize("reduction", FOLLOWING)
+@pytest.mark.parametrize("grade", GRADES)
+def test_rows_in_pieces(reduction: str, grade: Grade) -> None:
+    """Whatever the pieces are, results are those of the whole row, far longer than one can be."""
+    machine, values = filled(MachineConfiguration(reduction_beats=64, grade=grade))
+    x = values[:1500]
+    factor = float(softmax_factor(0.7)) if reduction == "softmax" else 1e-5
+    expected = {
+        "softmax": lambda: model.softmax(x, 0, scale=0.7, grade=grade),
+        "layer_norm": lambda: model.layer_norm(x, epsilon=1e-5, axis=0, grade=grade),
+        "rms_norm": lambda: model.rms_norm(x, epsilon=1e-5, axis=0, grade=grade),
+        "sum": lambda: model.window_sum(x, 0, grade=grade)[None],
+    }[reduction]()
+    for cuts in ([0, 1500], [0, 1, 700, 701, 1400, 1500]):
+        vector(machine)[2000:3500] = 0
+        for piece in swept(reduction, cuts, 2000, factor):
+            ran(machine, **piece)
+        assert np.array_equal(vector(machine)[2000 : 2000 + len(expected)], expected)
+
+
+def test_the_longest_rows() -> None:
+    """Of equal values, whose sums are the largest there can be."""
+    x = np.full(65536, 3.0, np.float32)
+    for grade in GRADES:
+        assert (np.abs(model.softmax(x, grade=grade) * 2.0**16 - 1) < 2.0**-9).all()
+        assert (np.abs(model.rms_norm(x, epsilon=0.0, grade=grade) - 1) < 2.0**-9).all()
+        assert not model.layer_norm(x, grade=grade).any()
+    x[0] = -100
+    assert model.softmax(x)[0] == 0, "it is too small to be told from 0"
+
+
+def test_pieces_that_do_not_follow() -> None:
+    machine, _ = filled(MachineConfiguration())
+    asm = Assembler(machine.configuration)
+    pieces = [asm.vector(**each) for each in swept("layer_norm", [0, 4, 9], 100, 0.0)]
+    largest, sums = pieces[:2], pieces[2:4]
+
+    def error(*some: Instruction) -> str:
+        return machine.run(b"".join(one.encoded() for one in some), NOTHING).error
+
+    assert error(*pieces) == "none"
+    assert error(*pieces[-2:]) == "none", "what is known of the row stays"
+    whole = asm.vector(to_vector=1, d=50)
+    assert error(*pieces[:3], whole, pieces[3]) == "sweep"
+    assert error(sums[0]) == "sweep"
+    assert error(largest[0], sums[0]) == "sweep"
+    assert error(*largest, largest[1]) == "sweep"
+    assert error(*largest, pieces[4]) == "sweep"
+    assert error(*pieces[:4], pieces[-1]) == "sweep"
+    other = asm.vector(**swept("sum", [0, 4], 100, 0.0)[1])
+    assert error(*largest, other) == "sweep"
+    long = asm.vector(reduction="sum", sweep="largest", beats=4096)
+    first = asm.vector(reduction="sum", sweep="largest", beats=4096, clear=1)
+    assert error(first, *[long] * 15) == "none"
+    assert error(first, *[long] * 16) == "sweep"
 
 
 @pytest.mark.parametrize(

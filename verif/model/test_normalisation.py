@@ -301,8 +301,8 @@ def test_gradients_of_rows_that_are_filled_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": np.zeros((2, 0))}, "x must have rows of 1 to 8192 values, not of 0"),
-        ({"x": np.zeros(8193)}, "x must have rows of 1 to 8192 values, not of 8193"),
+        ({"x": np.zeros((2, 0))}, "x must have rows of 1 to 65536 values, not of 0"),
+        ({"x": np.zeros(65537)}, "x must have rows of 1 to 65536 values, not of 65537"),
         ({"gain": np.ones(3)}, "gain must have shape (4,), not (3,)"),
         ({"bias": np.ones((1, 4))}, "bias must have shape (4,), not (1, 4)"),
         ({"grade": "coarse"}, "grade must be one of compact, fine, not 'coarse'"),

@@ -124,7 +124,8 @@ def test_sizes_of_a_machine_are_its_options() -> None:
     assert machine.functions == ("relu", "gelu")
     assert not machine.reductions
     # The functions are bits: they are in the order of `FUNCTIONS`.
-    expected = "mxsf_mxfp4_e2m1_accelerator_small_data_width32_functions5_reductions0_no_affine"
+    expected = "mxsf_mxfp4_e2m1_accelerator_small_data_width32_no_sweeps_functions5_reductions0"
+    expected += "_no_affine"
     assert other.module_name == expected
 
 

@@ -32,7 +32,7 @@ Value = int | float | str | Sequence[str]
 _VALUE = Form.of(Value)
 
 _QUEUE_FIELDS = ("wait", "signal")
-_ON_BY_DEFAULT = ("step_0", "clear", "write")
+_ON_BY_DEFAULT = ("load step_0", "store step_0", "gemm clear", "gemm write")
 
 
 @dataclass(frozen=True)
@@ -306,9 +306,9 @@ def decoded(program: bytes, configuration: MachineConfiguration) -> list[Instruc
 class Assembler:
     """Makes descriptors for a machine, and refuses what it would refuse.
 
-    Fields that are not given are 0, but counts, `step_0`, `clear` and `write` are 1, and `lanes`
-    and `last_rows` all that there are. Fields with names take names, `wait` and `signal` names of
-    queues, and `parameter` takes a float as well as its bits.
+    Fields that are not given are 0, but counts, `step_0`, `clear` and `write` of GEMM are 1, and
+    `lanes` and `last_rows` all that there are. Fields with names take names, `wait` and `signal`
+    names of queues, and `parameter` takes a float as well as its bits.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ class Assembler:
         require_one_of("kind", kind, DESCRIPTORS)
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
-        values = {name: self._default(field) for name, field in known.items() if name != "opcode"}
+        values = {n: self._default(kind, field) for n, field in known.items() if n != "opcode"}
         values |= {name: _value(kind, known[name], given) for name, given in fields.items()}
         made = Instruction._of(kind, {"opcode": DESCRIPTORS[kind].opcode, **values})
         fault = made.fault(self.configuration)
@@ -354,10 +354,10 @@ class Assembler:
             raise ValueError(fault.reason)
         return made
 
-    def _default(self, field: Field) -> int:
+    def _default(self, kind: str, field: Field) -> int:
         if field.name in ("lanes", "last_rows"):
             return field.bounds(self.configuration)[1]
-        return int(field.name in _ON_BY_DEFAULT) or field.least
+        return int(f"{kind} {field.name}" in _ON_BY_DEFAULT) or field.least
 
     @checked
     def assemble(self, program: Iterable[Instruction]) -> bytes:

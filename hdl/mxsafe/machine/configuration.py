@@ -37,6 +37,8 @@ FUNCTIONS = (
 """Functions that a vector unit may have, in the order of their numbers in a descriptor, from 1."""
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions of a vector unit, in the order of their numbers, from 1."""
+SWEEPS = ("largest", "sums", "squares", "results")
+"""What rows that are not whole may be there for, in the order of their numbers, from 1."""
 CONVERSIONS = ("blocks", "tiles")
 """Conversions of a vector unit, in the order of their numbers, from 1."""
 PACKINGS = ("nibbles", "tiles")
@@ -90,7 +92,10 @@ class MachineConfiguration:
     queue_depth : int
         Descriptors that wait in each queue.
     reduction_beats : int
-        Beats of the longest row that is reduced: a power of two.
+        Beats of the longest row that is reduced in one piece: a power of two.
+    sweeps : bool
+        Whether a row can be reduced by one descriptor after the other, which makes it as long as
+        65,536 beats. Vector units with fewer lanes than a beat and those of an FPGA cannot.
     functions, reductions, conversions : tuple of str
         What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
     affine : bool
@@ -125,6 +130,7 @@ class MachineConfiguration:
     bank_beats: int = 1024
     queue_depth: int = 8
     reduction_beats: int = 512
+    sweeps: bool = True
     functions: tuple[str, ...] = FUNCTIONS
     reductions: tuple[str, ...] = REDUCTIONS
     conversions: tuple[str, ...] = CONVERSIONS
@@ -160,9 +166,12 @@ class MachineConfiguration:
                 f"not {', '.join(self.conversions)}"
             )
         self._set("vector_parts", _number_among("vector_parts", self.vector_parts, _VECTOR_PARTS))
-        if not isinstance(self.affine, bool):
-            raise ValueError(f"affine must be True or False, not {shown(self.affine)}")
+        for name in ("affine", "sweeps"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {shown(value)}")
         self._set("affine", self.affine and self.norms)
+        can_sweep = self.reductions and self.vector_parts == 1 and self.target == "asic"
+        self._set("sweeps", bool(self.sweeps and can_sweep))
 
     def _check_array(self) -> None:
         self._set("rows", require_rows(self.rows))
@@ -197,6 +206,11 @@ class MachineConfiguration:
     def norms(self) -> bool:
         """Whether the vector unit has a norm."""
         return any(name.endswith("_norm") for name in self.reductions)
+
+    @property
+    def sweep_kinds(self) -> tuple[str, ...]:
+        """What rows may be there for that are not whole."""
+        return SWEEPS if self.sweeps else ()
 
     @property
     def conversion_format(self) -> MXFormat:

@@ -19,6 +19,7 @@ from mxsafe.machine.configuration import (
     FUNCTIONS,
     PACKINGS,
     REDUCTIONS,
+    SWEEPS,
     MachineConfiguration,
 )
 from mxsafe.validation import checked, require_integer, within
@@ -33,6 +34,7 @@ __all__ = [
     "ENUMERATIONS",
     "ERRORS",
     "FLAGS",
+    "FOLLOWING",
     "FORMATS",
     "HEADER",
     "IDENTITY",
@@ -42,6 +44,7 @@ __all__ = [
     "QUEUES",
     "REDUCTION",
     "REGISTERS",
+    "SWEEP",
     "TARGETS",
     "TOKEN_BITS",
     "VERSION",
@@ -172,6 +175,25 @@ REDUCTION = Enumeration.of(
         "sum": "mxsafe.model.window_sum: a row gives one beat",
     },
 )
+SWEEP = Enumeration.of(
+    "sweep",
+    {
+        "whole": "a row that is reduced in one piece, or not at all",
+        "largest": "a piece of a row, for its largest value",
+        "sums": "for the sum of its powers or values; sum gives its result where the sweep ends",
+        "squares": "for the sum of squares of norms",
+        "results": "for its results",
+    },
+)
+FOLLOWING: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "softmax": ("largest", "sums", "results"),
+        "layer_norm": ("largest", "sums", "squares", "results"),
+        "rms_norm": ("largest", "squares", "results"),
+        "sum": ("largest", "sums"),
+    }
+)
+"""By reduction its sweeps in their order."""
 CONVERT = Enumeration.of(
     "convert",
     {
@@ -200,6 +222,7 @@ ERRORS = Enumeration.of(
         "deadlock": "nothing runs and nothing can start; the lowest number that waits is shown",
         "fetch": "memory answered a read of descriptors with an error, or they reach past 2^64",
         "alignment": "program or base is not at a multiple of a word; the descriptor shown is 0",
+        "sweep": "the sweep before has not ended, or a row has more than 65,536 beats",
     },
 )
 ENUMERATIONS = (
@@ -211,6 +234,7 @@ ENUMERATIONS = (
     Y_MODES,
     FUNCTION,
     REDUCTION,
+    SWEEP,
     CONVERT,
     TARGETS,
     ERRORS,
@@ -219,6 +243,7 @@ ENUMERATIONS = (
 for _enumeration, _names in (
     (FUNCTION, FUNCTIONS),
     (REDUCTION, REDUCTIONS),
+    (SWEEP, SWEEPS),
     (CONVERT, CONVERSIONS),
     (PACKING, PACKINGS),
 ):
@@ -680,11 +705,16 @@ def _vector_rules() -> Iterator[Rule]:
         conditions=(
             Condition(field="to_vector", values=(0,)),
             Condition(field="convert", values=(0,)),
+            Condition(field="sweep", values=(SWEEP["whole"], SWEEP["results"])),
         ),
     )
     yield Rule(
         meaning="a row that is reduced must not be longer than the machine's longest",
-        conditions=(reduces, Condition(field="beats", above="reduction_beats")),
+        conditions=(
+            reduces,
+            Condition(field="sweep", values=(0,)),
+            Condition(field="beats", above="reduction_beats"),
+        ),
     )
     yield Rule(
         meaning="parameter of softmax must be from 2^-120 to below 2^121",
@@ -714,6 +744,60 @@ def _vector_rules() -> Iterator[Rule]:
         meaning="arithmetic must be none with affine, which is arithmetic too and takes y",
         conditions=(affine, Condition(field="arithmetic", values=(0,), negated=True)),
     )
+    yield from _sweep_rules()
+
+
+def _sweep_rules() -> Iterator[Rule]:
+    sweeps = Condition(field="sweep", values=(0,), negated=True)
+    yield Rule(
+        meaning="a sweep is for reductions",
+        conditions=(sweeps, Condition(field="reduction", values=(0,))),
+        has="sweeps",
+    )
+    for name, steps in FOLLOWING.items():
+        values = tuple(n for sweep, n in SWEEP.members.items() if sweep not in ("whole", *steps))
+        if values:
+            yield Rule(
+                meaning=f"{name} has the sweeps {', '.join(steps)}",
+                conditions=(
+                    Condition(field="reduction", values=(REDUCTION[name],)),
+                    Condition(field="sweep", values=values),
+                ),
+                has="sweeps",
+            )
+    yield Rule(
+        meaning="rows must be 1 with a sweep",
+        conditions=(sweeps, Condition(field="rows", values=(1,), negated=True)),
+        has="sweeps",
+    )
+    for name, values in (
+        ("clear", (SWEEP["largest"],)),
+        ("ends", tuple(SWEEP[name] for name in ("largest", "sums", "squares"))),
+    ):
+        kinds = " or ".join(str(SWEEP.name_of(value)) for value in values)
+        yield Rule(
+            meaning=f"{name} is for a sweep for {kinds}",
+            conditions=(
+                Condition(field=name, values=(1,)),
+                Condition(field="sweep", values=values, negated=True),
+            ),
+        )
+    # A sum has its result at the end of a sweep, all others theirs in the last one.
+    of_none = Condition(field="sweep", values=(SWEEP["largest"], SWEEP["squares"]))
+    of_sums = Condition(field="sweep", values=(SWEEP["sums"],))
+    of_others = Condition(field="reduction", values=(REDUCTION["sum"],), negated=True)
+    unended = Condition(field="ends", values=(0,))
+    for field in ("to_vector", "convert", "affine"):
+        for conditions in ((of_none,), (of_sums, of_others), (of_sums, unended)):
+            if field != "affine" or unended not in conditions:
+                yield Rule(
+                    meaning=f"{field} must be 0 in a sweep without results",
+                    conditions=(
+                        Condition(field=field, values=(0,), negated=True),
+                        *conditions,
+                    ),
+                    has="sweeps",
+                )
 
 
 VECTOR = Descriptor(
@@ -766,6 +850,15 @@ VECTOR = Descriptor(
         Field(name="target", width=2, meaning="where converted rows go", enumeration=TARGETS),
         _count("lanes", 6, "lanes that count; the others become +0", most="vector_lanes"),
         _flag("affine", "a norm's results are multiplied by a gain and a bias is added"),
+        Field(
+            name="sweep",
+            width=3,
+            meaning="what the row is there for, if it is a piece of a longer one",
+            enumeration=SWEEP,
+            available="sweep_kinds",
+        ),
+        _flag("clear", "a row begins with this piece"),
+        _flag("ends", "the sweep ends with this piece"),
     ),
     (*_own_queue("vector"), *_vector_rules()),
 )
@@ -921,7 +1014,9 @@ def _sizes() -> Iterator[Register]:
             BitField("banks", 16, 16, "banks"),
         ),
     )
-    yield Register("reduction_beats", 0x24, "read", "beats of the longest row that is reduced")
+    yield Register(
+        "reduction_beats", 0x24, "read", "beats of the longest row that is reduced in one piece"
+    )
     yield Register("queue_depth", 0x28, "read", "descriptors that wait in each queue")
     yield Register(
         "units",
@@ -933,6 +1028,7 @@ def _sizes() -> Iterator[Register]:
             BitField("affine", 15, 1, "norms can apply gain and bias"),
             BitField("reductions", 16, 4, "bit n: reduction n + 1"),
             BitField("compact", 20, 1, "functions and reductions are of the compact grade"),
+            BitField("sweeps", 21, 1, "rows can be reduced by one descriptor after the other"),
             BitField("conversions", 24, 3, "bit n: conversion n + 1"),
         ),
     )
@@ -1025,6 +1121,7 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
             "affine": int(c.affine),
             "reductions": _bits(c.reductions, REDUCTIONS),
             "compact": int(c.grade == "compact"),
+            "sweeps": int(c.sweeps),
             "conversions": _bits(c.conversions, CONVERSIONS),
         },
     }
@@ -1072,6 +1169,7 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
         reductions=_there(units["reductions"], REDUCTIONS),
         conversions=_there(units["conversions"], CONVERSIONS),
         affine=bool(units["affine"]),
+        sweeps=bool(units["sweeps"]),
         grade="compact" if units["compact"] else "fine",
         **{name: values[name] for name in _PLAIN_SIZES},  # type: ignore[arg-type]
     )

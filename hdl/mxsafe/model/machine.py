@@ -18,7 +18,7 @@ from mxsafe.machine.tokens import TokenQueues
 from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
 from mxsafe.model.machine_transfer import load, store
-from mxsafe.model.machine_vector import vector
+from mxsafe.model.machine_vector import Swept, vector
 from mxsafe.validation import Count, Wide, checked, require_integer, shown
 
 STEPS = 1 << 28
@@ -59,8 +59,8 @@ class Outcome:
 class Machine:
     """A machine without cycle counts.
 
-    Its buffers keep what they hold from program to program, and the array its last tile, until a
-    reset.
+    Its buffers keep what they hold from program to program, the array its last tile and the vector
+    unit what it knows of a row in sweeps, until a reset.
 
     Parameters
     ----------
@@ -74,9 +74,10 @@ class Machine:
         self.reset()
 
     def reset(self) -> None:
-        """A soft reset: a product that continues the array's tile begins at 0."""
+        """A soft reset: a product that continues the array's tile begins at 0, no row goes on."""
         rows = self.configuration.rows
         self._tile = np.zeros((rows, rows), np.float32)
+        self._swept = Swept(self.configuration)
 
     @checked
     def run(
@@ -200,7 +201,7 @@ class Machine:
         if instruction.kind == "gemm":
             self._tile = gemm(instruction, self.buffers, self.configuration, self._tile)
         else:
-            vector(instruction, self.buffers, self.configuration)
+            vector(instruction, self.buffers, self.configuration, self._swept)
         return 0, 0
 
 

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from mxsafe.codec import quantize
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS
+from mxsafe.machine.description import DESCRIPTORS, FOLLOWING
 from mxsafe.model.functions import FUNCTIONS
-from mxsafe.model.machine_buffers import Buffers, Indices, require_within
-from mxsafe.model.normalisation import normalise, window_sum
-from mxsafe.model.softmax import softmax_by_factor
+from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
+from mxsafe.model.normalisation import NormRows, normalise, normalise_epsilon, window_sum
+from mxsafe.model.softmax import SoftmaxRows, softmax_by_factor
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
-from mxsafe.tables import Grade
+from mxsafe.tables import MOST_IN_ROW, Grade
 
-__all__ = ["vector"]
+__all__ = ["Swept", "vector"]
 
 Floats = NDArray[np.float32]
 
@@ -39,15 +39,73 @@ _ARITHMETIC: Mapping[str, Callable[[Floats, Floats, np.float32], Floats]] = {
 }
 
 
-def vector(instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration) -> None:
+class Swept:
+    """What the vector unit knows of a row that is reduced by one descriptor after the other."""
+
+    def __init__(self, configuration: MachineConfiguration) -> None:
+        self.grade = configuration.grade
+        self._lanes = configuration.vector_lanes
+        self._following, self._beats = "whole", 0
+        self._begin("none")
+
+    def _begin(self, reduction: str) -> None:
+        self.reduction = reduction
+        self.norm = NormRows(self._lanes, self.grade, centre=reduction != "rms_norm")
+        self.softmax = SoftmaxRows((self._lanes,), self.grade)
+
+    def take(self, instruction: Instruction) -> None:
+        """Take a descriptor, if it follows those before it.
+
+        Raises
+        ------
+        MachineStop
+            If it does not.
+        """
+        sweep, reduction = (_name(instruction, field) for field in ("sweep", "reduction"))
+        if sweep == "whole":
+            self._following = sweep
+            return
+        if instruction["clear"]:
+            self._beats = 0
+            self._begin(reduction)
+        elif (sweep, reduction) != (self._following, self.reduction):
+            raise MachineStop(
+                "sweep",
+                f"sweep must be {self._following} of {self.reduction}, not {sweep} of {reduction}",
+            )
+        self._beats += instruction["beats"]
+        if self._beats > MOST_IN_ROW:
+            raise MachineStop("sweep", f"a row must have at most {MOST_IN_ROW} beats")
+        self._following = sweep
+        if instruction["ends"]:
+            self._beats = 0
+            steps = (*FOLLOWING[reduction], "whole")
+            self._following = steps[steps.index(sweep) + 1]
+
+
+def vector(
+    instruction: Instruction,
+    buffers: Buffers,
+    configuration: MachineConfiguration,
+    swept: Swept,
+) -> None:
     """Compute with rows of the vector buffer and write the results.
+
+    Parameters
+    ----------
+    instruction : Instruction
+    buffers : Buffers
+    configuration : MachineConfiguration
+    swept : Swept
+        What is known of a row in sweeps; it goes on.
 
     Raises
     ------
     MachineStop
-        If an address is past the end of a buffer.
+        If an address is past the end of a buffer, or a sweep does not follow.
     """
-    values = _computed(instruction, buffers, configuration)
+    swept.take(instruction)
+    values = _computed(instruction, buffers, configuration, swept)
     values[..., instruction["lanes"] :] = 0
     if instruction["to_vector"]:
         places = _rows(instruction, "d", np.arange(values.shape[1]))
@@ -73,7 +131,10 @@ def _rows(instruction: Instruction, place: str, along: Indices) -> Indices:
 
 
 def _computed(
-    instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration
+    instruction: Instruction,
+    buffers: Buffers,
+    configuration: MachineConfiguration,
+    swept: Swept,
 ) -> Floats:
     """Results before lanes are taken away, shape (rows, beats of results, lanes)."""
     places = _rows(instruction, "x", np.arange(instruction["beats"]))
@@ -87,6 +148,8 @@ def _computed(
     function = _name(instruction, "function")
     if function != "none":
         values = FUNCTIONS[function](values, configuration.grade)
+    if instruction["sweep"]:
+        return _swept(instruction, values[0].T, parameter, buffers, swept)
     return _reduced(instruction, values, parameter, buffers, configuration.grade)
 
 
@@ -123,6 +186,65 @@ def _reduced(
     centre = reduction == "layer_norm"
     kind: Any = {"axis": 1, "centre": centre, "grade": grade}
     return normalise(values, gain, bias, float(parameter), **kind).result
+
+
+def _swept(
+    instruction: Instruction,
+    values: Floats,
+    parameter: np.float32,
+    buffers: Buffers,
+    swept: Swept,
+) -> Floats:
+    """What a piece of a row gives, if anything: shape (1, beats of results, lanes)."""
+    sweep, ends = _name(instruction, "sweep"), instruction["ends"]
+    if swept.reduction == "softmax":
+        found = _softmax_swept(instruction, values, parameter, swept.softmax)
+    else:
+        found = _norm_swept(sweep, bool(ends), values, parameter, swept)
+        if instruction["affine"]:
+            gain, bias = _gain_and_bias(instruction, buffers)
+            found = add(multiply(found, gain), bias)
+    return np.ascontiguousarray(found.T)[None]
+
+
+def _softmax_swept(
+    instruction: Instruction, values: Floats, factor: np.float32, rows: SoftmaxRows
+) -> Floats:
+    sweep, ends = _name(instruction, "sweep"), instruction["ends"]
+    mask = _mask(instruction, values.T[None])
+    counts = None if mask is None else mask[0].T
+    if sweep == "results":
+        return rows.results(values, counts)
+    if sweep == "largest":
+        rows.find_largest(values, counts)
+        if ends:
+            rows.find_constants(factor)
+    else:
+        rows.add_terms(values, counts)
+        if ends:
+            rows.find_logarithm()
+    return values[:, :0]
+
+
+def _norm_swept(
+    sweep: str, ends: bool, values: Floats, epsilon: np.float32, swept: Swept
+) -> Floats:
+    rows = swept.norm
+    if sweep == "results":
+        return rows.results(values)
+    if sweep == "largest":
+        rows.find_largest(values)
+    elif sweep == "sums":
+        rows.add_values(values)
+        if ends and swept.reduction == "sum":
+            return rows.sum()[:, None]
+        if ends:
+            rows.find_mean()
+    else:
+        rows.add_squares(values)
+        if ends:
+            rows.find_deviation(normalise_epsilon(float(epsilon), swept.grade))
+    return values[:, :0]
 
 
 def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, Floats]:

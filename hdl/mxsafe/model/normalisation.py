@@ -22,8 +22,8 @@ from mxsafe.codec._inputs import Numbers, require_broadcast
 from mxsafe.model.accumulate import CANONICAL_NAN
 from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.tables import GRADES, Grade
-from mxsafe.tables.normalise import MOST_ADDENDS, MOST_VALUES, WIDTHS, NormaliseWidths
+from mxsafe.tables import GRADES, MOST_IN_ROW, Grade
+from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from mxsafe.validation import (
     AlikePower,
     PositiveInteger,
@@ -34,12 +34,13 @@ from mxsafe.validation import (
 )
 
 __all__ = [
-    "MOST_VALUES",
     "Gradients",
+    "NormRows",
     "Normalised",
     "layer_norm",
     "layer_norm_backward",
     "normalise",
+    "normalise_epsilon",
     "rms_norm",
     "rms_norm_backward",
     "window_sum",
@@ -260,7 +261,7 @@ def normalise(
     Parameters
     ----------
     x : array_like of float32
-        Values; along `axis` are rows of 1 to 8,192.
+        Values; along `axis` are rows of 1 to 65,536, whose error is bounded up to 8,192.
     gain, bias : array_like of float32, optional
         One number for each place in a row, which results are multiplied by, and to which they are
         added, in IEEE 754 binary32.
@@ -325,25 +326,19 @@ def normalise(
     array = _binary32(x)
     values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
     count = values.shape[-1]
-    if not 1 <= count <= MOST_VALUES:
-        raise ValueError(f"x must have rows of 1 to {MOST_VALUES} values, not of {count}")
+    _require_count(count)
     require_one_of("grade", grade, GRADES)
     widths = WIDTHS[grade]
-    small = _epsilon(epsilon, widths)
-    significand, exponent, negative = _unpacked(_words(values))
-    largest = exponent.max(axis=1, keepdims=True)
+    small = normalise_epsilon(epsilon, grade)
+    flat = values.reshape(-1, count)
+    rows = NormRows(len(flat), grade, centre)
+    rows.find_largest(flat)
     if centre:
-        mean, rows = _centred(significand, largest - exponent, negative, widths)
-    else:
-        mean, rows = None, _not_centred(significand, largest - exponent, negative, widths)
-    variance, power = _variance(rows, largest, small, widths)
-    reciprocal = _reciprocal_root(variance, widths)
-    product = _product(reciprocal, rows.significand, widths.number, widths.cut, widths)
-    field = largest - power - rows.place
-    zero = rows.zero | (variance == 0)
-    bits = _packed(product, widths.product, field, rows.negative, zero, widths)
-    bits = np.where(largest == _NOT_FINITE, CANONICAL_NAN, bits.astype(np.uint32))
-    result = bits.astype(np.uint32).view(np.float32)
+        rows.add_values(flat)
+        rows.find_mean()
+    rows.add_squares(flat)
+    rows.find_deviation(small)
+    result = rows.results(flat)
     if gain is not None:
         result = multiply(result, _along("gain", gain, count))
     if bias is not None:
@@ -351,10 +346,8 @@ def normalise(
     shape = (*values.shape[:-1], 1)
     return Normalised(
         np.moveaxis(result.reshape(values.shape), -1, axis),
-        np.moveaxis(_mean_value(mean, largest, widths).reshape(shape), -1, axis),
-        np.moveaxis(
-            _deviation_value(reciprocal, power, variance, largest, widths).reshape(shape), -1, axis
-        ),
+        np.moveaxis(_mean_value(rows.mean, rows.largest, widths).reshape(shape), -1, axis),
+        np.moveaxis(_deviation_value(rows, widths).reshape(shape), -1, axis),
     )
 
 
@@ -391,29 +384,125 @@ def window_sum(x: Numbers, axis: int = -1, *, grade: Grade = "compact") -> NDArr
     array = _binary32(x)
     values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
     count = values.shape[-1]
-    if not 1 <= count <= MOST_ADDENDS:
-        raise ValueError(f"x must have rows of 1 to {MOST_ADDENDS} values, not of {count}")
+    _require_count(count)
     require_one_of("grade", grade, GRADES)
-    widths = WIDTHS[grade]
-    significand, exponent, negative = _unpacked(_words(values))
-    largest = exponent.max(axis=1, keepdims=True)
-    magnitude = significand << widths.window - 24 >> np.minimum(largest - exponent, _MOST_SHIFT)
-    total = np.where(negative, -magnitude, magnitude).sum(axis=1, keepdims=True)
-    with np.errstate(over="ignore"):
-        value = np.ldexp(total.astype(np.float64), largest - (126 + widths.window)).astype(
-            np.float32
-        )
-    return _or_nan(value, largest).reshape(values.shape[:-1])
+    flat = values.reshape(-1, count)
+    rows = NormRows(len(flat), grade)
+    rows.find_largest(flat)
+    rows.add_values(flat)
+    return rows.sum().reshape(values.shape[:-1])
+
+
+def _require_count(count: int) -> None:
+    if not 1 <= count <= MOST_IN_ROW:
+        raise ValueError(f"x must have rows of 1 to {MOST_IN_ROW} values, not of {count}")
+
+
+class NormRows:
+    """Rows of which a norm or a sum is made: by pieces, each stage over the whole rows.
+
+    A piece has the shape (rows, count). First comes `find_largest` of all pieces of the rows. For a
+    sum `add_values` follows, and `sum`. A norm with a mean wants `add_values` and `find_mean`, then
+    `add_squares`, `find_deviation` and `results`; one without begins at once with squares. The same
+    values should come in every stage; of others the numbers are those of the hardware.
+
+    Parameters
+    ----------
+    rows : int
+    grade : {"compact", "fine"}
+    centre : bool
+        Whether the mean is subtracted, in a norm.
+    """
+
+    def __init__(self, rows: int, grade: Grade, centre: bool = True) -> None:
+        self._widths, self._centre = WIDTHS[grade], centre
+        self.largest = np.ones((rows, 1), np.int64)
+        self.mean: Integers | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self._total = np.zeros_like(self.largest)
+        self._negative = np.zeros_like(self.largest)
+        self._count = 0
+
+    def find_largest(self, values: NDArray[np.float32]) -> None:
+        """Find the largest exponent, which the window of a row depends on."""
+        _, exponent, _ = _unpacked(_words(values))
+        self.largest = np.maximum(self.largest, exponent.max(axis=1, keepdims=True))
+
+    def add_values(self, values: NDArray[np.float32]) -> None:
+        """Add up values in the window."""
+        window, negative = self._windowed(values)
+        self._total += window.sum(axis=1, keepdims=True)
+        self._negative += negative.sum(axis=1, keepdims=True)
+        self._count += values.shape[1]
+
+    def sum(self) -> NDArray[np.float32]:
+        """Sums of what has been added, one for each row."""
+        total = (self._total + self._negative).astype(np.float64)
+        with np.errstate(over="ignore"):
+            value = np.ldexp(total, self.largest - (126 + self._widths.window)).astype(np.float32)
+        return _or_nan(value, self.largest)[:, 0]
+
+    def find_mean(self) -> None:
+        """Find the mean of what has been added, rounded down."""
+        self.mean = self._total // self._count
+        self._clear()
+
+    def add_squares(self, values: NDArray[np.float32]) -> None:
+        """Add up squares of differences."""
+        self._total += _squares(self._differences(values), self._widths)
+        self._count += values.shape[1]
+
+    def find_deviation(self, small: tuple[int, int]) -> None:
+        """Find the reciprocal deviation of what has been added and `epsilon`."""
+        parts = self._total, self._count, self.largest, small, self._widths
+        self.variance, self.power = _variance(*parts)
+        self.reciprocal = _reciprocal_root(self.variance, self._widths)
+        self._clear()
+
+    def results(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Values with mean 0 and mean square 1."""
+        rows, widths = self._differences(values), self._widths
+        product = _product(self.reciprocal, rows.significand, widths.number, widths.cut, widths)
+        field = self.largest - self.power - rows.place
+        zero = rows.zero | (self.variance == 0)
+        bits = _packed(product, widths.product, field, rows.negative, zero, widths)
+        bits = np.where(self.largest == _NOT_FINITE, CANONICAL_NAN, bits.astype(np.uint32))
+        return bits.astype(np.uint32).view(np.float32)
+
+    def _below(self, exponent: Integers) -> Integers:
+        """Binades below the largest, as the hardware counts them."""
+        return (self.largest - exponent) & 0xFF
+
+    def _windowed(self, values: NDArray[np.float32]) -> tuple[Integers, Flags]:
+        """Values in the window, one's complements where they are negative; and where they are."""
+        significand, exponent, negative = _unpacked(_words(values))
+        shift = np.minimum(self._below(exponent), _MOST_SHIFT)
+        magnitude = significand << self._widths.window - 24 >> shift
+        return np.where(negative, ~magnitude, magnitude), negative
+
+    def _differences(self, values: NDArray[np.float32]) -> _Rows:
+        if self._centre:
+            assert self.mean is not None
+            return _centred(self._windowed(values)[0] - self.mean, self._widths)
+        significand, exponent, negative = _unpacked(_words(values))
+        return _not_centred(significand, self._below(exponent), negative, self._widths)
 
 
 def _words(values: NDArray[np.float32]) -> Integers:
-    """Bits of numbers in rows, shape (rows, count)."""
-    words = np.ascontiguousarray(values).view(np.uint32).astype(np.int64)
-    return words.reshape(-1, values.shape[-1])
+    """Bits of numbers."""
+    return np.ascontiguousarray(values).view(np.uint32).astype(np.int64)
 
 
-def _epsilon(epsilon: float, widths: NormaliseWidths) -> tuple[int, int]:
-    """`epsilon` as a variance from 1 to 4, and its power of 4."""
+def normalise_epsilon(epsilon: float, grade: Grade) -> tuple[int, int]:
+    """`epsilon` as a variance from 1 to 4, and its power of 4.
+
+    Raises
+    ------
+    ValueError
+        If it is negative or not finite.
+    """
     with np.errstate(over="ignore"):  # one too large is infinite, and refused
         word = int(np.float32(epsilon).view(np.uint32))
     if not 0 <= word >> 23 < _NOT_FINITE:
@@ -422,7 +511,7 @@ def _epsilon(epsilon: float, widths: NormaliseWidths) -> tuple[int, int]:
     if field == 0:
         return 0, _NO_POWER
     power, odd = divmod(field - 127, 2)
-    return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - widths.point, power
+    return ((word & 0x7FFFFF) | 1 << 23) << odd >> 23 - WIDTHS[grade].point, power
 
 
 def _binary32(numbers: Numbers) -> NDArray[np.float32]:
@@ -447,22 +536,19 @@ def _unpacked(words: Integers) -> tuple[Integers, Integers, Flags]:
 
 
 def _bit_length(numbers: Integers) -> Integers:
-    return np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
+    """Bits of numbers below 2^60; a conversion of 53 bits or less is exact."""
+    high = numbers >> 30
+    part = np.where(high > 0, high, numbers)
+    return np.frexp(part.astype(np.float64))[1].astype(np.int64) + 30 * (high > 0)
 
 
-def _centred(
-    significand: Integers, below: Integers, negative: Flags, widths: NormaliseWidths
-) -> tuple[Integers, _Rows]:
-    """Means, rounded down, of values in the window, and differences from half a unit above."""
-    magnitude = significand << widths.window - 24 >> np.minimum(below, _MOST_SHIFT)
-    values = np.where(negative, ~magnitude, magnitude)
-    mean = values.sum(axis=1, keepdims=True) // values.shape[1]
-    steps = values - mean
+def _centred(steps: Integers, widths: NormaliseWidths) -> _Rows:
+    """Differences of values in the window from means, from half a unit above."""
     halves = np.abs(2 * steps + 1)
     length = widths.window + 2
     place = length - _bit_length(halves)
     kept = halves << place >> length - widths.number
-    return mean, _Rows(kept, place, steps < 0, steps == 0)
+    return _Rows(kept, place, steps < 0, steps == 0)
 
 
 def _not_centred(
@@ -476,18 +562,26 @@ def _not_centred(
     return _Rows(kept, below + zeros + 1, negative, zero)
 
 
-def _variance(
-    rows: _Rows, largest: Integers, small: tuple[int, int], widths: NormaliseWidths
-) -> tuple[Integers, Integers]:
-    """Mean squares plus `epsilon`, from 1 to 4, and their powers of 4."""
+def _squares(rows: _Rows, widths: NormaliseWidths) -> Integers:
+    """Sums of squares."""
     root = rows.significand << widths.reciprocal - widths.number
     square = _product(root, rows.significand, widths.number, widths.cut, widths)
     placed = square << widths.square - widths.product >> np.minimum(2 * rows.place, _MOST_SHIFT)
-    total = np.where(rows.zero, 0, placed).sum(axis=1, keepdims=True)
-    count = rows.zero.shape[1]
-    # The quotient's binade, exactly: a sum of less than 2^52 and a power of two times a count are
-    # equal or further apart than float64 can miss.
-    binade = np.frexp(total / count)[1].astype(np.int64)
+    return np.where(rows.zero, 0, placed).sum(axis=1, keepdims=True)
+
+
+def _variance(
+    total: Integers,
+    count: int,
+    largest: Integers,
+    small: tuple[int, int],
+    widths: NormaliseWidths,
+) -> tuple[Integers, Integers]:
+    """Mean squares plus `epsilon`, from 1 to 4, and their powers of 4."""
+    # The quotient's binade.
+    apart = _bit_length(total) - count.bit_length()
+    up, down = np.maximum(-apart, 0), np.maximum(apart, 0)
+    binade = apart + (total << up >= count << down)
     steps = -((binade - widths.point - 1) // 2)
     up, down = np.maximum(2 * steps, 0), np.maximum(-2 * steps, 0)
     mean = (np.where(total > 0, total, 0) << np.where(total > 0, up, 0)) // (count << down)
@@ -567,19 +661,13 @@ def _mean_value(
     return _or_nan(value, largest)
 
 
-def _deviation_value(
-    reciprocal: Integers,
-    power: Integers,
-    variance: Integers,
-    largest: Integers,
-    widths: NormaliseWidths,
-) -> NDArray[np.float32]:
+def _deviation_value(rows: NormRows, widths: NormaliseWidths) -> NDArray[np.float32]:
     """Reciprocal deviations as numbers: Inf for rows without a deviation, NaN for not finite."""
-    exponent = np.clip(-power - widths.reciprocal, -999, 999)
-    value = np.ldexp(reciprocal.astype(np.float64), exponent)
+    exponent = np.clip(-rows.power - widths.reciprocal, -999, 999)
+    value = np.ldexp(rows.reciprocal.astype(np.float64), exponent)
     with np.errstate(over="ignore"):
-        value32 = np.where(variance > 0, value, np.inf).astype(np.float32)
-    return _or_nan(value32, largest)
+        value32 = np.where(rows.variance > 0, value, np.inf).astype(np.float32)
+    return _or_nan(value32, rows.largest)
 
 
 def _or_nan(values: NDArray[np.float32], largest: Integers) -> NDArray[np.float32]:

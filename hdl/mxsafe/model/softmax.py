@@ -71,11 +71,11 @@ from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import evaluate
 from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
-from mxsafe.tables import Grade
-from mxsafe.tables.softmax import FLOAT_BITS, LONGEST_ROW, REACHES, WIDTHS, SoftmaxWidths
+from mxsafe.tables import MOST_IN_ROW, Grade
+from mxsafe.tables.softmax import FLOAT_BITS, REACHES, WIDTHS, SoftmaxWidths
 from mxsafe.validation import AlikePower, checked, require_axis, shown
 
-__all__ = ["softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
+__all__ = ["SoftmaxRows", "softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
 
 _LOG2_E = 0x171547652B82FE1777D0FFDA0D23A7D11D6AEF551BAD2B4B1164A2CD9A342648
 """log2(e) in units of 2^-252."""
@@ -126,7 +126,7 @@ def softmax(
     Parameters
     ----------
     x : array_like of float32, float16 or bfloat16
-        At most 4,096 values along the axis.
+        At most 65,536 values along the axis; errors are bounded up to 4,096.
     axis : int
         Along which rows run.
     mask : array_like of bool, optional
@@ -175,22 +175,25 @@ def softmax_by_factor(
         raise ValueError(f"factor must be a number from 2^-120 to 2^121, not {shown(factor)}")
     array = _float32("x", x)
     values = np.moveaxis(array, require_axis(axis, array.ndim), -1)
-    if values.shape[-1] > LONGEST_ROW:
+    if values.shape[-1] > MOST_IN_ROW:
         raise ValueError(
-            f"x must have at most {LONGEST_ROW} values in a row, not {values.shape[-1]}"
+            f"x must have at most {MOST_IN_ROW} values in a row, not {values.shape[-1]}"
         )
     if values.size == 0:
         return np.moveaxis(np.zeros(values.shape, np.float32), -1, axis)
-    keys = _keys(values)
+    counts = None
     if mask is not None:
         with suppress(ValueError):
             mask = np.broadcast_to(mask, np.shape(x))
         if np.shape(mask) != np.shape(x):
             raise ValueError(f"mask must broadcast to {np.shape(x)}, not {np.shape(mask)}")
         counts = np.moveaxis(np.broadcast_to(np.asarray(mask, np.bool_), np.shape(x)), axis, -1)
-        keys = np.where(counts, keys, _MINUS_INFINITY)
-    words = _results(keys, factor, WIDTHS[grade]).astype(np.uint32)
-    return np.moveaxis(words.view(np.float32), -1, axis)
+    rows = SoftmaxRows(values.shape[:-1], grade)
+    rows.find_largest(values, counts)
+    rows.find_constants(factor)
+    rows.add_terms(values, counts)
+    rows.find_logarithm()
+    return np.moveaxis(rows.results(values, counts), -1, axis)
 
 
 def _float32(name: str, values: Numbers) -> NDArray[np.float32]:
@@ -200,35 +203,82 @@ def _float32(name: str, values: Numbers) -> NDArray[np.float32]:
     return widened(array, np.float32)
 
 
-def _keys(values: NDArray[np.float32]) -> Integers:
-    """Integers in the order of the values, -0 before +0 and NaN last."""
+class SoftmaxRows:
+    """Rows of which softmax is made: by pieces, each stage over the whole rows.
+
+    A piece has the shape of the rows, and values along them as its last axis; `counts`, if there
+    is one, says which of them count. First comes `find_largest` of all pieces, and
+    `find_constants`; then `add_terms` and `find_logarithm`; last `results`. The same values should
+    come in every stage; of others the numbers are those of the hardware.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    grade : {"compact", "fine"}
+    """
+
+    def __init__(self, shape: tuple[int, ...], grade: Grade) -> None:
+        self._widths = WIDTHS[grade]
+        self.maximum = np.full((*shape, 1), _MINUS_INFINITY, np.int64)
+
+    def find_largest(self, values: NDArray[np.float32], counts: NDArray[np.bool_] | None) -> None:
+        """Find the largest value that counts."""
+        keys = _keys(values, counts)
+        self.maximum = np.maximum(self.maximum, keys.max(axis=-1, keepdims=True))
+
+    def find_constants(self, factor: np.float32) -> None:
+        """Find what depends on the largest value and the factor."""
+        widths = self._widths
+        self._factor = significand, exponent = _taken_apart(factor)
+        self._threshold = _thresholds(self.maximum, significand, exponent)
+        self._top = _windowed(self.maximum, exponent, widths)
+        # The window has added 64 to the difference. And an exponent of 63 stands for 0, so that the
+        # upper bits are not negative.
+        unit = 1 << widths.product_fraction_bits
+        lost = FLOAT_BITS - widths.factor_fraction_bits
+        nearest = (significand << 1 >> lost) + 1 >> 1
+        self._start = -(64 * nearest * unit >> widths.factor_fraction_bits) - unit
+        self._total = np.zeros_like(self.maximum)
+
+    def add_terms(self, values: NDArray[np.float32], counts: NDArray[np.bool_] | None) -> None:
+        """Add up powers."""
+        product, flushed = self._products(_keys(values, counts))
+        terms = _terms(*_powers(product + self._start, self._widths), self._widths)
+        self._total += np.where(flushed, 0, terms).sum(axis=-1, keepdims=True)
+
+    def find_logarithm(self) -> None:
+        """Find the logarithm of what has been added."""
+        self._logarithm = _logarithm(self._total, self._widths)
+
+    def results(
+        self, values: NDArray[np.float32], counts: NDArray[np.bool_] | None
+    ) -> NDArray[np.float32]:
+        """Powers over their sum."""
+        product, flushed = self._products(_keys(values, counts))
+        power, place = _powers(product + self._start - self._logarithm, self._widths)
+        bits = self._widths.power.fraction_bits
+        fraction = np.where(place == _PLACE_OF_ONE, 0, power - (1 << bits))
+        words = (place + 64 << 23) + (fraction << 23 - bits)
+        invalid = self.maximum >= 0x7F800000
+        found = np.where(invalid, _NAN, np.where(flushed, 0, words))
+        return found.astype(np.uint32).view(np.float32)
+
+    def _products(self, keys: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Products of the factor and differences from the largest, and which do not count."""
+        significand, exponent = self._factor
+        widths = self._widths
+        # One less than the difference x - m, which is never positive.
+        less = _windowed(keys, exponent, widths) - self._top - 1
+        product = _product(less % (1 << widths.window_bits), significand, widths)
+        return product, keys < self._threshold
+
+
+def _keys(values: NDArray[np.float32], counts: NDArray[np.bool_] | None = None) -> Integers:
+    """Integers in the order of the values, -0 before +0 and NaN last; those that count."""
     bits = np.ascontiguousarray(values).view(np.int32).astype(np.int64)
     keys = np.where(bits < 0, -0x80000001 - bits, bits)
-    return np.where(np.isnan(values), _NAN, keys)
-
-
-def _results(keys: Integers, factor: np.float32, widths: SoftmaxWidths) -> Integers:
-    """Words of the results, for keys of shape (..., values of a row)."""
-    significand, exponent = _taken_apart(factor)
-    maximum = keys.max(axis=-1, keepdims=True)
-    flushed = keys < _thresholds(maximum, significand, exponent)
-    # One less than the difference x - m, which is never positive.
-    places, top = (_windowed(values, exponent, widths) for values in (keys, maximum))
-    product = _product((places - top - 1) % (1 << widths.window_bits), significand, widths)
-    # The window has added 64 to the difference. And an exponent of 63 stands for 0, so that the
-    # upper bits are not negative.
-    unit = 1 << widths.product_fraction_bits
-    lost = FLOAT_BITS - widths.factor_fraction_bits
-    nearest = (significand << 1 >> lost) + 1 >> 1
-    start = -(64 * nearest * unit >> widths.factor_fraction_bits) - unit
-    terms = np.where(flushed, 0, _terms(*_powers(product + start, widths), widths))
-    logarithm = _logarithm(terms.sum(axis=-1, keepdims=True), widths)
-    power, place = _powers(product + start - logarithm, widths)
-    bits = widths.power.fraction_bits
-    fraction = np.where(place == _PLACE_OF_ONE, 0, power - (1 << bits))
-    words = (place + 64 << 23) + (fraction << 23 - bits)
-    invalid = maximum >= 0x7F800000
-    return np.where(invalid, _NAN, np.where(flushed, 0, words))
+    keys = np.where(np.isnan(values), _NAN, keys)
+    return keys if counts is None else np.where(counts, keys, _MINUS_INFINITY)
 
 
 def _taken_apart(factor: np.float32) -> tuple[int, int]:
@@ -242,9 +292,8 @@ def _taken_apart(factor: np.float32) -> tuple[int, int]:
 
 def _thresholds(maximum: Integers, significand: int, exponent: int) -> Integers:
     """Keys of the smallest numbers that count: what lies farther below the maximum does not."""
-    eighths = significand >> FLOAT_BITS - 3
-    steps = next(count for limit, count in REACHES if eighths < limit)
-    reach = math.ldexp(8 * steps, -exponent)
+    sixteenths = significand >> FLOAT_BITS - 4
+    reach = math.ldexp(next(most for limit, most in REACHES if sixteenths < limit), -exponent)
     bits = np.where(maximum < 0, maximum ^ 0x7FFFFFFF, maximum) & 0xFFFFFFFF
     largest = bits.astype(np.uint32).view(np.float32).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -16,6 +16,7 @@ from mxsafe.validation import checked, require_integer, require_one_of, shown
 
 __all__ = [
     "GRADES",
+    "MOST_IN_ROW",
     "Bounds",
     "Coefficients",
     "Grade",
@@ -29,6 +30,8 @@ __all__ = [
 Grade = Literal["compact", "fine"]
 """How exact a vector function is; the name of a table ends with it."""
 GRADES: tuple[Grade, ...] = ("compact", "fine")
+MOST_IN_ROW = 65536
+"""Values of the longest row that models reduce, and hardware by one descriptor after the other."""
 Coefficients = tuple[int, int, int]
 """Of one segment: `c0`, `c1` and `c2`."""
 Bounds = tuple[int, int, int, int]

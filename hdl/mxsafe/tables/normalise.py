@@ -12,10 +12,7 @@ from types import MappingProxyType
 from mxsafe.tables import Grade
 
 MOST_VALUES = 8192
-"""Values of the longest row."""
-MOST_ADDENDS = 65536
-"""Values of the longest row that is added up."""
-_VALUE_BITS = (MOST_VALUES - 1).bit_length()
+"""Values of the longest row whose error is bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +65,10 @@ class NormaliseWidths:
         """
         return self.number + self.reciprocal - self.cut - 2
 
-    @property
-    def most_steps(self) -> int:
+    def most_steps(self, values: int) -> int:
         """Steps of two bits of a division after which a variance that has too few bits is 0."""
-        return -(-(self.square + _VALUE_BITS) // 2) - (-(self.point + _VALUE_BITS) // 2)
+        bits = (values - 1).bit_length()
+        return -(-(self.square + bits) // 2) - (-(self.point + bits) // 2)
 
     @property
     def power_offset(self) -> int:

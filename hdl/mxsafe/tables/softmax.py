@@ -8,15 +8,18 @@ from mxsafe import tables
 from mxsafe.tables import Grade, Table
 
 LONGEST_ROW = 4096
-"""Values that a row may have."""
+"""Values of the longest row whose error is bounded."""
+LENGTH_BITS = 13
+"""Bits of how many values of a row count."""
 ROOM_BITS = 6
 """Integer bits of differences and of exponents of two: both are below 64."""
 FLOAT_BITS = 24
 """Fraction bits of the factor as it comes, once its exponent is taken out: it is rounded then."""
-REACHES = ((7, 7), (8, 6), (10, 5), (12, 4))
-"""Which differences count: with a factor of less than so many eighths, up to so many times 8.
+REACHES = ((13, 56), (14, 52), (15, 48), (16, 44), (18, 40), (20, 36), (22, 32), (24, 30))
+"""Which differences count: with a factor of less than so many sixteenths, those up to so much.
 
-So what counts has an exponent of two below 51, and what does not has one above 40.
+So what counts has an exponent of two below 46, which leaves room for the logarithm of the sum of
+the longest row; and what does not has one of 40 or more.
 """
 
 
@@ -63,10 +66,9 @@ class SoftmaxWidths:
         """Bits of a term of the sum, which is below 2."""
         return self.term_fraction_bits + 1
 
-    @property
-    def total_bits(self) -> int:
-        """Bits of the sum of the longest row, whose terms are at most a little more than 1."""
-        return self.term_fraction_bits + LONGEST_ROW.bit_length()
+    def total_bits(self, values: int) -> int:
+        """Bits of the sum of a row of so many, whose terms are at most a little more than 1."""
+        return self.term_fraction_bits + values.bit_length()
 
     @property
     def power(self) -> Table:

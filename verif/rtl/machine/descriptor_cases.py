@@ -16,13 +16,17 @@ from mxsafe.machine.description import (
     Rule,
 )
 
-_TRIES = 1000
+_TRIES = 4000
+_OF_PIECES = ("sweep", "ends")
+"""Fields that most combinations with others are malformed for."""
 _SEARCH = 40
 """Descriptors that are looked at for one that breaks a single rule."""
 
 
 def _good_value(rng: np.random.Generator, field: Field, machine: MachineConfiguration) -> int:
     allowed = field.allowed(machine)
+    if field.name in _OF_PIECES and rng.random() < 0.6:
+        return 0
     if allowed is not None:
         return int(rng.choice(allowed))
     least, most = field.bounds(machine)

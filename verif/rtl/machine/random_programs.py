@@ -16,11 +16,13 @@ from mxsafe.machine.description import (
     ARITHMETIC,
     CONVERT,
     DESCRIPTORS,
+    FOLLOWING,
     LOAD_BUFFERS,
     PACKING,
     QUEUES,
     REDUCTION,
     STORE_BUFFERS,
+    SWEEP,
     TARGETS,
     Y_MODES,
     run_words,
@@ -85,6 +87,7 @@ class _Writer:
             at += words
         self.tokens = Tokens(space_sizes(self.configuration, at))
         self.stored = np.zeros(at, np.bool_)
+        self.pieces: list[Fields] = []
 
     # Numbers.
 
@@ -277,43 +280,75 @@ class _Writer:
         }
 
     def vector(self) -> None:
-        """Rows through steps of any kind."""
+        """Rows through steps of any kind, or a piece of a row."""
+        if self.configuration.sweeps and not self.pieces and self.chance(0.3):
+            self.pieces = self._row_in_pieces()
+        piece: Fields = {}
+        if self.pieces and self.chance(0.9):
+            piece = self.pieces.pop(0)
+        else:
+            self.pieces = []  # a row that is given up
         for _ in range(_TRIES):
-            fields = self._vector_steps()
+            fields = self._vector_steps(piece)
             fields |= self._vector_places(fields)
             made = Instruction("vector", fields)
             if self._is_apart(made):
                 self.add("vector", fields)
                 return
+        assert not piece, "the pieces behind would not follow"
 
-    def _vector_steps(self) -> Fields:
-        """Return the fields of the steps of a vector descriptor, and of the size of its rows."""
+    def _row_in_pieces(self) -> list[Fields]:
+        """What is settled of the pieces of a row, sweep after sweep."""
+        reductions = DESCRIPTORS["vector"].field("reduction").allowed(self.configuration) or (0,)
+        number = self.decks.draw("swept reduction", reductions[1:])
+        name = REDUCTION.name_of(number)
+        assert name is not None
+        pieces: list[Fields] = []
+        for sweep in FOLLOWING[name]:
+            for left in reversed(range(self.upto(2, 1))):
+                ends = int(left == 0 and sweep != "results")
+                gives = sweep == "results" or (name == "sum" and sweep == "sums" and ends)
+                own = {"reduction": number, "sweep": SWEEP[sweep], "ends": ends, "rows": 1}
+                pieces.append(own | ({} if gives else {"convert": 0, "target": 0, "to_vector": 0}))
+        pieces[0]["clear"] = 1
+        return pieces
+
+    def _vector_steps(self, piece: Fields) -> Fields:
+        """Return the fields of the steps of a vector descriptor, and of the size of its rows.
+
+        Parameters
+        ----------
+        piece : Mapping
+            What is settled of them, for a piece of a row.
+        """
         c, draw = self.configuration, self.decks.draw
         own = DESCRIPTORS["vector"]
         fields: Fields = {}
         reductions = own.field("reduction").allowed(c) or (0,)
-        fields["reduction"] = draw("reduction", (0, *reductions))
+        fields["reduction"] = piece.get("reduction") or draw("reduction", (0, *reductions))
         takes_parameter = fields["reduction"] not in (0, REDUCTION["sum"])
         kinds = range(3) if takes_parameter else range(5)
         softmax = fields["reduction"] == REDUCTION["softmax"]
         fields["causal"] = draw("causal", (0, 1)) if softmax else 0
         norm = takes_parameter and not softmax
-        fields["affine"] = draw("affine", (0, 1)) if norm and c.affine else 0
+        gives = "to_vector" not in piece
+        fields["affine"] = draw("affine", (0, 1)) if norm and c.affine and gives else 0
         without = fields["causal"] or fields["affine"]
         fields["arithmetic"] = 0 if without else draw(f"arithmetic {len(kinds)}", kinds)
         fields["y_mode"] = draw("y_mode", range(3))
         functions = own.field("function").allowed(c) or (0,)
         fields["function"] = draw("function", functions) if self.chance(0.6) else 0
-        fields["convert"] = draw("convert", (0, *(own.field("convert").allowed(c) or (0,))))
-        fields["target"] = draw(f"target {fields['convert']}", range(3))
-        fields["to_vector"] = int(not fields["convert"] or self.chance(0.5))
+        if gives:
+            fields["convert"] = draw("convert", (0, *(own.field("convert").allowed(c) or (0,))))
+            fields["target"] = draw(f"target {fields['convert']}", range(3))
+            fields["to_vector"] = int(not fields["convert"] or self.chance(0.5))
         fields["parameter"] = self._parameter(fields)
-        longest = c.reduction_beats if fields["reduction"] else 80
+        longest = c.reduction_beats if fields["reduction"] and not piece else 80
         fields["beats"] = self.upto(longest, 1) if self.chance(_LONG) else self.upto(20, 1)
         fields["beats"] = min(fields["beats"], longest)
         fields["rows"] = self.upto(3, 1)
         fields["lanes"] = self.upto(c.vector_lanes, 1) if self.chance(0.3) else c.vector_lanes
-        return fields
+        return fields | piece
 
     def _parameter(self, fields: Fields) -> int:
         if fields["reduction"] == REDUCTION["softmax"]:
@@ -594,6 +629,8 @@ def _vector_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
     for flag in ("causal", "affine"):
         if i[flag]:
             found.add(f"vector {flag}")
+    if c.sweeps:
+        found.add(f"vector sweep {name('sweep')}")
     if i["lanes"] < c.vector_lanes:
         found.add("vector lanes")
     if i["to_vector"] and i["x"] == i["d"]:
@@ -628,7 +665,7 @@ def all_modes(configuration: MachineConfiguration) -> set[str]:
     c = configuration
     own = {f.name: f for f in DESCRIPTORS["vector"].fields}
     found = set(_all_moves(c))
-    for name in ("arithmetic", "function", "reduction"):
+    for name in ("arithmetic", "function", "reduction", *(["sweep"] if c.sweeps else [])):
         enumeration, allowed = own[name].enumeration, own[name].allowed(c)
         assert enumeration is not None
         assert allowed is not None

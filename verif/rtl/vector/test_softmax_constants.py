@@ -33,10 +33,14 @@ def _taken_apart(factor: float) -> tuple[Fraction, int]:
 def _threshold(maximum: float, factor: float) -> int:
     """Key of the smallest number that is not too far below the maximum."""
     significand, exponent = _taken_apart(factor)
-    steps = 7 if significand < 0.875 else 6 if significand < 1 else 5 if significand < 1.25 else 4
+    # An exponent of 40 at least: a multiple of 4, or of 2 below 32, for each part of the factors.
+    part = Fraction(math.floor(significand * 16 // (1 + (significand >= 1))), 16)
+    least = 40 / (part * (1 + (significand >= 1)))
+    unit = 4 if least > 30 else 2
+    reach = math.ceil(least / unit) * unit
     if maximum == -np.inf:
         return _key(-LARGEST)
-    exact = Fraction(maximum) - 8 * steps / Fraction(2) ** exponent
+    exact = Fraction(maximum) - reach / Fraction(2) ** exponent
     if exact <= -Fraction(LARGEST):
         return _key(-LARGEST)
     with np.errstate(over="ignore"):

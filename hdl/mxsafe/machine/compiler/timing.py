@@ -84,9 +84,9 @@ class Times:
     narrow_pace: int = 4
     convert: int = 7
     softmax: int = 45
-    layer_norm: int = 268
-    rms_norm: int = 174
-    sum: int = 95
+    layer_norm: int = 294
+    rms_norm: int = 187
+    sum: int = 108
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,18 @@ def vector_clocks(
     clocks += (times.narrow if is_narrow else times.function) * bool(fields["function"])
     narrow = times.narrow_pace * is_narrow
     pace = max(times.pace, times.parts * narrow)
-    if fields["reduction"]:
+    if fields.get("sweep"):
+        # Beats come once. What follows from them is found where the sweep ends.
+        found = {
+            ("softmax", "sums"): times.softmax,
+            ("sum", "sums"): times.sum,
+            ("layer_norm", "sums"): times.layer_norm - times.rms_norm,
+            ("layer_norm", "squares"): times.rms_norm,
+            ("rms_norm", "squares"): times.rms_norm,
+        }
+        stage = _name("reduction", fields), _name("sweep", fields)
+        clocks += beats * max(pace, narrow) + fields["ends"] * found.get(stage, 0)
+    elif fields["reduction"]:
         name = _name("reduction", fields)
         # The first row enters the memory; then passes of rows follow one another. First parts of
         # beats come as they are read, the others from memories.

@@ -39,6 +39,8 @@ class RowReplayConfiguration(Configuration):
         Whether rows can go without the first of their passes, two or more.
     may_stop : bool
         Whether rows can go with the first of their passes alone.
+    may_stream : bool
+        Whether beats can leave as they come.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA it stands behind a
         register slice: what the reset clears there need not be kept away here, and what is known of
@@ -52,6 +54,7 @@ class RowReplayConfiguration(Configuration):
     summary_bits: Count = 32
     may_skip: bool = False
     may_stop: bool = False
+    may_stream: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
@@ -59,6 +62,8 @@ class RowReplayConfiguration(Configuration):
             whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
+        if self.may_stream and self.target != "asic":
+            raise ValueError(f"target must be asic with may_stream, not {self.target}")
         if self.may_skip and self.passes < 2:
             raise ValueError(f"passes must be 2 or more with may_skip, not {self.passes}")
 
@@ -100,6 +105,9 @@ class RowReplay(Unit[RowReplayConfiguration]):
         there is a row.
     stop : In(1)
         If `may_stop`: rows go with their first pass alone, without `skip`. Steady as well.
+    stream : In(1)
+        If `may_stream`: beats leave as they come, once, and rows may be of any length. Their
+        summaries are not to be read. Steady while there is a beat.
     s_axis_tdata : In
         A beat of a row.
     s_axis_tlast : In(1)
@@ -127,6 +135,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         return {
             **({"skip": In(1)} if config.may_skip else {}),
             **({"stop": In(1)} if config.may_stop else {}),
+            **({"stream": In(1)} if config.may_stream else {}),
             "s_axis": In(AxiStream(config.beat_bits, user=summary)),
             "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
         }
@@ -136,22 +145,25 @@ class RowReplay(Unit[RowReplayConfiguration]):
         memory = BeatMemory(self.config.memory)
         place(m, platform, "memory", memory)
         freed, done = Signal(name="beat_freed"), Signal(name="row_done")
-        waiting, oldest = self._store(m, memory, freed, done)
-        self._give(m, memory, waiting, oldest, (freed, done))
+        complete = Signal(range(self.config.rows + 1), name="rows_complete")
+        waiting, oldest = self._store(m, memory, freed, done, complete)
+        self._give(m, memory, waiting, oldest, (freed, done), complete)
         return m
 
     def _store(
-        self, m: Module, memory: BeatMemory, freed: Signal, done: Signal
+        self, m: Module, memory: BeatMemory, freed: Signal, done: Signal, complete: Signal
     ) -> tuple[Value, data.View]:
         """Beats into the memory; return whether there are complete rows, and the oldest of them."""
         config = self.config
         held = Signal(range(config.depth + 1), name="beats_held")
-        complete = Signal(range(config.rows + 1), name="rows_complete")
         address = Signal(range(config.depth), name="write_address")
         in_row = Signal(range(config.depth), name="beats_in_row")
         has_room = named(m, "has_room", 1, (held != config.depth) & (complete != config.rows))
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
-        fills = named(m, "row_fills_memory", 1, in_row == config.depth - 1)
+        full: Value = in_row == config.depth - 1
+        if config.may_stream:
+            full = full & ~self.stream
+        fills = named(m, "row_fills_memory", 1, full)
         noted(fills, "A row longer than the memory would wait for itself for ever: it ends here.")
         ends = named(m, "row_ends", 1, self.s_axis.tlast | fills)
         row_taken = named(m, "row_taken", 1, taken & ends)
@@ -182,7 +194,10 @@ class RowReplay(Unit[RowReplayConfiguration]):
         is_oldest = named(m, "is_oldest", config.rows, ages)
         noted(is_oldest, "Rows wait newest first, so only one that enters moves them.")
         oldest = gated_or(m, "oldest_row", zip(is_oldest, entries, strict=True))
-        waiting = named(m, "rows_wait", 1, known.any())
+        there: Value = known.any()
+        if config.may_stream:
+            there = there | (self.stream & held.any())
+        waiting = named(m, "rows_wait", 1, there)
         return waiting, data.View(config.entry, oldest)
 
     def _hold(
@@ -202,6 +217,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         waiting: Value,
         oldest: data.View,
         progress: tuple[Signal, Signal],
+        complete: Signal,
     ) -> None:
         """Beats out of the memory, pass after pass; say when one, and a whole row, is done with."""
         config = self.config
@@ -216,11 +232,16 @@ class RowReplay(Unit[RowReplayConfiguration]):
         flags = data.View(config.flags, Signal(config.flags.size, name="flags", reset_less=True))
         moves = named(m, "output_moves", 1, ~valid | self.m_axis.tready)
         reads = named(m, "reads", 1, waiting & moves)
-        at_last = named(m, "is_at_last", 1, address == oldest.last)
+        is_last: Value = address == oldest.last
+        if config.may_stream:
+            is_last = is_last & complete.any()
+        at_last = named(m, "is_at_last", 1, is_last)
         is_first = named(m, "is_first", 1, address == start)
         ends: Value = number == config.passes - 1
         if config.may_stop:
             ends = ends | self.stop
+        if config.may_stream:
+            ends = ends | self.stream
         in_last_pass = named(m, "is_in_last_pass", 1, ends)
         following = truncated(m, "following", len(address), address + 1)
         starts_again = named(m, "starts_again", 1, at_last & ~in_last_pass)

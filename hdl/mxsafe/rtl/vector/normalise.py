@@ -52,6 +52,8 @@ class Normalise(Unit[NormaliseConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
         and the others any number.
+    sweep : In(struct)
+        With `sweeps`, see `SWEEP`.
     centred, summing, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
         As of `NormaliseCore`.
 
@@ -66,7 +68,8 @@ class Normalise(Unit[NormaliseConfiguration]):
         config = self.config
         beat = data.ArrayLayout(32, config.lanes)
         core = NormaliseCore(config.core).ports()
-        return {"s_axis": In(AxiStream(beat)), **{k: v for k, v in core.items() if k != "s_axis"}}
+        own = {"s_axis": In(AxiStream(beat))}
+        return {**own, **{k: v for k, v in core.items() if k not in ("s_axis", "looked")}}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -76,6 +79,7 @@ class Normalise(Unit[NormaliseConfiguration]):
         place(m, platform, "core", core)
         waiting = sliced(m, platform, "slice", replay.m_axis, registers=at(config, "rows"))
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
+        self._before: list[Value] = []
         summary = Cat(self._largest(m, platform, row, taken) for row in range(config.rows))
         m.d.comb += [
             replay.s_axis.tdata.eq(self.s_axis.tdata.as_value()),
@@ -92,6 +96,8 @@ class Normalise(Unit[NormaliseConfiguration]):
         ]
         if config.optional:
             m.d.comb += [core.centred.eq(self.centred), replay.skip.eq(~self.centred)]
+        if config.sweeps:
+            self._sweep(m, replay, core, taken, waiting.tuser)
         if config.sums:
             m.d.comb += [core.summing.eq(self.summing), replay.stop.eq(self.summing)]
         for name in ("s_axis_gain", "s_axis_bias"):
@@ -101,6 +107,21 @@ class Normalise(Unit[NormaliseConfiguration]):
         if config.statistics:
             connect(m, core.m_axis_statistics, flipped(self.m_axis_statistics))
         return m
+
+    def _sweep(
+        self, m: Module, replay: RowReplay, core: NormaliseCore, taken: Value, flags: data.View
+    ) -> None:
+        """Keep beats that are only looked at away from the memory, and the largest exponents."""
+        sweep, summary = self.sweep, core.s_axis.tuser.summary
+        m.d.comb += [
+            replay.stream.eq(sweep.streams),
+            replay.s_axis.tvalid.eq(self.s_axis.tvalid & ~sweep.largest),
+            self.s_axis.tready.eq(replay.s_axis.tready | sweep.largest),
+            core.sweep.eq(sweep),
+            core.looked.eq(taken & sweep.largest & self.s_axis.tlast),
+            core.s_axis.tuser.number.eq(Mux(sweep.streams, sweep.number, flags.number)),
+            summary.eq(Mux(sweep.streams, Cat(self._before), flags.summary)),
+        ]
 
     def _largest(self, m: Module, platform: object, row: int, taken: Value) -> Value:
         """The largest exponent of a row up to the beat that is there; that of subnormals is 1."""
@@ -118,9 +139,19 @@ class Normalise(Unit[NormaliseConfiguration]):
         unit = LargestExponent(count=len(fields) + 1)
         place(m, platform, f"largest_{row}", unit)
         before = Signal(EXPONENT_BITS, name=f"largest_before_{row}")
+        self._before.append(before)
         fields.append(before)
         m.d.comb += [port.eq(field) for port, field in zip(unit.fields, fields, strict=True)]
-        with m.If(taken):
-            m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
         zero = named(m, f"largest_is_zero_{row}", 1, ~unit.largest.any())
-        return Cat(unit.largest[0] | zero, unit.largest[1:])
+        largest = Cat(unit.largest[0] | zero, unit.largest[1:])
+        if self.config.sweeps:
+            # It stays until rows begin anew.
+            again = named(m, f"largest_leaves_{row}", 1, self.s_axis.tlast & ~self.sweep.largest)
+            with m.If(self.sweep.begins):
+                m.d.sync += before.eq(0)
+            with m.Elif(taken & ~self.sweep.streams):
+                m.d.sync += before.eq(Mux(again, 0, largest))
+        else:
+            with m.If(taken):
+                m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
+        return largest

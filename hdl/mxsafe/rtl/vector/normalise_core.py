@@ -20,7 +20,8 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_lane import NormaliseLane, NormaliseLaneConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
-from mxsafe.tables import Grade
+from mxsafe.rtl.vector.sweeps import SWEEP
+from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
 
@@ -28,9 +29,6 @@ __all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
 
 ALONG = ("lanes", "beats")
 """How rows may lie in beats."""
-
-_TOKEN = data.StructLayout({"values": 1, "squares": 1, "results": 1, "last": 1})
-"""Purpose of a beat, if any, and whether it ends its pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +55,8 @@ class NormaliseCoreConfiguration(Configuration):
         With `centre`: whether an input says if the mean is subtracted.
     sums : bool
         With `centre`, along beats: whether an input says that rows are added up instead.
+    sweeps : bool
+        Along beats: whether rows can come in sweeps, see `SWEEP`.
     dividers : int
         Units that find what rows share, each for as many of the rows that lie side by side.
     registered : bool
@@ -82,6 +82,7 @@ class NormaliseCoreConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     sums: bool = False
+    sweeps: bool = False
     dividers: Alike = 1
     registered: bool = False
     grade: Grade = "compact"
@@ -170,12 +171,22 @@ class NormaliseCoreConfiguration(Configuration):
         return self.part(NormaliseLaneConfiguration)
 
     @property
+    def token(self) -> data.StructLayout:
+        """Purpose of a beat, if any, and whether it ends its pass.
+
+        In sweeps also whether it ends a row that has no results.
+        """
+        purposes = ("values", "squares", "results", "last", *(["empty"] if self.sweeps else []))
+        return data.StructLayout(dict.fromkeys(purposes, 1))
+
+    @property
     def row(self) -> NormaliseRowConfiguration:
         """Configuration of the unit that finds the shared values of a row."""
         return self.part(
             NormaliseRowConfiguration,
             rows=self.rows // self.dividers,
             span=self.lanes // self.rows,
+            depth=MOST_IN_ROW if self.sweeps else self.depth,
         )
 
     @property
@@ -188,6 +199,7 @@ class NormaliseCoreConfiguration(Configuration):
             summary_bits=EXPONENT_BITS * self.rows,
             may_skip=self.optional,
             may_stop=self.sums,
+            may_stream=self.sweeps,
         )
 
 
@@ -207,6 +219,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     summing : In(1)
         With `sums`: rows are added up, see `mxsafe.model.window_sum`. They come once, `centred` is
         set, and a row gives one beat. Steady.
+    sweep : In(struct)
+        With `sweeps`, see `SWEEP`; of the largest value's sweep it is told `looked` alone.
+    looked : In(1)
+        With `sweeps`: the sweep for the largest value has ended. A beat says so.
     epsilon : In(32)
         A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
     s_axis_tdata : In(array)
@@ -250,6 +266,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         return {
             **({"centred": In(1)} if config.optional else {}),
             **({"summing": In(1)} if config.sums else {}),
+            **({"sweep": In(SWEEP), "looked": In(1)} if config.sweeps else {}),
             "epsilon": In(32),
             "s_axis": In(AxiStream(beat, user=config.replay.flags)),
             **({"s_axis_gain": In(AxiStream(factors, last=False))} if config.gain else {}),
@@ -276,10 +293,17 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 m.d.comb += unit.centred.eq(self.centred)
             if config.sums:
                 m.d.comb += unit.summing.eq(self.summing)
+            if config.sweeps:
+                m.d.comb += unit.begins.eq(self.sweep.begins)
         en = Signal(name="en")
-        owes: Value = Signal(name="owes_sums") if config.sums else Const(0, 1)
-        first = self._take(m, en, shared, owes)
-        tokens = self._tokens(m, en, first, owes)
+        more: Value = Const(0, 1)  # a beat that is no result of its lanes
+        if config.sums or config.sweeps:
+            more = Signal(name="has_beat_more")
+        passed = Signal(name="empty_row_has_passed")
+        first = self._take(m, en, shared, more, passed)
+        tokens = self._tokens(m, en, first, more)
+        if config.sweeps:
+            m.d.comb += passed.eq(tokens[-1].empty)
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
         factors = {
             name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
@@ -303,7 +327,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 result = self._scaled(m, platform, en, number, result, own)
             if config.sums:
                 unit, row = self._of_lane(number, shared)
-                result = Mux(owes, unit.sums[row], result)
+                result = Mux(more, unit.sums[row], result)
             m.d.comb += self.m_axis.tdata[number].eq(result)
         self._add_up(m, en, lanes, shared, tokens)
         return m
@@ -313,8 +337,11 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         row = number // (self.config.lanes // self.config.rows)
         return shared[row // self.config.row.rows], row % self.config.row.rows
 
-    def _take(self, m: Module, en: Signal, shared: list[NormaliseRow], owes: Value) -> data.View:
+    def _take(
+        self, m: Module, en: Signal, shared: list[NormaliseRow], more: Value, passed: Value
+    ) -> data.View:
         """Take beats, but none of a pass before there is what it needs; say what one is for."""
+        config = self.config
         flags = self.s_axis.tuser
         waiting = Signal(self.config.dividers, name="waits_for_row")
         dones = Cat(unit.done for unit in shared)
@@ -328,29 +355,38 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if self.config.statistics:
             given = self._statistics(m, shared, done, results)
             blocked = named(m, "is_blocked", 1, blocked | given)
-        gives: Value = Const(0, 1)
-        if self.config.sums:
-            blocked = named(m, "is_blocked_by_sums", 1, blocked.any() | owes)
-            gives = named(m, "gives_sums", 1, owes & self.m_axis.tready)
-            with m.If(done & self.summing):
-                m.d.sync += owes.eq(1)
-            with m.Elif(gives):
-                m.d.sync += owes.eq(0)
+        summing: Value = self.summing if config.sums else Const(0, 1)
+        if config.sums or config.sweeps:
+            looked = self.looked if config.sweeps else Const(0, 1)
+            owed = named(m, "beat_is_owed", 1, (done & summing) | passed | looked)
+            blocked = self._give_more(m, owed, blocked.any(), more)
         ready = named(m, "is_ready", 1, en & ~blocked & ~ResetSignal())
         taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
-        first = data.View(_TOKEN, Signal(_TOKEN.size, name="token_0"))
+        ends: Value = self.s_axis.tlast
+        if config.sweeps:
+            # What is known of a row is found at the end of the last of its pieces.
+            goes_on = named(m, "row_goes_on", 1, self.sweep.streams & ~self.sweep.ends & ~results)
+            ends = named(m, "pass_ends", 1, ends & ~goes_on)
+        first = data.View(config.token, Signal(config.token.size, name="token_0"))
         largest = Signal(len(flags.summary), name="largest", reset_less=True)
         overlong = Signal(name="is_overlong", reset_less=True)
         m.d.comb += [
             first.values.eq(taken & ~results & ~squares),
             first.squares.eq(taken & squares),
             first.results.eq(taken & results),
-            first.last.eq(self.s_axis.tlast),
+            first.last.eq(ends),
             self.s_axis.tready.eq(ready),
             Cat(unit.largest.as_value() for unit in shared).eq(largest),
         ]
-        leaves = named(m, "row_leaves", 1, (first.results & first.last) | gives)
+        leaves: Value = first.results & first.last
+        if config.sweeps:
+            empty = self.sweep.streams & self.s_axis.tlast & ~results
+            m.d.comb += first.empty.eq(taken & empty)
+            leaves = (leaves & ~self.sweep.streams) | self.sweep.begins
+        if config.sums:
+            leaves = leaves | (more & self.m_axis.tready & summing)
+        leaves = named(m, "row_leaves", 1, leaves)
         for unit in shared:
             m.d.comb += [unit.overlong.eq(overlong), unit.epsilon.eq(self.epsilon)]
             if self.config.centre:
@@ -359,11 +395,21 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 m.d.comb += unit.leaves.eq(leaves)
         with m.If(taken):
             m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
-        with m.If(taken & self.s_axis.tlast & ~results):
+        with m.If(taken & ends & ~results):
             m.d.sync += waiting.eq(Const(1, 1).replicate(self.config.dividers))
         with m.Else():
             m.d.sync += waiting.eq(waiting & ~dones)
         return first
+
+    def _give_more(self, m: Module, owed: Value, waits: Value, more: Value) -> Value:
+        """Give a beat that is owed once all is found; return whether other beats have to wait."""
+        owes = Signal(name="owes_beat")
+        m.d.comb += more.eq(owes & ~waits)
+        with m.If(owed):
+            m.d.sync += owes.eq(1)
+        with m.Elif(more & self.m_axis.tready):
+            m.d.sync += owes.eq(0)
+        return named(m, "is_blocked_by_more", 1, waits | owes)
 
     def _statistics(
         self, m: Module, shared: list[NormaliseRow], done: Value, results: Value
@@ -390,13 +436,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         ]
         return named(m, "next_row_waits", 1, there & ~results)
 
-    def _tokens(self, m: Module, en: Signal, first: data.View, owes: Value) -> list[data.View]:
+    def _tokens(self, m: Module, en: Signal, first: data.View, more: Value) -> list[data.View]:
         """Return the token of the beat in each stage; everything moves on if the last stage can."""
         config = self.config
         stages = config.stages
         tokens = [first]
         for stage in range(1, stages + 1):
-            token = data.View(_TOKEN, Signal(_TOKEN.size, name=f"token_{stage}"))
+            token = data.View(config.token, Signal(config.token.size, name=f"token_{stage}"))
             following: Value = tokens[-1].as_value()
             moves: Value = en
             if stage == stages:
@@ -419,8 +465,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.comb += stream.tready.eq(en & wanted & ~ResetSignal())
         m.d.comb += [
             en.eq(have),
-            self.m_axis.tvalid.eq(last.results | owes),
-            self.m_axis.tlast.eq(last.last | owes),
+            self.m_axis.tvalid.eq(last.results | more),
+            self.m_axis.tlast.eq(last.last | more),
         ]
         return tokens
 

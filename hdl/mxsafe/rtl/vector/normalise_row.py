@@ -20,7 +20,7 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.normalise_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
-from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
+from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 __all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
@@ -61,6 +61,8 @@ class NormaliseRowConfiguration(Configuration):
         With `centre`: whether an input says if there is a mean.
     sums : bool
         With `centre` and a span of 1: whether an input says that the sum of a row is all there is.
+    sweeps : bool
+        Whether rows can be given up before they end.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
 
@@ -77,6 +79,7 @@ class NormaliseRowConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     sums: bool = False
+    sweeps: bool = False
     grade: Grade = "compact"
 
     def __post_init__(self) -> None:
@@ -93,7 +96,12 @@ class NormaliseRowConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Cycles from the last values of a pass to `done`, at most."""
-        return self.settling + self.rows * (self.widths.most_steps + 2 * self.widths.root + 3) + 1
+        return self.settling + self.rows * (self.most_steps + 2 * self.widths.root + 3) + 1
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of two bits of a division, at most."""
+        return self.widths.most_steps(max(MOST_VALUES, self.depth * self.span))
 
     @property
     def mean_latency(self) -> int:
@@ -116,7 +124,13 @@ class NormaliseRowConfiguration(Configuration):
     @property
     def settling(self) -> int:
         """Cycles until the carries of a sum have gone where they belong."""
-        return _PARTS - 1
+        # Sums of sweeps are longer.
+        return _PARTS - 1 + self.sweeps
+
+    @property
+    def divisor_bits(self) -> int:
+        """Bits of a number of beats, with what the span has beyond a power of four, or more."""
+        return max(self.widths.variance, (self.depth << self.span_bits % 2).bit_length())
 
     @property
     def quotient_bits(self) -> int:
@@ -179,6 +193,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     ----------
     centred : In(1)
         If a mean is `optional`: a pass for it comes first. Steady.
+    begins : In(1)
+        With `sweeps`: what is left of other rows is forgotten. Not while anything is being found.
     summing : In(1)
         With `sums`: a pass adds up values as they are, and their sum is the result. Steady.
     negative : In(rows)
@@ -226,6 +242,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         means = data.ArrayLayout(config.widths.window + 1, config.rows * config.copies)
         return {
             **({"centred": In(1)} if config.optional else {}),
+            **({"begins": In(1)} if config.sweeps else {}),
             **(
                 {"summing": In(1), "negative": In(config.rows), "sums": Out(each(32))}
                 if config.sums
@@ -268,7 +285,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         power = Signal(signed(BASE_BITS), name="power", reset_less=True)
         # Of sums the number of beats, with what the span has beyond a power of four; then a
         # variance.
-        divisor = Signal(widths.variance, name="divisor", reset_less=True)
+        divisor = Signal(config.divisor_bits, name="divisor", reset_less=True)
         last_step = named(m, "is_last_step", 1, steps == widths.root - 1)
         settles = Signal(config.settling, name="settles")
         m.d.sync += settles.eq(Cat(self.add & self.last, settles[:-1]))
@@ -277,7 +294,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         root = self._digits(m, phases, top, divisor, last_step, quotient, found_sum)
         self._variance(m, phases, quotient, steps, is_row, divisor, power, found_sum)
         enough = named(m, "has_enough", 1, quotient[widths.variance - 4 :].any())
-        most = Mux(deviates, widths.most_steps, config.sum_bits // 2)
+        most = Mux(deviates, config.most_steps, config.sum_bits // 2)
         at_most = named(m, "is_at_most", 1, steps == most - 1)
         divided = at_most | (deviates & enough)
         if config.sums:
@@ -309,6 +326,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         if config.centre:
             with m.If(self.done & ~found_sum.on):
                 m.d.sync += after_mean.eq(~deviates)
+            if config.sweeps:
+                with m.If(self.begins):
+                    m.d.sync += after_mean.eq(0)
         self._keep(m, keep, deviates, is_row, (quotient, root, power, divisor), found_sum)
         return m
 
@@ -383,16 +403,17 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         uncentred = named(m, "has_no_mean", 1, uncentred)
         early = named(m, "mean_begins_with_0", 1, self.leaves | uncentred)
         bits = self.config.widths.window + 1 - EARLY_BITS
+        following = named(m, "mean_high", bits, Mux(uncentred, 0, mean[EARLY_BITS:]))
         for index, here in enumerate(is_row):
             low = Signal(EARLY_BITS, name=f"mean_low_{index}")
             high = Signal(bits, name=f"mean_high_{index}", reset_less=True)
+            found = named(m, f"mean_is_found_{index}", 1, write & here)
             with m.If(early):
                 m.d.sync += low.eq(0)
-            with m.Elif(write & here):
+            with m.Elif(found):
                 m.d.sync += low.eq(mean[:EARLY_BITS])
             copies: list[Value] = [high]
-            following = Mux(uncentred, 0, mean[EARLY_BITS:])
-            writes = named(m, f"writes_mean_{index}", 1, uncentred | (write & here))
+            writes = named(m, f"writes_mean_{index}", 1, uncentred | found)
             with m.If(writes):
                 m.d.sync += high.eq(following)
             if self.config.copies > 1:
@@ -422,12 +443,18 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             m.d.sync += count.eq(0)
         with m.Elif(phases["keep"]):
             m.d.sync += divisor.eq(count << config.span_bits % 2)
+        if config.sweeps:
+            with m.If(self.begins):
+                m.d.sync += count.eq(0)
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
         adds = named(m, "adds", 1, self.add | settles.any())
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
             carries = Signal(config.settling, name=f"carries_{index}")
             # Behind the last of them sums settle.
-            numbers = [Mux(self.add, addend, 0) for addend in self.addends[index]]
+            numbers: list[Value] = [
+                named(m, f"addend_{index}_{number}", len(addend), Mux(self.add, addend, 0))
+                for number, addend in enumerate(map(Value.cast, self.addends[index]))
+            ]
             left, right = total, numbers[0]
             negative: Value | None = None
             if config.sums:
@@ -439,13 +466,18 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 terms = [(number, 0) for number in (total, *numbers)]
                 left, right = carry_save(m, f"all_{index}", terms, len(total))
             added = _in_parts(m, f"next_sum_{index}", left, right, carries, negative)
+            shifts = named(m, f"shifts_sum_{index}", 1, phases["divide"] & here)
+            clears = named(m, f"clears_sum_{index}", 1, phases["keep"] & here)
             with m.If(adds):
                 m.d.sync += Cat(total, carries).eq(added)
             # What has been divided makes room.
-            with m.Elif(phases["divide"] & here):
+            with m.Elif(shifts):
                 m.d.sync += total.eq(Cat(Const(0, 2), total[:-2]))
-            with m.Elif(phases["keep"] & here):
+            with m.Elif(clears):
                 m.d.sync += total.eq(0)
+            if config.sweeps:
+                with m.If(self.begins):
+                    m.d.sync += [total.eq(0), carries.eq(0)]
         return _of_row(m, "sum_top", is_row, [total[-2:] for total in sums])
 
     def _digits(
@@ -462,7 +494,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         config = self.config
         divides = named(m, "divides", 1, phases["divide"] | phases["invert"])
         inverts = phases["invert"]
-        bits, root_bits = config.widths.variance, config.widths.root
+        bits, root_bits = config.divisor_bits, config.widths.root
         rest = Signal(bits, name="rest", reset_less=True)
         root = Signal(root_bits, name="root", reset_less=True)
         # The dividend of a reciprocal is all ones: first a rest of those below the point.
@@ -681,7 +713,7 @@ def _in_parts(
 
     That of the highest part is 0. Perhaps with one more.
     """
-    size = -(-len(total) // _PARTS)
+    size = -(-len(total) // (len(carries) + 1))
     parts, going = [], []
     for index, start in enumerate(range(0, len(total), size)):
         mine, other = total[start : start + size], addend[start : start + size]
@@ -717,7 +749,7 @@ def _of_row(m: Module, name: str, is_row: list[Signal], values: Sequence[Value])
 def _kept(m: Module, name: str, write: Value, is_row: list[Signal], value: Value) -> list[Signal]:
     """A value that is kept for each row."""
     kept = [Signal(len(value), name=f"{name}_{i}", reset_less=True) for i in range(len(is_row))]
-    for register, here in zip(kept, is_row, strict=True):
-        with m.If(write & here):
+    for index, (register, here) in enumerate(zip(kept, is_row, strict=True)):
+        with m.If(named(m, f"keeps_{name}_{index}", 1, write & here)):
             m.d.sync += register.eq(value)
     return kept

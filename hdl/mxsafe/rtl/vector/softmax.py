@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -16,6 +17,7 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfiguration
+from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import Grade
 
 __all__ = ["Softmax", "SoftmaxConfiguration"]
@@ -35,6 +37,8 @@ class SoftmaxConfiguration(Configuration):
     depth : int
         Beats in the memory, a power of two. With room for two rows, one enters while another
         leaves.
+    sweeps : bool
+        Along beats: whether rows can come in sweeps, see `SWEEP`.
     grade : {"compact", "fine"}
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
@@ -49,6 +53,7 @@ class SoftmaxConfiguration(Configuration):
     lanes: int = 16
     along: Literal["lanes", "beats"] = "lanes"
     depth: int = 512
+    sweeps: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
 
@@ -81,7 +86,10 @@ class SoftmaxConfiguration(Configuration):
     def replay(self) -> RowReplayConfiguration:
         """Configuration of the memory of rows."""
         return RowReplayConfiguration(
-            beat_bits=self.core.beat.size, depth=self.depth, summary_bits=0
+            beat_bits=self.core.beat.size,
+            depth=self.depth,
+            summary_bits=0,
+            may_stream=self.sweeps,
         )
 
 
@@ -95,6 +103,8 @@ class Softmax(Unit[SoftmaxConfiguration]):
 
     Attributes
     ----------
+    sweep : In(struct)
+        With `sweeps`, see `SWEEP`. The factor is that of the last sweep for the largest value.
     s_axis_tdata : In(array)
         Values of a row (or, along beats, a value of each lane's row), binary32.
     s_axis_tlast : In(1)
@@ -119,6 +129,7 @@ class Softmax(Unit[SoftmaxConfiguration]):
         """Stream of values in, stream of results out."""
         config = self.config
         return {
+            **({"sweep": In(SWEEP)} if config.sweeps else {}),
             "s_axis": In(AxiStream(config.core.beat, user=config.entry.controls)),
             "m_axis": Out(AxiStream(config.core.beat)),
         }
@@ -140,7 +151,26 @@ class Softmax(Unit[SoftmaxConfiguration]):
             core.s_axis_summary.tvalid.eq(entry.m_axis_summary.tvalid),
             entry.m_axis_summary.tready.eq(core.s_axis_summary.tready),
         ]
+        if config.sweeps:
+            self._sweep(m, entry, replay, core)
         return m
+
+    def _sweep(self, m: Module, entry: SoftmaxEntry, replay: RowReplay, core: SoftmaxCore) -> None:
+        """Tell units what kind of sweep it is; give a beat where one for the largest ends."""
+        source = self.s_axis
+        ends = named(m, "has_looked", 1, source.tvalid & source.tready & source.tlast)
+        owes = Signal(name="owes_beat")
+        with m.If(ends & self.sweep.largest):
+            m.d.sync += owes.eq(1)
+        with m.Elif(self.m_axis.tready):
+            m.d.sync += owes.eq(0)
+        m.d.comb += [
+            entry.sweep.eq(self.sweep),
+            core.sweep.eq(self.sweep),
+            replay.stream.eq(self.sweep.streams),
+            self.m_axis.tvalid.eq(core.m_axis.tvalid | owes),
+            self.m_axis.tlast.eq(core.m_axis.tlast | owes),
+        ]
 
 
 def _connect(m: Module, source: Any, sink: Any) -> None:

@@ -160,12 +160,15 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
 
     def _reach(self, m: Module, significand: Value, scale: Value) -> Value:
         """The largest difference that counts, as the bits of a binary32 number."""
-        eighths = named(m, "eighths", 4, significand[FLOAT_BITS - 3 :])
-        quarters: Value = Const(REACHES[-1][1] - 4, 2)
-        for limit, count in reversed(REACHES[:-1]):
-            quarters = Mux(eighths < limit, count - 4, quarters)
-        field = named(m, "reach_field", EXPONENT_BITS, (2 * _BIAS + 3 + 2) - scale)
-        return Cat(Const(0, MANTISSA_BITS - 2), quarters[:2], field)
+        sixteenths = named(m, "sixteenths", 5, significand[FLOAT_BITS - 4 :])
+        # From 32 on steps are of 4, of which the highest bits of the mantissa count three bits; the
+        # last reach of all is a step of 2 below.
+        steps: Value = Const(7, 3)
+        for limit, most in reversed(REACHES[:-1]):
+            steps = Mux(sixteenths < limit, (most - 32) // 4, steps)
+        below = named(m, "reach_is_below_32", 1, sixteenths >= REACHES[-2][0])
+        field = named(m, "reach_field", EXPONENT_BITS, (2 * _BIAS + 3 + 2) - scale - below)
+        return Cat(Const(0, MANTISSA_BITS - 3), steps[:3], field)
 
     def _threshold(self, m: Module, pipe: Pipeline, maximum: Value, reach: Value) -> Value:
         """Key of the maximum less the reach, rounded up."""

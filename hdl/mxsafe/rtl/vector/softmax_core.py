@@ -25,8 +25,9 @@ from mxsafe.rtl.vector.softmax_logarithm import (
     SoftmaxLogarithm,
     SoftmaxLogarithmConfiguration,
 )
-from mxsafe.tables import GRADES, Grade
-from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
+from mxsafe.rtl.vector.sweeps import SWEEP
+from mxsafe.tables import GRADES, MOST_IN_ROW, Grade
+from mxsafe.tables.softmax import LONGEST_ROW, WIDTHS, SoftmaxWidths
 from mxsafe.validation import Alike, require_one_of
 
 __all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
@@ -50,6 +51,8 @@ class SoftmaxCoreConfiguration(Configuration):
     along : {"lanes", "beats"}
         Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
         of its own, a value a beat.
+    sweeps : bool
+        Along beats: whether rows can come in sweeps, see `SWEEP`.
     grade : {"compact", "fine"}
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
@@ -63,6 +66,7 @@ class SoftmaxCoreConfiguration(Configuration):
 
     lanes: Alike = 16
     along: Literal["lanes", "beats"] = "lanes"
+    sweeps: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
 
@@ -74,6 +78,11 @@ class SoftmaxCoreConfiguration(Configuration):
     def widths(self) -> SoftmaxWidths:
         """Widths of the grade."""
         return WIDTHS[self.grade]
+
+    @property
+    def longest(self) -> int:
+        """Values of the longest row."""
+        return MOST_IN_ROW if self.sweeps else LONGEST_ROW
 
     @property
     def rows(self) -> int:
@@ -98,7 +107,7 @@ class SoftmaxCoreConfiguration(Configuration):
     @property
     def logarithm(self) -> SoftmaxLogarithmConfiguration:
         """Configuration of the unit that finds the logarithm of a sum."""
-        return self.part(SoftmaxLogarithmConfiguration)
+        return self.part(SoftmaxLogarithmConfiguration, longest=self.longest)
 
     @property
     def rest(self) -> int:
@@ -160,6 +169,8 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
 
     Attributes
     ----------
+    sweep : In(struct)
+        With `sweeps`, see `SWEEP`. A row that is whole, or begins its first sweep, comes first.
     s_axis_tdata : In(array)
         Keys, see `SoftmaxLane`.
     s_axis_tlast : In(1)
@@ -183,6 +194,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         """Stream of keys in, stream of results out."""
         config = self.config
         return {
+            **({"sweep": In(SWEEP)} if config.sweeps else {}),
             "s_axis": In(AxiStream(config.beat, user=config.flags)),
             "m_axis": Out(AxiStream(config.beat)),
             "s_axis_summary": In(AxiStream(config.summary, last=False)),
@@ -380,7 +392,7 @@ class _Row:
         self.complement = Signal(widths.window_bits, name=f"{name}_complement", reset_less=True)
         self.invalid = Signal(name=f"{name}_is_invalid", reset_less=True)
         self.offset = Signal(widths.product_bits, name=f"{name}_offset", reset_less=True)
-        self._bits = widths.total_bits
+        self._bits = widths.total_bits(config.longest)
         bits = self._bits + (1 if config.along == "beats" else 0)
         self.total = Signal(bits, name=f"{name}_total", reset_less=True)
         self._name = name
@@ -453,7 +465,12 @@ class _Tokens:
         }
         ready = named(m, "is_ready", 1, ~between & self.moves & ~ResetSignal())
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
-        ends = named(m, "ends_pass", 1, taken & s_axis.tlast)
+        last: Value = s_axis.tlast
+        empty: Value = Const(0, 1)
+        if config.sweeps:
+            last = last & (~core.sweep.streams | (core.sweep.ends & ~second))
+            empty = core.sweep.streams & s_axis.tlast & ~second
+        ends = named(m, "ends_pass", 1, taken & last)
         self.in_setup = self._phases["setup"]
         self.set_up = set_up = self.at("setup", "is_set_up", last_setup)
         finished = self.at("finish", "is_finished", last_finish)
@@ -466,12 +483,16 @@ class _Tokens:
             ]
         with m.Elif(self._phases["setup"] | self._phases["finish"]):
             m.d.sync += [step.eq(step + 1), between.eq(~(set_up | finished))]
+        if config.sweeps:
+            with m.If(core.sweep.begins):
+                m.d.sync += [between.eq(1), second.eq(0), step.eq(0)]
         if config.rest:
             with m.If(self.moves):
                 m.d.sync += rests.eq(Cat(ends & second, rests[:-1]))
         stages = config.latency
         term = named(m, "takes_term", 1, taken & ~second)
-        result = named(m, "takes_result", 1, taken & second)
+        # Instead of results the end of a row has one, behind its terms.
+        result = named(m, "takes_result", 1, taken & (second | empty))
         last = named(m, "takes_last", 1, s_axis.tlast)
         self.passing_term = delayed(m, self.moves, "term", term, stages, reset=True)
         self.term = named(m, "adds_term", 1, self.passing_term & self.moves)

@@ -14,14 +14,15 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
-from mxsafe.tables.softmax import LONGEST_ROW
+from mxsafe.rtl.vector.sweeps import SWEEP
+from mxsafe.tables.softmax import LENGTH_BITS
 from mxsafe.validation import Alike
 
 __all__ = ["SoftmaxEntry", "SoftmaxEntryConfiguration"]
 
 _LOWEST = 0xFFFFFFFF ^ INFINITY
 """Key of -Inf."""
-_LENGTH = range(LONGEST_ROW + 1)
+_LENGTH = range(1 << LENGTH_BITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class SoftmaxEntryConfiguration(Configuration):
         Values in a beat.
     along : {"lanes", "beats"}
         Where rows run, see `SoftmaxCoreConfiguration`.
+    sweeps : bool
+        Along beats: whether rows can come in sweeps, see `SWEEP`.
 
     Raises
     ------
@@ -43,6 +46,7 @@ class SoftmaxEntryConfiguration(Configuration):
 
     lanes: Alike = 16
     along: Literal["lanes", "beats"] = "lanes"
+    sweeps: bool = False
 
     def __post_init__(self) -> None:
         self._set(lanes=self.core.lanes)
@@ -80,6 +84,9 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         The same in all beats of a row: ``factor``, which is handed on; ``length``, how many values
         of the row count, from the first on; along beats ``causal``: lane ``i`` has a row of
         ``length + i`` values that count.
+    sweep : In(struct)
+        With `sweeps`, see `SWEEP`. Maxima of a row that ends its sweep for the largest are given
+        on, and stay as they are in all others.
     m_axis_tdata : Out(array)
         Keys, see `SoftmaxLane`. That of any NaN is one of a positive NaN.
     m_axis_tlast : Out(1)
@@ -100,6 +107,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         """Stream of values in, streams of keys and of what is known of rows out."""
         core = self.config.core
         return {
+            **({"sweep": In(SWEEP)} if self.config.sweeps else {}),
             "s_axis": In(AxiStream(core.beat, user=self.config.controls)),
             "m_axis": Out(AxiStream(core.beat)),
             "m_axis_summary": Out(AxiStream(core.summary)),
@@ -110,23 +118,44 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         s_axis, m_axis, summary = self.s_axis, self.m_axis, self.m_axis_summary
         waits = Signal(name="summary_waits")
         free = named(m, "is_free", 1, ~waits & ~ResetSignal())
-        ready = named(m, "is_ready", 1, free & m_axis.tready)
+        given: Value = s_axis.tvalid
+        sinks: Value = m_axis.tready
+        ends: Value = s_axis.tlast
+        ends_row: Value = s_axis.tlast
+        looks: Value = Const(1, 1)
+        if self.config.sweeps:
+            sweep = self.sweep
+            free = named(m, "is_free_in_sweep", 1, free | (sweep.streams & ~ResetSignal()))
+            given = s_axis.tvalid & ~sweep.largest
+            sinks = m_axis.tready | sweep.largest
+            looks = ~sweep.streams
+            ends = s_axis.tlast & looks & (sweep.ends | ~sweep.largest)
+            ends_row = s_axis.tlast & ~sweep.largest
+        ready = named(m, "is_ready", 1, free & sinks)
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
-        with m.If(taken & s_axis.tlast):
+        looked = named(m, "looks_at_beat", 1, taken & looks)
+        with m.If(taken & ends):
             m.d.sync += waits.eq(1)
         with m.Elif(summary.tready & summary.tvalid):
             m.d.sync += waits.eq(0)
         begins = Signal(name="row_begins", init=1)
         factor = Signal(32, name="factor", reset_less=True)
-        with m.If(taken):
-            m.d.sync += [begins.eq(s_axis.tlast), factor.eq(s_axis.tuser.factor)]
+        with m.If(looked):
+            m.d.sync += [begins.eq(ends_row), factor.eq(s_axis.tuser.factor)]
+        if self.config.sweeps:
+            with m.If(sweep.begins):
+                m.d.sync += [begins.eq(1), waits.eq(0)]
         along_lanes = self.config.along == "lanes"
         counts = self._in_lanes(m, taken, begins) if along_lanes else self._in_rows(m, taken)
         values = [
             _Number(_is_negative(m, f"key_{lane}", word), word[:-1], count)
             for lane, (word, count) in enumerate(zip(s_axis.tdata, counts, strict=True))
         ]
-        keys = [value.key(m, f"key_{lane}") for lane, value in enumerate(values)]
+        ordered = [value.ordered(m, f"key_{lane}") for lane, value in enumerate(values)]
+        keys = [
+            named(m, f"key_{lane}", 32, Mux(value.counts, number, Const(_LOWEST, 32)))
+            for lane, (value, number) in enumerate(zip(values, ordered, strict=True))
+        ]
         if along_lanes:
             follows = Signal(name="largest_follow")
             m.d.sync += follows.eq(taken)
@@ -134,12 +163,12 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         else:
             follows = Const(0, 1)
             maxima = [
-                _maximum_of(m, lane, (taken, begins), value, key)
-                for lane, (value, key) in enumerate(zip(values, keys, strict=True))
+                _maximum_of(m, lane, (looked, begins), value.counts, number, key)
+                for lane, (value, number, key) in enumerate(zip(values, ordered, keys, strict=True))
             ]
         m.d.comb += [
             s_axis.tready.eq(ready),
-            m_axis.tvalid.eq(free & s_axis.tvalid),
+            m_axis.tvalid.eq(free & given),
             m_axis.tlast.eq(s_axis.tlast),
             m_axis.tdata.as_value().eq(Cat(*keys)),
             summary.tvalid.eq(waits & ~follows),
@@ -178,9 +207,10 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             m.d.sync += passed.eq(Mux(self.s_axis.tlast, 0, following))
         beyond = named(m, "beyond_length", None, passed - controls.length)
         early = named(m, "counts_without_mask", 1, beyond < 0)
+        near = [named(m, f"is_near_{n}", 1, beyond < n) for n in range(self.config.lanes)]
         return [
-            named(m, f"counts_{lane}", 1, early | (controls.causal & (beyond < lane)))
-            for lane in range(self.config.lanes)
+            named(m, f"counts_{lane}", 1, early | (controls.causal & each))
+            for lane, each in enumerate(near)
         ]
 
     def _maximum(
@@ -219,7 +249,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
 
 
 def _maximum_of(
-    m: Module, lane: int, takes: tuple[Value, Value], value: "_Number", key: Value
+    m: Module, lane: int, takes: tuple[Value, Value], counts: Value, ordered: Value, key: Value
 ) -> Value:
     """The largest key of a lane's row up to the last beat that was taken.
 
@@ -229,14 +259,15 @@ def _maximum_of(
     lane : int
     takes : tuple of Value
         A beat is taken; a row begins with it.
-    value : _Number
-    key : Value
-        Its key.
+    counts : Value
+        Whether a value counts.
+    ordered, key : Value
+        The key that it has, and that of -Inf if it does not count.
     """
     maximum = Signal(32, name=f"maximum_{lane}", reset_less=True)
     taken, begins = takes
-    larger = named(m, f"is_larger_{lane}", 1, maximum.as_signed() < value.ordered.as_signed())
-    rises = named(m, f"rises_{lane}", 1, larger & value.counts)
+    larger = named(m, f"is_larger_{lane}", 1, maximum.as_signed() < ordered.as_signed())
+    rises = named(m, f"rises_{lane}", 1, larger & counts)
     with m.If(taken & (begins | rises)):
         m.d.sync += maximum.eq(key)
     return maximum
@@ -250,14 +281,15 @@ class _Number:
     magnitude: Value
     counts: Value
 
-    @property
-    def ordered(self) -> Value:
+    def ordered(self, m: Module, name: str) -> Value:
         """Its key, if it counts."""
-        return Cat(self.magnitude ^ self.negative.replicate(len(self.magnitude)), self.negative)
+        inverted = self.negative.replicate(len(self.magnitude))
+        below = named(m, f"{name}_below_sign", len(inverted), self.magnitude ^ inverted)
+        return Cat(below, self.negative)
 
     def key(self, m: Module, name: str) -> Value:
         """Its key, that of -Inf where it does not count."""
-        return named(m, name, 32, Mux(self.counts, self.ordered, Const(_LOWEST, 32)))
+        return named(m, name, 32, Mux(self.counts, self.ordered(m, name), Const(_LOWEST, 32)))
 
 
 def _is_negative(m: Module, name: str, word: Value) -> Value:

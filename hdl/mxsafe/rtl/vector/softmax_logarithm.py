@@ -14,6 +14,7 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import LONGEST_ROW
+from mxsafe.validation import PowerOfTwo
 
 __all__ = ["SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
 
@@ -23,9 +24,23 @@ _FPGA_STAGES = ("counted", *_STAGES)
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxLogarithmConfiguration(SoftmaxPartConfiguration):
-    """A `SoftmaxLogarithm`: for an FPGA with a register more, behind the number of zeros."""
+    """A `SoftmaxLogarithm`: for an FPGA with a register more, behind the number of zeros.
+
+    Parameters
+    ----------
+    longest : int
+        Values of the longest row, a power of two.
+    grade, target
+        See `SoftmaxPartConfiguration`.
+    """
 
     stages_for: ClassVar = {"asic": _STAGES, "fpga": _FPGA_STAGES}
+    longest: PowerOfTwo = LONGEST_ROW
+
+    @property
+    def total_bits(self) -> int:
+        """Bits of the sum."""
+        return self.widths.total_bits(self.longest)
 
 
 class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
@@ -46,7 +61,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         widths = self.config.widths
         return {
             "en": In(1),
-            "total": In(widths.total_bits),
+            "total": In(self.config.total_bits),
             "logarithm": Out(widths.product_bits),
         }
 
@@ -54,7 +69,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         m = Module()
         stages, widths = self.config.stages, self.config.widths
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
-        table, total_bits = widths.logarithm, widths.total_bits
+        table, total_bits = widths.logarithm, self.config.total_bits
         _, zeros = leading_one_and_zeros(m, "zeros", self.total)
         total, zeros = pipe.cross_all("counted", total=self.total, zeros=zeros)
         shifted = named(m, "normalised", total_bits, (total << zeros)[:total_bits])
@@ -67,6 +82,6 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         value, zeros = pipe.cross_all("evaluated", value=value, zeros=zeros)
         below = widths.product_fraction_bits
         low = value[table.fraction_bits - below :]
-        whole = Cat(Const(0, below), LONGEST_ROW.bit_length() - 1 - zeros)
+        whole = Cat(Const(0, below), self.config.longest.bit_length() - 1 - zeros)
         m.d.comb += self.logarithm.eq(low[:below] + whole)
         return m

@@ -34,7 +34,7 @@ PUBLISHED = {
     "descriptor_check": MachineConfiguration(),
     "descriptor_check_anchored": WINDOW_MACHINE,
     "descriptor_check_small": SMALL_MACHINE,
-    "descriptor_check_small_fpga": FPGA_MACHINE,
+    "descriptor_check_small_no_sweeps_fpga": FPGA_MACHINE,
 }
 
 

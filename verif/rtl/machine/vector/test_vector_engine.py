@@ -16,12 +16,14 @@ from verif.rtl.machine.vector.vector_engine_checks import (
     Task,
     check_engine,
     few_tasks,
+    long_tasks,
     outside_tasks,
     paced_tasks,
     random_tasks,
     reduced_tasks,
     small_machine,
     sum_tasks,
+    sweep_tasks,
     vector_engine,
 )
 from verif.support.manifest import Module
@@ -148,6 +150,32 @@ def test_sums(grade: Grade, simulator: str, tmp_path: Path, tally: Tally, volume
     tasks = sum_tasks(machine, (7, 32, 2, 1)[: volume(2, 4)])
     changed, _ = check_engine(simulator, module, machine, tasks)
     tally(simulator, "vector engine", changed)
+
+
+SWEPT = small_machine(4, functions=("relu",), conversions=("blocks",))
+
+
+@pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
+def test_sweeps(grade: Grade, simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+    """Rows in pieces among whole ones, with stalls, and with resets in the middle of a sweep."""
+    machine = replace(SWEPT, grade=grade)
+    module = vector_engine(machine, tmp_path)
+    tasks = sweep_tasks(machine, 5, volume(8, 40))
+    interrupts = {at: (1 + 3 * (at % 11), 20 + at % 7) for at in range(5, len(tasks), 17)}
+    stalls = {"stall_read": 0.2, "stall_write": 0.2}
+    changed, _ = check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
+    tally(simulator, "vector engine", changed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reduction", SWEPT.reductions)
+def test_the_longest_row(reduction: str, tmp_path: Path, tally: Tally) -> None:
+    """As many of the largest values as there can be, and one more."""
+    machine = replace(SWEPT, reductions=(reduction,), vector_banks=4, bank_beats=1024)
+    module = vector_engine(machine, tmp_path)
+    tasks = long_tasks(machine, reduction)
+    changed, _ = check_engine(available("verilator"), module, machine, tasks)
+    tally("verilator", "vector engine", changed)
 
 
 @pytest.mark.parametrize("parts", typical(IN_PARTS, every=3))

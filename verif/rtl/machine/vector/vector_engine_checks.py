@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,20 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, ERRORS, REDUCTION
+from mxsafe.machine.description import (
+    ARITHMETIC,
+    DESCRIPTORS,
+    ERRORS,
+    FOLLOWING,
+    REDUCTION,
+    SWEEP,
+)
 from mxsafe.model.machine import Machine
 from mxsafe.model.machine_buffers import MachineStop
 from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
+from mxsafe.tables import MOST_IN_ROW
 from verif.rtl.vector.normalise_checks import kinds_of_rows
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -246,6 +255,77 @@ def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
     ]
 
 
+def sweep_tasks(machine: MachineConfiguration, seed: int, rows: int) -> list[Task]:
+    """Rows that come in pieces, sweep after sweep, among whole ones.
+
+    Pieces have one beat or many, more than a whole row may have. Of half of the rows each sweep
+    has the same values, of the others it has any. Some rows are given up, and a few pieces do not
+    follow the one before.
+    """
+    rng, tasks = np.random.default_rng(seed), []
+    while len(tasks) < 2 * rows:
+        reduction = str(rng.choice(machine.reductions))
+        shape = machine.vector_beats, machine.rows
+        words, same = _numbers(rng, shape), rng.random() < 0.5
+        cuts = np.append(0, np.cumsum(rng.integers(1, 1 + rng.choice([1, 8, 40, 70]), 3)))
+        cuts = cuts[: rng.integers(2, 5)]
+        lanes = int(rng.choice([machine.rows, rng.integers(1, machine.rows + 1)]))
+        number = REDUCTION[reduction]
+        parameter = _parameter(rng, {"reduction": number})
+        is_causal = reduction == "softmax" and rng.random() < 0.3
+        length = int(rng.integers(0, cuts[-1] + 1))
+        for sweep in FOLLOWING[reduction]:
+            for start, stop in pairwise(cuts.tolist()):
+                ends = stop == cuts[-1] and sweep != "results"
+                values = {"x": start, "beats": stop - start, "rows": 1, "lanes": lanes}
+                values |= {"reduction": number, "sweep": SWEEP[sweep], "parameter": parameter}
+                values |= {"clear": int(sweep == "largest" and not start), "ends": int(ends)}
+                if sweep == "results" or (reduction == "sum" and sweep == "sums" and ends):
+                    way = int(rng.integers(1, 4)) if machine.conversions else 1
+                    values |= {"to_vector": way & 1, "d": 256 + start, "convert": way >> 1}
+                if is_causal:
+                    values |= {"causal": 1, "y": max(length - start, 0)}
+                elif sweep == "results" and number in NORMS and machine.affine:
+                    values |= {"affine": 1, "y": 216}
+                elif rng.random() < 0.3:
+                    values |= {"arithmetic": ARITHMETIC["multiply"], "y_mode": 2, "y": 254}
+                tasks.append(Task(values, words if same else _numbers(rng, shape)))
+        kind = rng.random()
+        if kind < 0.3:  # given up
+            del tasks[len(tasks) - int(rng.integers(1, 4)) :]
+        elif kind < 0.4:
+            del tasks[-2]  # what comes then may not follow
+        if rng.random() < 0.3:
+            tasks.append(random_tasks(machine, int(rng.integers(1 << 30)), 1)[0])
+    return tasks
+
+
+def long_tasks(machine: MachineConfiguration, reduction: str) -> list[Task]:
+    """The longest row, of large values alone, whose results are those of a few; then a longer one.
+
+    The last piece of that does not follow any more.
+    """
+    beats = machine.vector_beats // 2
+    words = np.full((machine.vector_beats, machine.rows), 0x3FFFFFFF, np.uint32)
+    words[::2, 0] ^= 1 << 31
+    words[0, 1], words[1, 2] = 0xC1FFFFFF, 0xC2FFFFFF
+    values = {"beats": beats, "rows": 1, "lanes": machine.rows, "reduction": REDUCTION[reduction]}
+    values["parameter"] = 0x3FB8AA3B if reduction == "softmax" else 0
+    pieces, tasks = MOST_IN_ROW // beats, []
+    for sweep in FOLLOWING[reduction]:
+        result = {"to_vector": 1, "d": beats} if sweep == "results" else {}
+        ending = {"to_vector": 1, "d": beats} if (reduction, sweep) == ("sum", "sums") else {}
+        for at in range(1 if result else pieces):
+            own = {"sweep": SWEEP[sweep], "clear": int(sweep == "largest" and not at), **result}
+            if at == pieces - 1:
+                own |= {"ends": 1, **ending}
+            tasks.append(Task({**values, **own}, words))
+    largest = {"sweep": SWEEP["largest"]}
+    tasks += [Task({**values, **largest, "clear": int(at == 0)}, words) for at in range(pieces)]
+    tasks.append(Task({**values, **largest, "beats": 1}, words))
+    return tasks
+
+
 def sum_tasks(machine: MachineConfiguration, lengths: Sequence[int]) -> list[Task]:
     """Sums of rows of all kinds; some of each length cancel but for a value, if that."""
     rng, tasks = np.random.default_rng(4), []
@@ -356,6 +436,8 @@ def check_engine(
     changed = 0
     for number, task in enumerate(tasks):
         model.buffers.vector[:] = task.vector
+        if interrupts and number in interrupts:
+            model.reset()
         names = [name for name in sizes["beats"] if name in logged]
         before = {name: model.buffers.words(name).copy() for name in names}
         error = 0
@@ -363,6 +445,7 @@ def check_engine(
             model.execute(task.instruction, np.zeros((0, machine.word_bytes), np.uint8))
         except MachineStop as stop:
             error = ERRORS[stop.error]
+            model.reset()
             for name, words in before.items():
                 model.buffers.words(name)[:] = words
         what = f"task {number} ({task.instruction})"

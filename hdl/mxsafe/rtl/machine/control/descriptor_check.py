@@ -34,6 +34,7 @@ class DescriptorCheckConfiguration(PartConfiguration):
         "reductions",
         "conversions",
         "affine",
+        "sweeps",
         "anchored",
         "load_packings",
         "store_packings",
@@ -74,7 +75,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
         for kind in DESCRIPTORS.values():
             opcode = self._field(kind, "opcode")
             is_kind = named(m, f"is_{kind.name}", 1, opcode == kind.opcode)
-            wrong = named(m, f"{kind.name}_is_malformed", 1, any_of(self._wrong(m, kind)))
+            wrong = named(m, f"{kind.name}_is_malformed", 1, Cat(*self._wrong(m, kind)).any())
             if self.config.latency:
                 found = Signal(2, name=f"{kind.name}_found", reset_less=True)
                 m.d.sync += found.eq(Cat(is_kind, is_kind & wrong))
@@ -118,7 +119,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
             yield named(m, f"{name}_is_uneven", 1, value[: step.bit_length() - 1].any())
         allowed = field.allowed(machine)
         if allowed is not None and set(allowed) != set(range(1 << field.width)):
-            yield named(m, f"{name}_is_none", 1, ~any_of(equals(value, one) for one in allowed))
+            yield named(m, f"{name}_is_none", 1, ~Cat(equals(value, one) for one in allowed).any())
 
     def _broken(self, m: Module, kind: Descriptor, number: int, rule: Rule) -> Value:
         """Whether a rule is broken."""
@@ -139,5 +140,5 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
             if values.start:
                 found = found & (part >= values.start)
         else:
-            found = any_of(equals(part, one) for one in values)
+            found = Cat(equals(part, one) for one in values).any()
         return ~found if condition.negated else found

@@ -24,6 +24,7 @@ from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
+from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.rtl.vector.vector_arithmetic import (
     OPERATIONS,
     VectorArithmetic,
@@ -31,19 +32,21 @@ from mxsafe.rtl.vector.vector_arithmetic import (
 )
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import Grade
-from mxsafe.tables.softmax import LONGEST_ROW
+from mxsafe.tables.softmax import LENGTH_BITS
 from mxsafe.validation import AlikePower, PowerOfTwo
 
 __all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions, in the order of their numbers, from 1."""
+SWEEPS = ("whole", "largest", "sums", "squares", "results")
+"""What a row is there for, in the order of their numbers."""
 AFFINE = ("s_axis_gain", "s_axis_bias")
 """Streams of what norms apply."""
 _NARROW = frozenset({*POWERS, *ROOTS})
 """Functions of which a lane is several times as large as one of all others."""
 _NARROW_LANES = 4
-_LENGTH = range(LONGEST_ROW + 1)
+_LENGTH = range(1 << LENGTH_BITS)
 _START_BITS = 14
 """Bits of the number of keys before the first query: those of an address of the vector buffer."""
 
@@ -62,6 +65,8 @@ class VectorChainConfiguration(Configuration):
         Of `REDUCTIONS`.
     depth : int
         Beats of the longest row that is reduced, a power of two.
+    sweeps : bool
+        Whether rows can be reduced in sweeps, see `SWEEP`.
     affine : bool
         Whether norms can be multiplied by a gain, and a bias added: by the unit of arithmetic,
         which stands behind them then. Without norms there is neither.
@@ -84,6 +89,7 @@ class VectorChainConfiguration(Configuration):
     functions: str = "+".join(FUNCTIONS)
     reductions: tuple[str, ...] = REDUCTIONS
     depth: PowerOfTwo = 512
+    sweeps: bool = False
     affine: bool = False
     dividers: int = 4
     grade: Grade = "compact"
@@ -99,7 +105,10 @@ class VectorChainConfiguration(Configuration):
                 f"not {', '.join(self.reductions)}"
             )
         self._set(reductions=tuple(known))
-        self._set(affine=self.affine and any(name.endswith("_norm") for name in known))
+        self._set(
+            affine=self.affine and any(name.endswith("_norm") for name in known),
+            sweeps=self.sweeps and bool(known),
+        )
 
     @property
     def base(self) -> str:
@@ -134,6 +143,7 @@ class VectorChainConfiguration(Configuration):
                 "affine": 1,
                 "before": _START_BITS,
                 "parameter": 32,
+                **({"sweep": range(len(SWEEPS)), "clear": 1, "ends": 1} if self.sweeps else {}),
             }
         )
 
@@ -223,7 +233,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     Attributes
     ----------
     start : In(1)
-        With softmax: rows begin, and nothing is in flight. Controls are there already.
+        With softmax or sweeps: rows begin, and nothing is in flight. Controls are there already.
     controls : In(struct)
         What is done; steady until the last result has left. ``operation``: 0 for none, else one
         more than its place in `OPERATIONS`; ``single``: the second operand is the number of lane 0
@@ -231,7 +241,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
         `FUNCTIONS` and `REDUCTIONS`. ``affine``: a norm is multiplied by a gain, and a bias is
         added; then ``operation`` is 0. ``causal``, with softmax: of lane i of row j only the first
         ``before + 1 + columns * j + i`` numbers count. ``parameter``: binary32, factor of ``axpy``,
-        ``scale`` and softmax, epsilon of normalisations.
+        ``scale`` and softmax, epsilon of normalisations. With `sweeps` ``sweep``, which number of
+        `SWEEPS` it is; ``clear``: rows before are forgotten; ``ends``: the sweep ends.
     s_axis_tdata : In(array)
         A beat.
     s_axis_tlast : In(1)
@@ -257,7 +268,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         config = self.config
         number = data.ArrayLayout(32, 1)
         return {
-            **({"start": In(1)} if config.softmax else {}),
+            **({"start": In(1)} if config.softmax or config.sweeps else {}),
             "controls": In(config.controls),
             "s_axis": In(AxiStream(config.beat)),
             "s_axis_operand": In(AxiStream(config.beat, last=False)),
@@ -396,9 +407,12 @@ class VectorChain(Unit[VectorChainConfiguration]):
             name: named(m, f"is_{name}", 1, self.controls.reduction == number)
             for number, name in enumerate(REDUCTIONS, start=1)
         }
+        sweep = self._sweep(m) if config.sweeps else None
         if config.softmax is not None:
             softmax = Softmax(config.softmax)
             place(m, platform, "softmax", softmax)
+            if sweep is not None:
+                m.d.comb += softmax.sweep.eq(sweep)
             length = self._length(m, softmax)
             user = softmax.s_axis.tuser
             m.d.comb += [
@@ -410,6 +424,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
         if config.normalise is not None:
             normalise = Normalise(config.normalise)
             place(m, platform, "normalise", normalise)
+            if sweep is not None:
+                m.d.comb += normalise.sweep.eq(sweep)
             m.d.comb += normalise.epsilon.eq(self.controls.parameter)
             if config.normalise.optional:
                 m.d.comb += normalise.centred.eq(~is_kind["rms_norm"])
@@ -423,6 +439,27 @@ class VectorChain(Unit[VectorChainConfiguration]):
             wanted = is_kind["layer_norm"] | is_kind["rms_norm"] | is_kind["sum"]
             units.append((wanted, norm))
         return units
+
+    def _sweep(self, m: Module) -> data.View:
+        """What units are told of a sweep."""
+        controls = self.controls
+        sweep = data.View(SWEEP, Signal(SWEEP.size, name="sweep"))
+        is_kind = {
+            name: named(m, f"sweep_is_{name}", 1, controls.sweep == number)
+            for number, name in enumerate(SWEEPS)
+        }
+        number: Value = Const(0, 2)
+        if self.config.normalise is not None:
+            last = self.config.normalise.core.passes - 1
+            number = Mux(is_kind["results"], last, Mux(is_kind["squares"], last - 1, 0))
+        m.d.comb += [
+            sweep.begins.eq(self.start & controls.clear),
+            sweep.largest.eq(is_kind["largest"]),
+            sweep.streams.eq(~is_kind["whole"] & ~is_kind["largest"]),
+            sweep.ends.eq(controls.ends),
+            sweep.number.eq(number),
+        ]
+        return sweep
 
     def _length(self, m: Module, softmax: Softmax) -> Value:
         """How many numbers of lane 0 count; without a mask as many as a row can have."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -9,7 +10,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, ERRORS
+from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.machine.buffers.operand_writer import (
     TARGETS,
@@ -29,6 +30,7 @@ from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfigu
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
+from mxsafe.tables import MOST_IN_ROW
 from mxsafe.validation import about
 
 __all__ = ["VectorEngine", "VectorEngineConfiguration"]
@@ -85,6 +87,7 @@ class VectorEngineConfiguration(PartConfiguration):
             "reductions": machine.reductions,
             "conversions": machine.conversions,
             "reduction_beats": machine.reduction_beats,
+            "sweeps": machine.sweeps,
             "vector_beats": machine.vector_beats,
             "operand_beats": tuple(getattr(machine, f"{name}_beats") for name in TARGETS),
             "affine": machine.affine,
@@ -208,8 +211,9 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     Attributes
     ----------
     queue : In(EnginePort)
-        Descriptors. `ready` and `done` come together, when all is written. The only `error` is an
-        address outside a buffer: nothing is read or written there.
+        Descriptors. `ready` and `done` come together, when all is written. An `error` is an
+        address outside a buffer: nothing is read or written there; or a piece of a row that does
+        not follow the one before it, of which nothing is written.
     x, y : Out(BufferRead)
         Operands from the vector buffer; gains and biases come through `y` too.
     d : Out(BufferWrite)
@@ -245,6 +249,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         chain = FoldedChain(folded) if folded else VectorChain(self.config.chain)
         place(m, platform, "chain", chain)
         self._control(m, chain, start)
+        misplaced = self._sweep(m, start)
         outside = self._read(m, platform, chain, start)
         valid, last, beat, taken = self._masked(m, chain, start)
         sinks = [self._write_vectors(m, platform, start, valid, last, beat, outside)]
@@ -269,9 +274,45 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         m.d.comb += [
             self.queue.ready.eq(done),
             self.queue.done.eq(done),
-            self.queue.error.eq(Mux(failed, ERRORS["address"], 0)),
+            self.queue.error.eq(Mux(misplaced, ERRORS["sweep"], Mux(failed, ERRORS["address"], 0))),
         ]
         return m
+
+    def _sweep(self, m: Module, start: Value) -> Value:
+        """Follow the sweeps of a row; return whether a piece of one comes where it must not."""
+        if not self.config.machine.sweeps:
+            return Const(0, 1)
+        command = self.queue.descriptor
+        following = Signal(len(command.sweep), name="next_sweep")
+        reduction = Signal(len(command.reduction), name="swept_reduction", reset_less=True)
+        beats = Signal(MOST_IN_ROW.bit_length(), name="swept_beats", reset_less=True)
+        misplaced = Signal(name="sweep_is_misplaced")
+        sweeps = named(m, "sweeps", 1, command.sweep.any())
+        is_next = named(m, "sweep_is_next", 1, command.sweep == following)
+        is_same = named(m, "reduction_is_same", 1, command.reduction == reduction)
+        follows = named(m, "follows", 1, command.clear | (is_next & is_same))
+        total = named(m, "swept_beats_now", None, Mux(command.clear, 0, beats) + command.beats)
+        long = named(m, "row_is_too_long", 1, total > MOST_IN_ROW)
+        wrong = named(m, "does_not_follow", 1, sweeps & (long | ~follows))
+        kind, bits = Cat(command.sweep, command.reduction), len(following)
+        behind: list[list[Value]] = [[Const(0, 1)] for _ in range(bits)]
+        for name, steps in FOLLOWING.items():
+            for here, later in pairwise((*steps, "whole")):
+                number = SWEEP[here] | REDUCTION[name] << bits
+                found = named(m, f"is_{here}_of_{name}", 1, kind == number)
+                for bit in range(bits):
+                    if SWEEP[later] >> bit & 1:
+                        behind[bit].append(found)
+        ended = Cat(Cat(found).any() for found in behind)
+        after = named(m, "sweep_after", bits, Mux(command.ends, ended, command.sweep))
+        with m.If(start):
+            m.d.sync += [
+                misplaced.eq(wrong),
+                following.eq(after),
+                reduction.eq(command.reduction),
+                beats.eq(Mux(command.ends, 0, total)),
+            ]
+        return misplaced
 
     def _control(self, m: Module, chain: _Chain, start: Value) -> None:
         """Tell the units what to do."""
@@ -286,7 +327,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             with m.If(start):
                 m.d.sync += beats.eq(command.beats)
             m.d.comb += chain.beats.eq(beats)
-        if self.config.folded or self.config.chain.softmax:
+        if self.config.folded or self.config.chain.softmax or self.config.chain.sweeps:
             started = Signal(name="has_started")
             m.d.sync += started.eq(start)
             m.d.comb += chain.start.eq(started)
@@ -301,6 +342,12 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 controls.before.eq(command.y),
                 controls.parameter.eq(command.parameter),
             ]
+            if self.config.chain.sweeps:
+                m.d.sync += [
+                    controls.sweep.eq(command.sweep),
+                    controls.clear.eq(command.clear | ~command.sweep.any()),
+                    controls.ends.eq(command.ends),
+                ]
         m.d.comb += chain.controls.eq(controls)
 
     def _read(self, m: Module, platform: object, chain: _Chain, start: Value) -> list[Value]:

@@ -1,4 +1,4 @@
-// mxsafe_registers_small_fpga: The registers of the description behind AXI4-Lite, and what starts,
+// mxsafe_registers_fpga_fpga: The registers of the description behind AXI4-Lite, and what starts,
 // ends and resets work.
 // Configuration: constants 1179867213x3x264200x1x4194320x256x512x64x131328x128x8x52396061, target
 // fpga.
@@ -7,7 +7,7 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_registers_small_fpga(
+module mxsafe_registers_fpga_fpga(
   clk,
   rst,
   s_axi_awaddr,

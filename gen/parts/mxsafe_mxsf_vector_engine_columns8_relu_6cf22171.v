@@ -1,8 +1,8 @@
-// mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2: Rows of the vector buffer through arithmetic,
+// mxsafe_mxsf_vector_engine_columns8_relu_6cf22171: Rows of the vector buffer through arithmetic,
 // function, reduction and conversion.
 // Configuration: format mxsf, columns 8, lanes 4, functions relu+gelu+silu+tanh, reductions
-// softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, reduction_beats 128, vector_beats
-// 512, operand_beats 64x256x512, affine, grade compact, parts 8, target fpga.
+// softmax+layer_norm+rms_norm+sum, conversions blocks+tiles, reduction_beats 128, no sweeps,
+// vector_beats 512, operand_beats 64x256x512, affine, grade compact, parts 8, target fpga.
 // Latency: 11 cycles.
 // For Lattice ECP5 define MXSAFE_ECP5 (yosys -D MXSAFE_ECP5): Yosys finds the DSP blocks, but
 // leaves their registers outside.
@@ -10,7 +10,7 @@
 // Ports and layouts are in manifest.json. SPDX-License-Identifier: Apache-2.0
 
 `default_nettype none
-module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
+module mxsafe_mxsf_vector_engine_columns8_relu_6cf22171(
   clk,
   rst,
   queue_valid,
@@ -261,8 +261,11 @@ module mxsafe_mxsf_vector_engine_columns8_relu_90f67ec2(
   wire pack_s_axis_tready;
   wire pack_s_axis_tuser;
   wire pack_s_axis_tvalid;
-  input [216:0] queue_descriptor;
-  wire [216:0] queue_descriptor;
+  // These inputs belong to the interface; not all of their bits are needed here.
+  /* verilator lint_off UNUSEDSIGNAL */
+  input [221:0] queue_descriptor;
+  wire [221:0] queue_descriptor;
+  /* verilator lint_on UNUSEDSIGNAL */
   output queue_done;
   reg queue_done;
   output [3:0] queue_error;
