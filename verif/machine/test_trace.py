@@ -1,22 +1,27 @@
 """Timelines: every descriptor once, in its queue's track, and shares of what was counted."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from mxsafe.host.host import Host
+from mxsafe.host.simulated import Simulated
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import QUEUES
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import COUNTERS, QUEUES
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.machine.trace import Traced, timeline
+from verif.support.simulators import SCRATCH
+from verif.support.tests import available
 
 SIZES = MachineConfiguration()
 
@@ -61,11 +66,17 @@ def test_tracks_are_full_up_to_the_last_descriptor() -> None:
 def test_programs_follow_one_another_and_counters_are_shares() -> None:
     program = _program(_products())
     cycles = predict(program).cycles
-    zero = {"wait_load": 0, "wait_vector": 0, "wait_store": 0}
+    zero = {name: 0 for name in COUNTERS if name not in ("cycles", "array_busy")}
     counted = [
         {"cycles": 1000, "array_busy": 250, **zero},
         {"cycles": 1000, "array_busy": 250, **zero},
-        {"cycles": cycles + 1000, "array_busy": 250 + cycles // 2, **zero, "wait_load": cycles},
+        {
+            **zero,
+            "cycles": cycles + 1000,
+            "array_busy": 250 + cycles // 2,
+            "wait_load": cycles,
+            "words_read": cycles // 2,
+        },
     ]
     found = timeline([Traced(program, (), counted), Traced(program)])
     first, second = _bars(found), _bars(found, 2)
@@ -77,9 +88,40 @@ def test_programs_follow_one_another_and_counters_are_shares() -> None:
     assert shares == [
         (0, {"busy": 25.0}),
         (0, waits),
+        (0, {"read": 0.0, "written": 0.0}),
         (1000, {"busy": 50.0}),
         (1000, {**waits, "load": 100.0}),
+        (1000, {"read": 50.0 * 8 * SIZES.word_bytes // SIZES.data_width, "written": 0.0}),
     ]
+
+
+def test_counters_of_simulated_verilog() -> None:
+    """Read every 1,000 cycles while it runs: together they are what the program takes."""
+    available("verilator")
+    products = Products(SMALL_MACHINE)
+    products.product(products.matrix("a", 64, 256), products.matrix("w", 64, 256).T)
+    program = Program.assembled(products.emitter.program(), SMALL_MACHINE)
+    host = Host(Simulated(SMALL_MACHINE, folder=SCRATCH, optimisation="-O0"))
+    host.memory = np.zeros(products.emitter.memory.used, np.uint8)
+    counted: list[Mapping[str, int]] = []
+    ended = host.run(
+        program,
+        progress=lambda cycles: counted.append({name: host.counter(name) for name in COUNTERS}),
+        patience=0,
+    )
+    assert ended.error == "none"
+    counted.append(ended.counters)
+    cycles, predicted = ended.counters["cycles"], predict(program)
+    assert 0.7 * cycles < 1000 * len(counted) < 1.3 * cycles
+    assert len(counted) > 5
+    events = timeline([Traced(program, (), counted)])["traceEvents"]
+    busy = [event for event in events if event["ph"] == "C" and "busy" in event["args"]]
+    stops = [*(event["ts"] for event in busy[1:]), cycles]
+    spent = sum(
+        event["args"]["busy"] * (stop - event["ts"])
+        for event, stop in zip(busy, stops, strict=True)
+    )
+    assert abs(spent / 100 - predicted.array_busy) < 0.01 * cycles
 
 
 def test_labels_are_names_of_the_graph(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ Event = dict[str, Any]
 _SHARES = {
     "array busy, counted, %": {"busy": "array_busy"},
     "GEMM waits, counted, %": {name: f"wait_{name}" for name in ("load", "vector", "store")},
+    "memory, counted, %": {"read": "words_read", "written": "words_written"},
 }
 """Tracks of counters: shares of cycles, by what they are of."""
 
@@ -79,7 +80,7 @@ def timeline(programs: Sequence[Traced]) -> dict[str, Any]:
             order = {"sort_index": queue}
             events.append(_event("M", "thread_sort_index", number, tid=queue, args=order))
         events += _of_queues(traced, predicted, number, start)
-        events += _of_counters(traced.counted, number, start)
+        events += _of_counters(traced, number, start)
         counted = traced.counted[-1]["cycles"] if traced.counted else 0
         start += max(predicted.cycles, counted)
     return {"traceEvents": events, "otherData": {"unit": "a cycle stands as 1 us"}}
@@ -131,17 +132,21 @@ def _of_queues(traced: Traced, predicted: Prediction, process: int, start: int) 
         )
 
 
-def _of_counters(counted: Sequence[Mapping[str, int]], process: int, start: int) -> Iterator[Event]:
+def _of_counters(traced: Traced, process: int, start: int) -> Iterator[Event]:
     """Shares of the cycles from one reading to the next."""
+    machine = traced.program.configuration
+    word = max(8 * machine.word_bytes // machine.data_width, 1)  # cycles of one on the bus
     before: Mapping[str, int] = {}
-    for now in counted:
+    for now in traced.counted:
         since = before.get("cycles", 0)
         if (cycles := now["cycles"] - since) <= 0:
             continue
         for name, parts in _SHARES.items():
-            shares = {
-                part: round(100 * (now[counter] - before.get(counter, 0)) / cycles, 1)
-                for part, counter in parts.items()
-            }
+            shares = {}
+            for part, counter in parts.items():
+                spent = (now[counter] - before.get(counter, 0)) * (
+                    word if counter.startswith("words") else 1
+                )
+                shares[part] = round(100 * spent / cycles, 1)
             yield _event("C", name, process, ts=start + since, args=shares)
         before = now
