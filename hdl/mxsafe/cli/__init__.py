@@ -37,6 +37,7 @@ _COMMANDS: Mapping[str, Command] = {
         "disassemble",
         "compile",
         "run",
+        "export",
         "bitstream",
     )
 }
@@ -67,6 +68,8 @@ examples:
                                         an ONNX model as a program (pip install '.[onnx]')
   mxsafe run model.mxprog --input x.npy --out y.npy
                                         what it makes of an array
+  mxsafe export model.mxprog --out firmware
+                                        its bytes and C99 that runs it
   mxsafe run program.bin memory.bin     what it makes of an image of memory
   mxsafe run program.bin memory.bin --backend verilog
                                         the same on the machine's simulated Verilog

@@ -9,6 +9,7 @@ import contextlib
 import io
 import pkgutil
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ import numpy as np
 import mxsafe as mx
 import mxsafe.cli
 from mxsafe.cli.command import Command
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.graph import Graph
 from verif.cli.command import run
 from verif.support.bad_input.trial import Answer, bounded
 
@@ -48,6 +51,8 @@ _RIGHT = {
     "UNIT": "decoder",
     "MODEL": "model.pt2",
     "MODEL.mxprog": "new.mxprog",
+    "COMPILED.mxprog": "model.mxprog",
+    "FOLDER": "new",
 }
 """By what the help calls an argument: a word that is right."""
 _NEEDED = ("--profile",)
@@ -105,6 +110,17 @@ def line(command: str, wrong: Sequence[tuple[argparse.Action, str]]) -> list[str
     return words
 
 
+@cache
+def _compiled() -> bytes:
+    """File of a compiled model."""
+    graph = Graph()
+    graph.output("y", graph.scale(graph.input("x", (2, 3)), 2.0))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.mxprog"
+        compile_graph(graph).save(path)
+        return path.read_bytes()
+
+
 def _fill(folder: Path) -> None:
     """Files that command lines name, whole ones and others."""
     x = np.linspace(-2, 2, 256, dtype=np.float32).reshape(4, 64)
@@ -116,6 +132,7 @@ def _fill(folder: Path) -> None:
         (folder / name).write_bytes(bytes(64 * (name == "memory.bin")))
     (folder / "empty").write_bytes(b"")
     (folder / "model.pt2").write_bytes(b"no model")
+    (folder / "model.mxprog").write_bytes(_compiled())
     (folder / "odd.safetensors").write_bytes(b"\xff" * 40)
     for name in ("x.npy", "q.npz"):
         (folder / f"cut{Path(name).suffix}").write_bytes((folder / name).read_bytes()[:100])

@@ -27,8 +27,10 @@ from mxsafe.formats import (
 from mxsafe.host.host import Backend, Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import REGISTERS, Register, constant_registers
+from mxsafe.machine.graph import Graph
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
 from mxsafe.machine.trace import Traced
@@ -88,6 +90,12 @@ def _converted() -> ConvertedBeats:
 
 def _instruction() -> Instruction:
     return Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1)
+
+
+def _compiled() -> Compiled:
+    graph = Graph()
+    graph.output("y", graph.scale(graph.input("x", (2, 3)), 2.0))
+    return compile_graph(graph, SMALL_MACHINE)
 
 
 def _register() -> Register:
@@ -278,6 +286,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.layout.packed_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.layout.unpacked_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.program.Program.assembled": {"instructions": lambda: [_instruction()]},
+    "machine.flat.flat_files": {"model": _compiled},
     "machine.trace": {"programs": lambda: [Traced(_BY_TYPE[Program]())]},
     "model.accumulate.canonical": {"values": lambda: _numbers(4)},
     "model.accumulate.scale_and_accumulate": {
