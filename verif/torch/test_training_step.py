@@ -279,5 +279,5 @@ def test_page_has_the_figures_of_a_block() -> None:
     found = re.search(r"(\d+) cycles predicted, array busy ([\d.]+)%", step.report())
     assert found
     page = " ".join((Path(__file__).parents[2] / "docs" / "training_step.md").read_text().split())
-    assert f"takes {int(found[1]):,} cycles by the prediction" in page
+    assert f"takes {int(found[1]) / 1e6:.2f} M cycles by the prediction" in page
     assert f"busy in {float(found[2]):.0f} % of them" in page

@@ -11,10 +11,10 @@ from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import MOST_TOKENS
 from mxsafe.model.machine import Machine
+from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.compiler.transformer_graphs import bert, llama
 from verif.rtl.machine.control.queue_checks import Program, expected
 from verif.support.tests import some
@@ -24,10 +24,9 @@ MACHINES = (DEFAULT, SMALL_MACHINE)
 
 
 def _training(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
-    sizes = 8 * rng.integers(1, 33, int(rng.integers(2, 5)))
-    sizes[0] *= rng.integers(1, 4)
-    shape = PerceptronShape(int(8 * rng.integers(1, 17)), tuple(map(int, sizes)), 0.125)
-    return PerceptronStep(shape, machine).emitter
+    sizes = rng.integers(1, 257, int(rng.integers(2, 5)))
+    graph = perceptron_step(int(rng.integers(1, 129)), sizes.tolist())
+    return lowered(graph, machine, (8, 8)).emitter
 
 
 def _encoder(rng: np.random.Generator, machine: MachineConfiguration) -> Emitter:
@@ -100,11 +99,11 @@ def test_programs_of_any_shape_end(builder: str, count: int) -> None:
 @pytest.mark.parametrize("features", some([(784, 64, 16), (784, 256, 16)]))
 def test_more_panels_than_a_counter_holds(features: tuple[int, ...]) -> None:
     """All fit into a buffer before any of their places is used again."""
-    step = PerceptronStep(PerceptronShape(64, features, 0.125), DEFAULT)
-    program = Assembler(DEFAULT).assemble(step.emitter.program())
-    outcome = Machine().run(program, np.zeros(step.emitter.memory.used, np.uint8))
+    emitter = lowered(perceptron_step(64, features), DEFAULT, (8, 8)).emitter
+    program = Assembler(DEFAULT).assemble(emitter.program())
+    outcome = Machine().run(program, np.zeros(emitter.memory.used, np.uint8))
     assert (outcome.error, outcome.reason) == ("none", "")
-    predicted = predict(step.emitter)
+    predicted = predict(emitter)
     assert (outcome.words_read, outcome.words_written) == (
         predicted.words_read,
         predicted.words_written,

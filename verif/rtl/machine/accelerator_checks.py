@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import mxsafe as mx
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import Prediction, predict
-from mxsafe.machine.compiler.training import PerceptronShape, PerceptronStep
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
 from mxsafe.machine.graph import Graph
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.rtl.machine.times import times_of
+from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.compiler.transformer_graphs import bert
 from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.power_up import powered_up
 from verif.support.manifest import Module
 
-PERCEPTRON = PerceptronShape(batch=24, features=(24, 40, 16), rate=0.5)
 _MANY = 8
 """Products of a random program that may wait for tokens of a queue in vain; of more, one waits."""
 _POWER_UP = 7
@@ -71,11 +69,18 @@ class Program:
         return cls(instructions, whole, start, emitter=emitter)
 
     @classmethod
-    def of_graph(cls, graph: Graph, configuration: MachineConfiguration) -> "Program":
+    def of_graph(
+        cls,
+        graph: Graph,
+        configuration: MachineConfiguration,
+        block: int | tuple[int, int] = 64,
+    ) -> "Program":
         """Return the program of a graph, with random inputs."""
-        compiled, rng = compile_graph(graph, configuration), np.random.default_rng(5)
-        inputs = [rng.standard_normal(p.shape).astype(np.float32) for p in compiled.inputs]
-        return cls.of(lowered(graph, configuration).emitter, compiled.parts[0].memory(inputs))
+        compiled, rng = compile_graph(graph, configuration, block=block), np.random.default_rng(5)
+        (part,) = compiled.parts
+        fed = (compiled.host.values[place] for place in part.feeds)
+        inputs = [rng.standard_normal(value.shape).astype(np.float32) for value in fed]
+        return cls.of(lowered(graph, configuration, block).emitter, part.memory(inputs))
 
     @property
     def run(self) -> Run:
@@ -105,20 +110,7 @@ def encoder_program(configuration: MachineConfiguration, blocks: int = 1) -> Pro
 @cache
 def perceptron_program(configuration: MachineConfiguration) -> Program:
     """A training step of a small perceptron with random weights."""
-    step = PerceptronStep(PERCEPTRON, configuration)
-    rng = np.random.default_rng(2)
-    memory = np.zeros(step.emitter.memory.used, np.uint8)
-    x = rng.standard_normal((PERCEPTRON.batch, PERCEPTRON.features[0])).astype(np.float32)
-    step.inputs[0].write(memory, mx.quantize(x, block=(8, 8)))
-    labels = rng.integers(PERCEPTRON.features[-1], size=PERCEPTRON.batch)
-    wanted = np.eye(PERCEPTRON.features[-1], dtype=np.float32)[:, labels]
-    step.targets.write(memory, -wanted / np.float32(PERCEPTRON.batch))
-    for operand, master in zip(step.weights, step.masters, strict=True):
-        shape = master.layout.rows, master.layout.columns
-        w = (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
-        master.write(memory, w)
-        operand.write(memory, mx.quantize(np.ascontiguousarray(w.T), block=(8, 8)))
-    return Program.of(step.emitter, memory)
+    return Program.of_graph(perceptron_step(24, (24, 40, 16)), configuration, (8, 8))
 
 
 def check_program(
