@@ -263,8 +263,8 @@ def sweep_tasks(machine: MachineConfiguration, seed: int, rows: int) -> list[Tas
     follow the one before.
     """
     rng, tasks = np.random.default_rng(seed), []
-    while len(tasks) < 2 * rows:
-        reduction = str(rng.choice(machine.reductions))
+    reductions = machine.reductions * rows
+    for reduction in reductions[:rows]:
         shape = machine.vector_beats, machine.rows
         words, same = _numbers(rng, shape), rng.random() < 0.5
         cuts = np.append(0, np.cumsum(rng.integers(1, 1 + rng.choice([1, 8, 40, 70]), 3)))
@@ -273,7 +273,7 @@ def sweep_tasks(machine: MachineConfiguration, seed: int, rows: int) -> list[Tas
         number = REDUCTION[reduction]
         parameter = _parameter(rng, {"reduction": number})
         is_causal = reduction == "softmax" and rng.random() < 0.3
-        length = int(rng.integers(0, cuts[-1] + 1))
+        length, first = int(rng.integers(0, cuts[-1] + 1)), len(tasks)
         for sweep in FOLLOWING[reduction]:
             for start, stop in pairwise(cuts.tolist()):
                 ends = stop == cuts[-1] and sweep != "results"
@@ -291,9 +291,9 @@ def sweep_tasks(machine: MachineConfiguration, seed: int, rows: int) -> list[Tas
                     values |= {"arithmetic": ARITHMETIC["multiply"], "y_mode": 2, "y": 254}
                 tasks.append(Task(values, words if same else _numbers(rng, shape)))
         kind = rng.random()
-        if kind < 0.3:  # given up
-            del tasks[len(tasks) - int(rng.integers(1, 4)) :]
-        elif kind < 0.4:
+        if kind < 0.4:  # given up
+            del tasks[int(rng.integers(first + 1, len(tasks))) :]
+        elif kind < 0.5:
             del tasks[-2]  # what comes then may not follow
         if rng.random() < 0.3:
             tasks.append(random_tasks(machine, int(rng.integers(1 << 30)), 1)[0])
