@@ -166,20 +166,56 @@ def test_an_output_of_parts_of_two_values() -> None:
     assert np.array_equal(compile_graph(graph)(x), wanted)
 
 
+LONG = replace(SMALL_MACHINE, bank_beats=2048, reduction_beats=64)
+
+
+@pytest.mark.parametrize("kind", ["layer_norm", "rms_norm"])
+def test_norms_of_rows_longer_than_the_machine_takes(kind: str) -> None:
+    """The bits are those of the whole row, with gain and bias."""
+    x, gain, bias = drawn(19, 2000), drawn(2000, seed=2), drawn(2000, seed=3)
+    graph = Graph()
+    graph.output("y", graph.norm(kind, graph.input("x", x.shape), gain, bias))
+    found = compile_graph(graph, LONG)(x)
+    centre = kind == "layer_norm"
+    expected = model.normalise(x, gain, bias, centre=centre, grade=LONG.grade).result
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_softmax_of_rows_longer_than_the_machine_takes(causal: bool) -> None:
+    """Of sums of two tensors, rows of more than one strip."""
+    x, y = drawn(21, 1500), drawn(21, 1500, seed=2)
+    graph = Graph()
+    total = graph.add(graph.input("x", x.shape), y)
+    graph.output("p", graph.softmax(total, 0.5, causal=causal))
+    found = compile_graph(graph, LONG)(x)
+    mask = np.arange(1500) <= np.arange(21)[:, None] if causal else None
+    expected = model.softmax(model.add(x, y), mask=mask, scale=0.5, grade=LONG.grade)
+    assert np.array_equal(found, expected)
+
+
+def test_rows_are_not_longer_than_a_machine_without_sweeps_takes() -> None:
+    graph = Graph()
+    graph.output("y", graph.softmax(graph.input("x", (4, 200)), name="p"))
+    message = "at most 128 values, reduction_beats, not 200"
+    with pytest.raises(CompileError, match=message):
+        compile_graph(graph, replace(SMALL_MACHINE, sweeps=False))
+
+
 def test_refusals_say_everything_at_once() -> None:
     graph = Graph()
-    x = graph.input("x", (4, 200))
+    x = graph.input("x", (4, 300))
     graph.output("y", graph.norm("rms_norm", graph.function("exp", x, "power"), name="norm"))
-    graph.output("total", graph.sum(graph.reshape(x, (800,)), "total"))
+    graph.output("total", graph.sum(graph.reshape(x, (1200,)), "total"))
     with pytest.raises(CompileError) as caught:
         compile_graph(graph, SMALL_MACHINE)
     assert str(caught.value).splitlines() == [
-        "power (function exp, (4, 200)): functions of the machine must have it, not "
+        "power (function exp, (4, 300)): functions of the machine must have it, not "
         "('relu', 'gelu', 'silu', 'tanh')",
-        "norm (rms_norm, (4, 200)): a row that is reduced must have at most the 128 values of "
-        "reduction_beats, not 200",
+        "norm (rms_norm, (4, 300)): a row that is reduced must have at most 256 values, half of "
+        "the vector buffer's beats, not 300",
         "total (sum, (1,)): a row that is summed must have at most 256 values, half of the vector "
-        "buffer's beats, not 800",
+        "buffer's beats, not 1200",
     ]
 
 

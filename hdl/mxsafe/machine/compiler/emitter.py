@@ -9,6 +9,7 @@ import numpy as np
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
+from mxsafe.machine.compiler.sweeps import sweeps
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
@@ -46,6 +47,8 @@ class Pass:
         Values that count before the first row's own.
     affine : Rows, optional
         Gains of a norm, and behind them its biases.
+    sweep : str
+        What a row is there for that is too long to be reduced in one piece.
     """
 
     arithmetic: str = "none"
@@ -56,12 +59,13 @@ class Pass:
     parameter: float = 0.0
     causal: int | None = None
     affine: Rows | None = None
+    sweep: str = "whole"
 
     def named(self) -> dict[str, int]:
         """Fields of the descriptor."""
         own = DESCRIPTORS["vector"]
         fields = {"parameter": int(np.float32(self.parameter).view(np.uint32))}
-        for name in ("arithmetic", "y_mode", "function", "reduction"):
+        for name in ("arithmetic", "y_mode", "function", "reduction", "sweep"):
             names = own.field(name).enumeration
             assert names is not None
             fields[name] = names[getattr(self, name)]
@@ -71,6 +75,8 @@ class Pass:
             fields |= {"y": self.y.start, "y_stride": self.y.stride}
         if self.affine is not None:
             fields |= {"affine": 1, "y": self.affine.start}
+        fields["clear"] = int(self.sweep == "largest")
+        fields["ends"] = int(self.sweep not in ("whole", "results"))
         return fields
 
 
@@ -531,6 +537,11 @@ class Emitter:
             Lanes that count; by default all.
         """
         c = self.configuration
+        is_long = work.reduction != "none" and x.beats > c.reduction_beats
+        if is_long and work.sweep == "whole":
+            for row, arguments in sweeps(x, work, d, out, c):
+                self.compute(row, **arguments, lanes=lanes)
+            return
         fields = work.named()
         fields |= {
             "x": x.start,

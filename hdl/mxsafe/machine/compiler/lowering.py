@@ -35,6 +35,7 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import store_operand, store_sums
 from mxsafe.machine.compiler.residency import Rooms, ordered, settle
 from mxsafe.machine.compiler.schedule import Draft, scheduled
+from mxsafe.machine.compiler.sweeps import longest_row
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import cut, groups
 from mxsafe.machine.configuration import MachineConfiguration
@@ -253,11 +254,11 @@ class _Lowering:
                     self._refuse(
                         value, f"reductions of the machine must have it, not {c.reductions}"
                     )
-                elif length > c.reduction_beats:
+                elif length > (most := longest_row(c))[0]:
                     self._refuse(
                         value,
-                        f"a row that is reduced must have at most the {c.reduction_beats} values "
-                        f"of reduction_beats, not {length}",
+                        f"a row that is reduced must have at most {most[0]} values, {most[1]}, "
+                        f"not {length}",
                     )
             if value.op == "sum" and (length := value.inputs[0].shape[-1]) > c.vector_beats // 2:
                 self._refuse(
