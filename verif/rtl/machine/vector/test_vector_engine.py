@@ -160,8 +160,8 @@ def test_sweeps(grade: Grade, simulator: str, tmp_path: Path, tally: Tally, volu
     """Rows in pieces among whole ones, with stalls, and with resets in the middle of a sweep."""
     machine = replace(SWEPT, grade=grade)
     module = vector_engine(machine, tmp_path)
-    tasks = sweep_tasks(machine, 5, volume(24, 60))
-    interrupts = {at: (1 + 3 * (at % 11), 20 + at % 7) for at in range(5, len(tasks), 17)}
+    tasks = sweep_tasks(machine, 5)
+    interrupts = {at: (1 + 3 * (at % 11), 20 + at % 7) for at in range(5, len(tasks), 29)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
     changed, _ = check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
     tally(simulator, "vector engine", changed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -255,49 +255,61 @@ def reduced_tasks(machine: MachineConfiguration) -> list[Task]:
     ]
 
 
-def sweep_tasks(machine: MachineConfiguration, seed: int, rows: int) -> list[Task]:
+def sweep_tasks(machine: MachineConfiguration, seed: int) -> list[Task]:
     """Rows that come in pieces, sweep after sweep, among whole ones.
 
     Pieces have one beat or many, more than a whole row may have. Of half of the rows each sweep
-    has the same values, of the others it has any. Some rows are given up, and a few pieces do not
-    follow the one before.
+    has the same values, of the others it has any. Every other row is given up, first behind the
+    first sweep, then a piece later, behind the second sweep and so on. A few pieces do not follow
+    the one before.
     """
     rng, tasks = np.random.default_rng(seed), []
-    reductions = machine.reductions * rows
-    for reduction in reductions[:rows]:
-        shape = machine.vector_beats, machine.rows
-        words, same = _numbers(rng, shape), rng.random() < 0.5
-        cuts = np.append(0, np.cumsum(rng.integers(1, 1 + rng.choice([1, 8, 40, 70]), 3)))
-        cuts = cuts[: rng.integers(2, 5)]
-        lanes = int(rng.choice([machine.rows, rng.integers(1, machine.rows + 1)]))
-        number = REDUCTION[reduction]
-        parameter = _parameter(rng, {"reduction": number})
-        is_causal = reduction == "softmax" and rng.random() < 0.3
-        length, first = int(rng.integers(0, cuts[-1] + 1)), len(tasks)
-        for sweep in FOLLOWING[reduction]:
-            for start, stop in pairwise(cuts.tolist()):
-                ends = stop == cuts[-1] and sweep != "results"
-                values = {"x": start, "beats": stop - start, "rows": 1, "lanes": lanes}
-                values |= {"reduction": number, "sweep": SWEEP[sweep], "parameter": parameter}
-                values |= {"clear": int(sweep == "largest" and not start), "ends": int(ends)}
-                if sweep == "results" or (reduction == "sum" and sweep == "sums" and ends):
-                    way = int(rng.integers(1, 4)) if machine.conversions else 1
-                    values |= {"to_vector": way & 1, "d": 256 + start, "convert": way >> 1}
-                if is_causal:
-                    values |= {"causal": 1, "y": max(length - start, 0)}
-                elif sweep == "results" and number in NORMS and machine.affine:
-                    values |= {"affine": 1, "y": 216}
-                elif rng.random() < 0.3:
-                    values |= {"arithmetic": ARITHMETIC["multiply"], "y_mode": 2, "y": 254}
-                tasks.append(Task(values, words if same else _numbers(rng, shape)))
-        kind = rng.random()
-        if kind < 0.4:  # given up
-            del tasks[int(rng.integers(first + 1, len(tasks))) :]
-        elif kind < 0.5:
-            del tasks[-2]  # what comes then may not follow
-        if rng.random() < 0.3:
+    stages = max(map(len, FOLLOWING.values()))
+    for stage, more, reduction in product(range(1, stages), (0, 1), machine.reductions):
+        tasks += _row_in_pieces(machine, rng, reduction, stage, more)
+        tasks += _row_in_pieces(machine, rng, reduction, stages)
+        if rng.random() < 0.1:
+            del tasks[-2]
+        if rng.random() < 0.2:
             tasks.append(random_tasks(machine, int(rng.integers(1 << 30)), 1)[0])
     return tasks
+
+
+def _row_in_pieces(
+    machine: MachineConfiguration,
+    rng: np.random.Generator,
+    reduction: str,
+    stages: int,
+    more: int = 0,
+) -> list[Task]:
+    """The first sweeps of a row, all of their pieces, and perhaps one piece more."""
+    tasks: list[Task] = []
+    shape = machine.vector_beats, machine.rows
+    words, same = _numbers(rng, shape), rng.random() < 0.5
+    cuts = np.append(0, np.cumsum(rng.integers(1, 1 + rng.choice([1, 8, 40]), 3)))
+    cuts = cuts[: rng.integers(2, 4)]
+    lanes = int(rng.choice([machine.rows, rng.integers(1, machine.rows + 1)]))
+    number = REDUCTION[reduction]
+    parameter = _parameter(rng, {"reduction": number})
+    is_causal = reduction == "softmax" and rng.random() < 0.3
+    length = int(rng.integers(0, cuts[-1] + 1))
+    for sweep in FOLLOWING[reduction]:
+        for start, stop in pairwise(cuts.tolist()):
+            ends = stop == cuts[-1] and sweep != "results"
+            values = {"x": start, "beats": stop - start, "rows": 1, "lanes": lanes}
+            values |= {"reduction": number, "sweep": SWEEP[sweep], "parameter": parameter}
+            values |= {"clear": int(sweep == "largest" and not start), "ends": int(ends)}
+            if sweep == "results" or (reduction == "sum" and sweep == "sums" and ends):
+                way = int(rng.integers(1, 4)) if machine.conversions else 1
+                values |= {"to_vector": way & 1, "d": 256 + start, "convert": way >> 1}
+            if is_causal:
+                values |= {"causal": 1, "y": max(length - start, 0)}
+            elif sweep == "results" and number in NORMS and machine.affine:
+                values |= {"affine": 1, "y": 216}
+            elif rng.random() < 0.3:
+                values |= {"arithmetic": ARITHMETIC["multiply"], "y_mode": 2, "y": 254}
+            tasks.append(Task(values, words if same else _numbers(rng, shape)))
+    return tasks[: stages * (len(cuts) - 1) + more]
 
 
 def long_tasks(machine: MachineConfiguration, reduction: str) -> list[Task]:
