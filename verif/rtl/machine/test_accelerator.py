@@ -282,7 +282,13 @@ _LITTLE = 3, 16, 1, 8, 1
 PROGRAMS: dict[str, tuple[Any, ...]] = {
     # Two blocks, with memory that is slow and pauses, and with fast memory.
     "encoder": ("verilator", SMALL, partial(encoder_program, blocks=2), 150, 0.4),
-    "encoder with fast memory": ("verilator", SMALL, partial(encoder_program, blocks=2), 5, 0.0),
+    "encoder with fast memory": (
+        "verilator",
+        SMALL,
+        partial(encoder_program, blocks=2, tokens=40),
+        5,
+        0.0,
+    ),
     # Registers that are not reset begin unknown on Icarus. In the default run
     # `docs/integration.md` has a product there.
     "encoder on Icarus": ("icarus", SMALL, encoder_program, 20, 0.2),

@@ -100,6 +100,10 @@ class Emitter:
 
     def __post_init__(self) -> None:
         c = self.configuration
+        self._bounds = {
+            kind: {field.name: field.bounds(c) for field in descriptor.fields}
+            for kind, descriptor in DESCRIPTORS.items()
+        }
         self.memory = Memory(c.word_bytes)
         self.allocators = {
             side: Allocator(f"buffer {side}", getattr(c, f"{side}_beats"))
@@ -148,9 +152,9 @@ class Emitter:
         CompileError
             If a value does not fit into its field.
         """
-        descriptor = DESCRIPTORS[kind]
+        bounds = self._bounds[kind]
         for name, value in fields.items():
-            least, most = descriptor.field(name).bounds(self.configuration)
+            least, most = bounds[name]
             if not least <= value <= most:
                 raise CompileError(f"{name} of {kind} must be from {least} to {most}, not {value}")
         self.steps.append(Step(kind, fields))

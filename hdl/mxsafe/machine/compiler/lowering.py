@@ -3,12 +3,13 @@
 The compiler walks a graph from its outputs to its inputs. Each operation is asked for by those
 that take its result, in a `Placement`: which element stands in which lane of which beat. If one
 kernel alone asks, the operation becomes a part of it, and its result stays in the vector buffer.
-Otherwise it begins a kernel of its own, whose result goes to memory.
+Otherwise it begins a kernel of its own, whose result goes to memory, or as an operand to a buffer.
 
 A kernel is a loop over strips and beats of one placement. Its root is stored in binary32, or
-converted and stored as an operand of a product. At most one product is part of it; the results of
-the array are then where the loop begins. Arithmetic, function, reduction and conversion that follow
-one another are one pass of the vector unit.
+converted to an operand of a product; `residency` says where operands stay and in which order
+kernels come. At most one product is part of a kernel; the results of the array are then where the
+loop begins. Arithmetic, function, reduction and conversion that follow one another are one pass of
+the vector unit. What is emitted is a draft: `schedule` finds its order and its places.
 
 Gathers are carried out by asking for elements in another order. A vector beat moves as a whole, so
 a tensor is computed in every placement that others need: products and arithmetic have results with
@@ -101,7 +102,6 @@ class _Lazy:
     rows: Rows
     work: Pass
     owned: bool
-    held: tuple[int, ...] = ()
 
 
 @dataclass

@@ -8,10 +8,10 @@ room beside all that comes before it. So weights are prefetched, and products of
 network stand beside vectors of another, whatever the network.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -132,15 +132,18 @@ class Draft(Emitter):
             self.spaces[f"{side}_scales"] = self.scale_allocators[side]  # type: ignore[assignment]
         self.drafted: list[Drafted] = []
         self._touches = Touches()
+        self._written: list[tuple[int, int]] = []
 
     def emit(self, kind: str, fields: Mapping[str, int], accesses: Iterable[Access]) -> None:
         """Add a descriptor."""
         number = len(self.drafted)
-        accesses = list(accesses)
         before: set[int] = set()
         parts: dict[Part, str] = {}
-        for access in accesses:
-            before |= self._touches.before(access)
+        found = [
+            (access, self._touches.before(access)) for access in accesses if self._orders(access)
+        ]
+        accesses = [access for access, _ in found]
+        before.update(*(others for _, others in found))
         for access in accesses:
             self._touches.note(access, number, number)
             if access.space in self.spaces:
@@ -155,6 +158,22 @@ class Draft(Emitter):
         step = Step(kind, fields)
         self.steps.append(step)
         self.drafted.append(Drafted(step, accesses, before, parts))
+
+    def _orders(self, access: Access) -> bool:
+        """Whether an access orders descriptors: memory that nothing has written is the host's."""
+        if access.space != "memory":
+            return True
+        if access.writes:
+            for start, stop in access.spans:
+                insort(self._written, (start, stop))
+            return True
+        # Of what is written no part is written twice.
+        written = self._written
+        return any(
+            at and written[at - 1][1] > start
+            for start, stop in access.spans
+            for at in [bisect_left(written, (stop, 0))]
+        )
 
     def placed(self, number: int, bases: Mapping[Part, int]) -> tuple[dict[str, int], list[Access]]:
         """Fields and accesses of a descriptor whose parts are in their buffers."""
@@ -172,7 +191,7 @@ class Draft(Emitter):
                 part = self.spaces[access.space].part(access.spans[0][0] // unit)
                 moved = (bases[part] - part.start) * unit
                 spans = tuple((start + moved, stop + moved) for start, stop in access.spans)
-                access = replace(access, spans=spans)
+                access = Access(access.space, spans, access.writes)
             accesses.append(access)
         return fields, accesses
 
@@ -366,6 +385,9 @@ class _Run:
         self.bases: dict[Part, int] = {}
         self.left: dict[Part, int] = {}
         self.until: dict[Part, int] = {}
+        # How often there was more room, and how often when a descriptor had none.
+        self.given = 0
+        self.blocked: dict[int, int] = {}
 
     def run(self) -> None:
         """Find an order, and a place of each part."""
@@ -392,6 +414,7 @@ class _Run:
             del saved[max(1, len(saved) - back) :]
             back *= 2
             self._restore(saved[-1])
+            self.given += 1
 
     def _saved(self) -> dict[str, Any]:
         """A copy of all that changes."""
@@ -429,11 +452,12 @@ class _Run:
             if number > self.head + lookahead:
                 break
             start = max(engine, self.ready_at[number] + self.times.queue)
-            if best is not None and start >= best[0]:
+            if (best is not None and start >= best[0]) or self.blocked.get(number) == self.given:
                 continue
             seen += 1
             placed = self._allocated(number)
             if placed is None:
+                self.blocked[number] = self.given
                 continue
             new, free = placed
             start = max(start, free + self.times.queue)
@@ -489,6 +513,7 @@ class _Run:
         self.done[number] = 1
         while self.done[self.head]:
             self.head += 1
+            self.given += 1
         while self.next_gemm < len(self.gemms) and self.done[self.gemms[self.next_gemm]]:
             self.next_gemm += 1
         for part, name in own.parts.items():
@@ -496,6 +521,7 @@ class _Run:
             self.until[part] = max(self.until.get(part, 0), end)
             if not self.left[part]:
                 self.places[name].give(self.bases[part], part.size, self.until[part], self.now)
+                self.given += 1
                 self.reserved[name][self.head : part.last + 1] -= part.size
         for after in self.after[number]:
             self.ready_at[after] = max(self.ready_at[after], end)
