@@ -26,24 +26,25 @@ module mxsafe_normalise_core_beats_optional_665fedbf(
   m_axis_tlast
 );
   wire [3:0] \$some_go_on$not ;
-  wire \$s_axis_tready$and ;
   wire \$s_axis_tready$not ;
+  wire \$s_axis_tready$and ;
+  wire \$s_axis_tready$not_2 ;
   wire \$row_goes_on$not ;
   wire \$row_goes_on$and ;
   wire \$row_goes_on$not_2 ;
   wire \$pass_ends$not ;
   wire \$token_0$not ;
   wire \$token_0$and ;
-  wire \$token_0$not_2 ;
   wire [3:0] \$some_go_on$and ;
+  wire \$token_0$not_2 ;
   wire \$token_0$and_2 ;
   wire \$token_0$not_3 ;
   wire \$token_0$and_3 ;
   wire \$of_row_1_leaves$and ;
   wire \$of_row_1_leaves$not ;
+  wire \$all_are_done$not ;
   wire \$of_row_1_leaves$and_2 ;
   wire \$of_row_1_leaves$or ;
-  wire \$all_are_done$not ;
   wire \$of_row_1_leaves$and_3 ;
   wire \$of_row_1_leaves$and_4 ;
   wire \$en$not ;
@@ -52,13 +53,14 @@ module mxsafe_normalise_core_beats_optional_665fedbf(
   wire \$owes_beat$and ;
   wire \$waits_for_row$and ;
   wire \$waits_for_row$not ;
+  wire \$has_beat_more$not ;
   wire \$waits_for_row$and_2 ;
   wire [3:0] \$waits_for_row$not_2 ;
-  wire \$has_beat_more$not ;
   wire [3:0] \$waits_for_row$and_3 ;
   wire \$token_4$or ;
   wire [4:0] \$token_4$mux ;
-  wire \$s_axis_tready$not_2 ;
+  wire \$has_beat_more$and ;
+  wire \$has_beat_more$not_2 ;
   wire \$owes_beat$differ ;
   wire [3:0] \$waits_for_row$mux ;
   wire \$owes_beat$mux ;
@@ -349,6 +351,8 @@ module mxsafe_normalise_core_beats_optional_665fedbf(
   wire top_8;
   wire top_9;
   reg [3:0] waits_for_row;
+  assign some_wait = | waits_for_row;
+  assign \$some_go_on$not  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
   assign \$some_go_on$and  = waits_for_row & \$some_go_on$not ;
   assign some_go_on = | \$some_go_on$and ;
   assign \$all_are_done$not  = ~ some_go_on;
@@ -357,12 +361,14 @@ module mxsafe_normalise_core_beats_optional_665fedbf(
   assign \$beat_is_owed$or  = \$beat_is_owed$and  | token_4[4];
   assign beat_is_owed = \$beat_is_owed$or  | looked;
   assign \$has_beat_more$not  = ~ some_wait;
-  assign has_beat_more = owes_beat & \$has_beat_more$not ;
+  assign \$has_beat_more$and  = owes_beat & \$has_beat_more$not ;
+  assign \$has_beat_more$not_2  = ~ token_4[2];
+  assign has_beat_more = \$has_beat_more$and  & \$has_beat_more$not_2 ;
   assign is_blocked_by_more = some_wait | owes_beat;
-  assign \$s_axis_tready$not_2  = ~ is_blocked_by_more;
-  assign \$s_axis_tready$and  = en & \$s_axis_tready$not_2 ;
-  assign \$s_axis_tready$not  = ~ rst;
-  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not ;
+  assign \$s_axis_tready$not  = ~ is_blocked_by_more;
+  assign \$s_axis_tready$and  = en & \$s_axis_tready$not ;
+  assign \$s_axis_tready$not_2  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
   assign is_square_pass = s_axis_tuser[1:0] == 2'h1;
   assign \$row_goes_on$not  = ~ sweep[3];
@@ -487,8 +493,6 @@ module mxsafe_normalise_core_beats_optional_665fedbf(
   assign \$token_4$or  = en | m_axis_tready;
   assign \$token_4$mux  = en ? token_3 : 5'h00;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
-  assign some_wait = | waits_for_row;
-  assign \$some_go_on$not  = ~ { of_row_3_done, of_row_2_done, of_row_1_done, of_row_done };
   always @(posedge clk)
     if (en) result_15 <= lane_15_result;
   always @(posedge clk)

@@ -23,8 +23,10 @@ module mxsafe_normalise_core_lanes1_beats_a193a9a5(
   m_axis_tready,
   m_axis_tlast
 );
-  wire \$token_0$and ;
+  wire \$s_axis_tready$not ;
   wire \$token_0$not ;
+  wire \$token_0$and ;
+  wire \$token_0$not_2 ;
   wire \$of_row_leaves$and ;
   wire \$of_row_leaves$and_2 ;
   wire \$of_row_leaves$and_3 ;
@@ -38,10 +40,10 @@ module mxsafe_normalise_core_lanes1_beats_a193a9a5(
   wire \$token_7$or ;
   wire [3:0] \$token_7$mux ;
   wire \$has_beat_more$not ;
-  wire \$s_axis_tready$not ;
-  wire \$s_axis_tready$and ;
+  wire \$has_beat_more$and ;
+  wire \$has_beat_more$not_2 ;
   wire \$s_axis_tready$not_2 ;
-  wire \$token_0$not_2 ;
+  wire \$s_axis_tready$and ;
   wire \$owes_beat$differ ;
   wire \$waits_for_row$mux ;
   wire \$owes_beat$mux ;
@@ -123,18 +125,20 @@ module mxsafe_normalise_core_lanes1_beats_a193a9a5(
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign beat_is_owed = of_row_done & summing;
   assign \$has_beat_more$not  = ~ waits_for_row;
-  assign has_beat_more = owes_beat & \$has_beat_more$not ;
+  assign \$has_beat_more$and  = owes_beat & \$has_beat_more$not ;
+  assign \$has_beat_more$not_2  = ~ token_7[2];
+  assign has_beat_more = \$has_beat_more$and  & \$has_beat_more$not_2 ;
   assign is_blocked_by_more = waits_for_row | owes_beat;
-  assign \$s_axis_tready$not  = ~ is_blocked_by_more;
-  assign \$s_axis_tready$and  = en & \$s_axis_tready$not ;
-  assign \$s_axis_tready$not_2  = ~ rst;
-  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
+  assign \$s_axis_tready$not_2  = ~ is_blocked_by_more;
+  assign \$s_axis_tready$and  = en & \$s_axis_tready$not_2 ;
+  assign \$s_axis_tready$not  = ~ rst;
+  assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
   assign is_square_pass = s_axis_tuser[1:0] == 2'h1;
-  assign \$token_0$not_2  = ~ is_result_pass;
-  assign \$token_0$and  = beat_taken & \$token_0$not_2 ;
-  assign \$token_0$not  = ~ is_square_pass;
-  assign token_0[0] = \$token_0$and  & \$token_0$not ;
+  assign \$token_0$not  = ~ is_result_pass;
+  assign \$token_0$and  = beat_taken & \$token_0$not ;
+  assign \$token_0$not_2  = ~ is_square_pass;
+  assign token_0[0] = \$token_0$and  & \$token_0$not_2 ;
   assign token_0[1] = beat_taken & is_square_pass;
   assign token_0[2] = beat_taken & is_result_pass;
   assign \$of_row_leaves$and  = token_0[2] & s_axis_tlast;
@@ -161,12 +165,6 @@ module mxsafe_normalise_core_lanes1_beats_a193a9a5(
   assign \$waits_for_row$and_3  = waits_for_row & \$waits_for_row$not_2 ;
   assign \$token_7$or  = en | m_axis_tready;
   assign \$token_7$mux  = en ? token_6 : 4'h0;
-  always @(posedge clk)
-    if (rst) token_2 <= 4'h0;
-    else if (en) token_2 <= token_1;
-  always @(posedge clk)
-    if (rst) token_1 <= 4'h0;
-    else if (en) token_1 <= { s_axis_tlast, token_0[2:0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 1'h0;
     else waits_for_row <= \$waits_for_row$mux ;
@@ -199,6 +197,12 @@ module mxsafe_normalise_core_lanes1_beats_a193a9a5(
   always @(posedge clk)
     if (rst) token_3 <= 4'h0;
     else if (en) token_3 <= token_2;
+  always @(posedge clk)
+    if (rst) token_2 <= 4'h0;
+    else if (en) token_2 <= token_1;
+  always @(posedge clk)
+    if (rst) token_1 <= 4'h0;
+    else if (en) token_1 <= { s_axis_tlast, token_0[2:0] };
   assign \$owes_beat$differ  = { \$owes_beat$and , beat_is_owed } != 2'h0;
   assign \$waits_for_row$mux  = \$waits_for_row$and_2  ? 1'h1 : \$waits_for_row$and_3 ;
   assign \$owes_beat$mux  = \$owes_beat$and  ? 1'h0 : 1'hx;

@@ -300,10 +300,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.sums or config.sweeps:
             more = Signal(name="has_beat_more")
         passed = Signal(name="empty_row_has_passed")
-        first = self._take(m, en, shared, more, passed)
+        result = Signal(name="result_is_there")
+        first = self._take(m, en, shared, more, passed, result)
         tokens = self._tokens(m, en, first, more)
-        if config.sweeps:
-            m.d.comb += passed.eq(tokens[-1].empty)
+        self._end(m, tokens[-1], passed, result)
         lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
         factors = {
             name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
@@ -319,18 +319,25 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             place(m, platform, f"lane_{number}", lane)
             m.d.comb += lane.en.eq(en)
             self._connect(m, lane, number, shared, tokens)
-            result: Value = lane.result
+            found: Value = lane.result
             if config.holds_results:
-                result = self._held(m, en, f"result_{number}", result)
+                found = self._held(m, en, f"result_{number}", found)
             if config.affine:
                 own = {name: each[number % len(each)] for name, each in factors.items()}
-                result = self._scaled(m, platform, en, number, result, own)
+                found = self._scaled(m, platform, en, number, found, own)
             if config.sums:
                 unit, row = self._of_lane(number, shared)
-                result = Mux(more, unit.sums[row], result)
-            m.d.comb += self.m_axis.tdata[number].eq(result)
+                found = Mux(more, unit.sums[row], found)
+            m.d.comb += self.m_axis.tdata[number].eq(found)
         self._add_up(m, en, lanes, shared, tokens)
         return m
+
+    def _end(self, m: Module, token: data.View, passed: Signal, result: Signal) -> None:
+        """What is in the last stage: the end of a row without results, or a result."""
+        if self.config.sums or self.config.sweeps:
+            m.d.comb += result.eq(token.results)
+        if self.config.sweeps:
+            m.d.comb += passed.eq(token.empty)
 
     def _of_lane(self, number: int, shared: list[NormaliseRow]) -> tuple[NormaliseRow, int]:
         """The unit that knows the row of a lane, and which of its rows that is."""
@@ -338,7 +345,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         return shared[row // self.config.row.rows], row % self.config.row.rows
 
     def _take(
-        self, m: Module, en: Signal, shared: list[NormaliseRow], more: Value, passed: Value
+        self,
+        m: Module,
+        en: Signal,
+        shared: list[NormaliseRow],
+        more: Value,
+        passed: Value,
+        result: Value,
     ) -> data.View:
         """Take beats, but none of a pass before there is what it needs; say what one is for."""
         config = self.config
@@ -359,7 +372,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.sums or config.sweeps:
             looked = self.looked if config.sweeps else Const(0, 1)
             owed = named(m, "beat_is_owed", 1, (done & summing) | passed | looked)
-            blocked = self._give_more(m, owed, blocked.any(), more)
+            blocked = self._give_more(m, owed, blocked.any(), more, result)
         ready = named(m, "is_ready", 1, en & ~blocked & ~ResetSignal())
         taken = named(m, "beat_taken", 1, ready & self.s_axis.tvalid)
         squares = named(m, "is_square_pass", 1, flags.number == self.config.passes - 2)
@@ -401,10 +414,13 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             m.d.sync += waiting.eq(waiting & ~dones)
         return first
 
-    def _give_more(self, m: Module, owed: Value, waits: Value, more: Value) -> Value:
-        """Give a beat that is owed once all is found; return whether other beats have to wait."""
+    def _give_more(self, m: Module, owed: Value, waits: Value, more: Value, result: Value) -> Value:
+        """Give a beat that is owed once all is found; return whether other beats have to wait.
+
+        Results go before it.
+        """
         owes = Signal(name="owes_beat")
-        m.d.comb += more.eq(owes & ~waits)
+        m.d.comb += more.eq(owes & ~waits & ~result)
         with m.If(owed):
             m.d.sync += owes.eq(1)
         with m.Elif(more & self.m_axis.tready):
