@@ -17,6 +17,7 @@ from verif.rtl.machine.program_faults import (
     address_faults,
     deadlocks,
     malformed,
+    misplaced,
     places_of,
     without_tokens,
 )
@@ -98,8 +99,9 @@ def test_errors(machine: MachineConfiguration) -> None:
     assert len(addresses) == 2 * len(places_of(machine))
     stuck = list(deadlocks(program, machine, seed=3, count=8))
     assert len(stuck) > 5
-    count = 0
-    for fault in [*malformed(program, machine, seed=1), *addresses, *stuck]:
+    count, pieces = 0, list(misplaced(program, seed=4))
+    assert len(pieces) > 3
+    for fault in [*malformed(program, machine, seed=1), *addresses, *stuck, *pieces]:
         assert fault.program is not None
         outcome = Machine(machine).run(fault.program, program.memory.copy(), base=program.base)
         assert (outcome.error, outcome.descriptor) == (fault.error, fault.number), fault.name

@@ -83,6 +83,19 @@ def malformed(program: Program, configuration: MachineConfiguration, seed: int) 
         yield Fault(name=name, error=fault.error, number=len(before), program=whole)
 
 
+def misplaced(program: Program, seed: int) -> Iterator[Fault]:
+    """Pieces of rows without those before them, each kind of sweep once."""
+    rng, done = np.random.default_rng(seed), set[tuple[int, int]]()
+    for one in without_tokens([one for one in program.instructions if _is_piece(one)]):
+        kind = one["reduction"], one["sweep"]
+        if not one["clear"] and kind not in done:
+            done.add(kind)
+            before, after = _good(program, rng), _good(program, rng, 2)
+            whole = b"".join([*before, one.encoded(), *after])
+            name = f"sweep {kind[1]} of reduction {kind[0]}"
+            yield Fault(name=name, error="sweep", number=len(before), program=whole)
+
+
 def places_of(configuration: MachineConfiguration) -> set[str]:
     """Names of all places in buffers that descriptors can miss."""
     names = {f"load {name}" for name in LOAD_BUFFERS.members}
