@@ -139,7 +139,7 @@ def by_machine(ids: list[int], model: Model, host: Host, label: str = "") -> Enc
         epsilon=model.epsilon,
         weight=lambda name, *_: model.tensor(name),
     )
-    compiled = compile_graph(graph, host.configuration)
+    (compiled,) = compile_graph(graph, host.configuration).parts
     prediction = predict(compiled.program)
     memory = compiled.memory([summed[None]])
     ended, seconds = _run(host, compiled.program, memory, label, prediction)

@@ -85,14 +85,14 @@ def _blocks(count: int) -> Graph:
 
 def _of_graph(graph: Graph) -> Case:
     """A compiled graph, of random inputs."""
-    made, compiled = lowered(graph, _SIZES), compile_graph(graph, _SIZES)
+    made, (compiled,) = lowered(graph, _SIZES), compile_graph(graph, _SIZES).parts
     data = sum(len(part) for _, part in made.image) + 4 * sum(map(len, compiled.results))
     vectors = {v.address: v for table in made.tables for v in table.vectors}.values()
     words = data // _SIZES.word_bytes + sum(v.layout.strips * v.strip_words for v in vectors)
 
     def memory() -> NDArray[np.uint8]:
         rng = np.random.default_rng(1)
-        shapes = (port.shape for port in compiled.inputs)
+        shapes = (value.shape for value in graph.values if value.op == "input")
         return compiled.memory([rng.standard_normal(s).astype(np.float32) for s in shapes])
 
     return Case(made.emitter, memory, words)

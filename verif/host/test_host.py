@@ -324,7 +324,7 @@ def test_a_product_of_units_that_are_compiled_alone() -> None:
 def test_a_block_of_minilm_on_the_default_machine() -> None:
     """Of random weights, in about the cycles that the compiler predicts."""
     available("verilator")
-    compiled = compile_graph(bert(20, 384, 12, 1536, 1), DEFAULT)
+    (compiled,) = compile_graph(bert(20, 384, 12, 1536, 1), DEFAULT).parts
     x = np.random.default_rng(1).standard_normal((1, 20, 384)).astype(np.float32)
     program, memory = compiled.program, compiled.memory([x])
     ended, memories = [], []
