@@ -7,7 +7,7 @@ which it takes beats; there is always one on offer, and every result is taken.
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ ROW_BEATS: Mapping[str, int] = {"lanes": 21, "beats": 56}
 """Beats of a row of attention scores: all heads of a token along lanes, two of them along beats."""
 _ROWS = 8
 """Rows that go in: one fills the unit, and there are always others on offer."""
+_CLOCKED = ("clk", "rst")
 _COUNTED = 4
 """Rows that count at least, if there are as many."""
 _LEAST = 64
@@ -242,6 +243,7 @@ def stimulus(unit: Unit[Any]) -> Stimulus | None:
     with tempfile.TemporaryDirectory(prefix="activity-") as folder:
         module = generated(unit, Path(folder))
         rows = _STREAMS[type(unit)](unit, module)
+        rows = replace(rows, steady={**_idle(module), **rows.steady})
         streamed = run_stream(
             "icarus",
             module,
@@ -252,6 +254,15 @@ def stimulus(unit: Unit[Any]) -> Stimulus | None:
             steady=rows.steady,
         )
     return _of_streams(module, rows, streamed)
+
+
+def _idle(module: Module) -> dict[str, int]:
+    """Input pins beside streams, clock and reset, all 0: rows are whole ones."""
+    return {
+        port.name: 0
+        for port in module.ports.values()
+        if port.direction == "input" and "_axis" not in port.name and port.name not in _CLOCKED
+    }
 
 
 def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
