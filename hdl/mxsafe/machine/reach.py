@@ -89,9 +89,10 @@ def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Rea
         yield from _converted(i, configuration)
 
 
+@checked
 def result_beats(fields: Mapping[str, int]) -> int:
-    """Vector beats of a row of results, by the fields of a VECTOR descriptor."""
-    return 1 if fields["reduction"] == REDUCTION["sum"] else fields["beats"]
+    """Vector beats of a row of results, by the fields of a VECTOR descriptor; missing ones are 0."""
+    return 1 if fields.get("reduction", 0) == REDUCTION["sum"] else fields.get("beats", 0)
 
 
 def _converted(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:

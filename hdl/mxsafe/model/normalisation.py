@@ -495,6 +495,7 @@ def _words(values: NDArray[np.float32]) -> Integers:
     return np.ascontiguousarray(values).view(np.uint32).astype(np.int64)
 
 
+@checked
 def normalise_epsilon(epsilon: float, grade: Grade) -> tuple[int, int]:
     """`epsilon` as a variance from 1 to 4, and its power of 4.
 
