@@ -13,7 +13,7 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS
+from mxsafe.machine.description import DESCRIPTOR_BYTES, FLAGS, REGISTERS, VERSION
 from mxsafe.machine.program import Program
 from verif.host.host_programs import SMALL, product
 from verif.machine.compiler.transformer_graphs import bert
@@ -284,7 +284,7 @@ class Strange:
     ("changed", "message"),
     [
         ({"identity": 0}, "register identity must be 0x4653584d, not 0x0"),
-        ({"version": 9}, "register version must be 0x2, not 0x9"),
+        ({"version": 9}, f"register version must be {VERSION:#x}, not 0x9"),
     ],
 )
 def test_what_is_no_machine_is_refused(changed: dict[str, int], message: str) -> None:

@@ -347,6 +347,7 @@ LEFT_OUT: Mapping[str, str] = {
     "machine/vector/folded_chain": "a chain of stream units",
     "machine/vector/narrow_function": "a chain of stream units",
     "machine/layer": "a chain of stream units",
+    "vector/normalise_core": "its passes follow from the rows in front of it, in `normalise`",
     "vector/softmax": _BYPASS,
     "vector/softmax_core": _BYPASS,
 }
