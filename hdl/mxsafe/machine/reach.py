@@ -91,7 +91,7 @@ def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Rea
 
 @checked
 def result_beats(fields: Mapping[str, int]) -> int:
-    """Vector beats of a row of results, by the fields of a VECTOR descriptor; missing ones are 0."""
+    """Vector beats of a row of results, by the fields of a VECTOR descriptor, else 0."""
     return 1 if fields.get("reduction", 0) == REDUCTION["sum"] else fields.get("beats", 0)
 
 

@@ -51,8 +51,9 @@ Indices = NDArray[np.int32]
 _REDUCTIONS = ("softmax", "layer_norm", "rms_norm")
 _MOST_BEATS = 2032
 """Beats of a row that a kernel works on at a time: a multiple of all grains."""
-_SHARES = (1, 1 / 2, 0)
-"""Of the buffers what operands may stay in, until places of all parts are found."""
+_SHARES = ((1, 1), (1 / 2, 1), (0, 1), (0, 1 / 2), (0, 1 / 4))
+"""Of operands' buffers what may stay there, and of the vector buffer what results may take, until
+places of all parts are found."""
 _MOST_STRIPS = 8
 _ZEROS = 256
 _NOTHING = Placement(np.zeros((1, 1, _ZEROS), np.int32))
@@ -136,10 +137,10 @@ def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64
     CompileError
         If the machine lacks what it needs; the message has every reason.
     """
-    for share in _SHARES:
+    for operands, results in _SHARES:
         made = _planned(graph, configuration, block)
         try:
-            return made.emit(share)
+            return made.emit(operands, results)
         except CompileError as error:
             failure = error
     raise failure
@@ -192,6 +193,7 @@ class _Lowering:
         self._held: dict[str, tuple[Task, int, Placed]] = {}
         self._following: Task | None = None
         self._rooms: Rooms = {}
+        self._share = 1.0
         self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
         self._nothing = Value("constant", (1,), name="nothing", data=np.zeros(1, np.float32))
 
@@ -209,11 +211,12 @@ class _Lowering:
         self._fail()
         self._kernels.reverse()
 
-    def emit(self, share: float) -> Lowered:
+    def emit(self, share: float, results: float) -> Lowered:
         """Emit all kernels, and find the order of their descriptors.
 
-        Operands may stay in such a share of their buffers.
+        Operands may stay in such a share of their buffers, results take such a one of theirs.
         """
+        self._share = results
         tasks = ordered(self._kernels, self._stored)
         self._rooms = settle(tasks, self._c, self._sides, share)
         for at, task in enumerate(tasks):
@@ -722,7 +725,7 @@ class _Lowering:
         """Strips and beats of a matrix that are worked on together, without a product."""
         p, c = kernel.placement, self._c
         grain = p.beats if kernel.whole else self._grain(kernel)
-        fit = c.vector_beats // (2 * (kernel.cost + 1))
+        fit = int(self._share * c.vector_beats) // (2 * (kernel.cost + 1))
         most = max(grain, min(fit, _MOST_BEATS) // grain * grain)
         if kernel.operands is not None:
             most = min(most, max(grain, c.out_beats * c.lanes // 2 // grain * grain))
@@ -752,7 +755,7 @@ class _Lowering:
         made: dict[str, Any] = {
             "grain": p.beats if kernel.whole else self._grain(kernel),
             "block": None if kernel.operands is None else block,
-            "share": 2 * kernel.cost,
+            "share": int(2 * kernel.cost / self._share),
         }
         k = parts_of_k(*sides)
         if c.anchored and len(k) > 1:
@@ -801,7 +804,7 @@ class _Lowering:
             cost = 1 + self._copied(kernel, matrix)
         pieces = kernel.cost * (p.beats if inner is None else min(panel * size, p.beats))
         needed = max(5 * cost * p.beats / 2, cost * p.beats + pieces)
-        together = min(_MOST_STRIPS, int(self._c.vector_beats // needed))
+        together = min(_MOST_STRIPS, int(self._share * self._c.vector_beats // needed))
         if w is None:
             together = min(together, self._room(task, sides[0]))
         if a is not None:  # nothing is loaded again for each group
@@ -850,7 +853,8 @@ class _Lowering:
             )
         panel = sides[1].strips if a is not None else self._room(task, sides[1])
         beats = grain * max(1, min(_RESULTS, panel * size) // grain)
-        most = max(1, min(_GROUP, self._c.vector_beats // (2 * kernel.cost * min(beats, p.beats))))
+        room = int(self._share * self._c.vector_beats)
+        most = max(1, min(_GROUP, room // (2 * kernel.cost * min(beats, p.beats))))
         parts = groups(sides[0].strips, most)
         for span in cut(p.beats, beats):
             strips = range(span.start // size, -(-span.stop // size))
