@@ -6,7 +6,7 @@ from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.timing import Prediction, Run
 from studies.benchmarks.interpreter import encoder
 from studies.timeline import Bar, bars, drawn, kind_of, shares, stalls
-from verif.test_pictures import crossing
+from verif.pictures import crossing
 
 
 def _event(queue: int, start: int, stop: int, name: str) -> dict[str, object]:

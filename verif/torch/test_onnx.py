@@ -14,7 +14,7 @@ import mxsafe.onnx  # noqa: E402
 import mxsafe.torch as mxt  # noqa: E402
 from mxsafe.machine.compiler.places import CompileError  # noqa: E402
 from verif.cli.command import run_in  # noqa: E402
-from verif.torch.test_compile import (  # noqa: E402
+from verif.torch.small_models import (  # noqa: E402
     Mixer,
     Parts,
     bert,

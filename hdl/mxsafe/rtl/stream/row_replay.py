@@ -62,7 +62,7 @@ class RowReplayConfiguration(Configuration):
             whole_bytes("s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
-        if self.may_stream and self.target != "asic":
+        if self.may_stream and at(self, "rows"):
             raise ValueError(f"target must be asic with may_stream, not {self.target}")
         if self.may_skip and self.passes < 2:
             raise ValueError(f"passes must be 2 or more with may_skip, not {self.passes}")
