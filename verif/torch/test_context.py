@@ -461,7 +461,8 @@ def test_wrong_ranks_are_refused_as_by_pytorch(function: str, shapes: Any) -> No
         (
             lambda: mxt.microscaling(arithmetic="exact"),
             ValueError,
-            "arithmetic must be one of float, float64, array, array_fp12, not 'exact'",
+            "arithmetic must be one of float, float64, array, array_fp12, array_window, "
+            "not 'exact'",
         ),
         (
             lambda: mxt.microscaling(gradients=None, arithmetic="array"),
