@@ -32,8 +32,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
 );
   wire \$operated__tready$and ;
   wire \$operated__tready$and_2 ;
+  wire \$normalise_sweep_streams$any ;
   wire \$normalise_sweep_streams$not ;
-  wire \$normalise_sweep_streams$not_2 ;
   wire \$normalise_sweep_number$mux ;
   wire \$row_enters$and ;
   wire \$normalise_m_axis_tready$and ;
@@ -43,8 +43,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   wire \$reduced_passes$any ;
   wire \$normalise_s_axis_tvalid$or ;
   wire \$normalise_s_axis_tvalid$or_2 ;
-  wire \$scaled__tready$or ;
   wire \$before_in__tready$not ;
+  wire \$scaled__tready$or ;
   wire \$scaled__tready$or_2 ;
   wire \$functions__tready$and ;
   wire \$functions__tready$and_2 ;
@@ -54,8 +54,8 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   wire \$functions__tready$and_3 ;
   wire \$reduced_beat_2$or ;
   wire \$reduced_beat_2$or_2 ;
-  wire [14:0] \$length$add ;
   wire \$s_axis_operand_tready$not ;
+  wire [14:0] \$length$add ;
   wire \$length$less ;
   wire \$length$and ;
   wire [12:0] \$length$add_2 ;
@@ -189,19 +189,18 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   wire start;
   wire sweep_is_results;
   wire sweep_is_squares;
-  wire sweep_is_whole;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [34:0] user;
   /* verilator lint_on UNUSEDSIGNAL */
-  assign sweep_is_whole = ! controls[61:59];
+  assign is_sum = controls[10:8] == 3'h4;
+  assign \$normalise_sweep_streams$any  = | controls[61:59];
   assign \normalise_sweep.largest  = controls[61:59] == 3'h1;
   assign sweep_is_squares = controls[61:59] == 3'h3;
   assign sweep_is_results = controls[61:59] == 3'h4;
   assign \normalise_sweep.begins  = start & controls[62];
-  assign \$normalise_sweep_streams$not  = ~ sweep_is_whole;
-  assign \$normalise_sweep_streams$not_2  = ~ \normalise_sweep.largest ;
-  assign \normalise_sweep.streams  = \$normalise_sweep_streams$not  & \$normalise_sweep_streams$not_2 ;
+  assign \$normalise_sweep_streams$not  = ~ \normalise_sweep.largest ;
+  assign \normalise_sweep.streams  = \$normalise_sweep_streams$any  & \$normalise_sweep_streams$not ;
   assign \$normalise_sweep_number$mux  = sweep_is_squares ? 1'h1 : 1'h0;
   assign \normalise_sweep.number  = sweep_is_results ? 2'h2 : { 1'h0, \$normalise_sweep_number$mux  };
   assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
@@ -290,7 +289,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   assign is_softmax = controls[10:8] == 3'h1;
   assign is_layer_norm = controls[10:8] == 3'h2;
   assign is_rms_norm = controls[10:8] == 3'h3;
-  assign is_sum = controls[10:8] == 3'h4;
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux_3 ;
   assign \$length$differ  = { start, row_enters } != 2'h0;

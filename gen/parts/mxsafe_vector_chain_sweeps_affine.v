@@ -45,11 +45,11 @@ module mxsafe_vector_chain_sweeps_affine(
   wire \$operated__tready$and_2 ;
   wire \$operated__tready$or ;
   wire \$operated__tready$and_3 ;
+  wire \$normalise_sweep_streams$any ;
   wire \$normalise_sweep_streams$not ;
-  wire \$normalise_sweep_streams$not_2 ;
   wire \$normalise_sweep_number$mux ;
-  wire \$row_enters$and ;
   wire \$before_in__tready$not ;
+  wire \$row_enters$and ;
   wire \$normalise_m_axis_tready$and ;
   wire \$normalise_m_axis_tready$and_2 ;
   wire \$reduced_passes$or ;
@@ -58,8 +58,8 @@ module mxsafe_vector_chain_sweeps_affine(
   wire \$normalise_s_axis_tvalid$or ;
   wire \$normalise_s_axis_tvalid$or_2 ;
   wire \$scaled__tready$or ;
-  wire \$scaled__tready$or_2 ;
   wire \$s_axis_operand_tready$not ;
+  wire \$scaled__tready$or_2 ;
   wire \$functions__tready$and ;
   wire \$functions__tready$and_2 ;
   wire \$functions__tready$or ;
@@ -69,8 +69,8 @@ module mxsafe_vector_chain_sweeps_affine(
   wire \$reduced_beat_2$or ;
   wire \$reduced_beat_2$or_2 ;
   wire [14:0] \$length$add ;
-  wire \$length$less ;
   wire \$before_out__tvalid$not ;
+  wire \$length$less ;
   wire \$length$and ;
   wire [12:0] \$length$add_2 ;
   wire [12:0] \$length$mux ;
@@ -221,11 +221,11 @@ module mxsafe_vector_chain_sweeps_affine(
   wire start;
   wire sweep_is_results;
   wire sweep_is_squares;
-  wire sweep_is_whole;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [34:0] user;
   /* verilator lint_on UNUSEDSIGNAL */
+  assign function_code_high_low = controls[5] ? 3'h0 : function_code_high_low_low;
   assign function_code_high = controls[6] ? 3'h0 : function_code_high_low;
   assign function_code = controls[7] ? function_code_high : function_code_low;
   assign \$has_function$any  = | controls[7:4];
@@ -255,14 +255,13 @@ module mxsafe_vector_chain_sweeps_affine(
   assign is_layer_norm = controls[10:8] == 3'h2;
   assign is_rms_norm = controls[10:8] == 3'h3;
   assign is_sum = controls[10:8] == 3'h4;
-  assign sweep_is_whole = ! controls[61:59];
+  assign \$normalise_sweep_streams$any  = | controls[61:59];
   assign \normalise_sweep.largest  = controls[61:59] == 3'h1;
   assign sweep_is_squares = controls[61:59] == 3'h3;
   assign sweep_is_results = controls[61:59] == 3'h4;
   assign \normalise_sweep.begins  = start & controls[62];
-  assign \$normalise_sweep_streams$not  = ~ sweep_is_whole;
-  assign \$normalise_sweep_streams$not_2  = ~ \normalise_sweep.largest ;
-  assign \normalise_sweep.streams  = \$normalise_sweep_streams$not  & \$normalise_sweep_streams$not_2 ;
+  assign \$normalise_sweep_streams$not  = ~ \normalise_sweep.largest ;
+  assign \normalise_sweep.streams  = \$normalise_sweep_streams$any  & \$normalise_sweep_streams$not ;
   assign \$normalise_sweep_number$mux  = sweep_is_squares ? 1'h1 : 1'h0;
   assign \normalise_sweep.number  = sweep_is_results ? 2'h2 : { 1'h0, \$normalise_sweep_number$mux  };
   assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
@@ -348,7 +347,6 @@ module mxsafe_vector_chain_sweeps_affine(
   assign function_code_low_high = controls[5] ? function_code_low_high_high : function_code_low_high_low;
   assign function_code_low = controls[6] ? function_code_low_high : function_code_low_low;
   assign function_code_high_low_low = controls[4] ? 3'h0 : 3'h7;
-  assign function_code_high_low = controls[5] ? 3'h0 : function_code_high_low_low;
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux_3 ;
   assign \$length$differ  = { start, row_enters } != 2'h0;

@@ -445,7 +445,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         controls = self.controls
         sweep = data.View(SWEEP, Signal(SWEEP.size, name="sweep"))
         is_kind = {
-            name: named(m, f"sweep_is_{name}", 1, controls.sweep == number)
+            name: named(m, f"sweep_is_{name}", 1, equals(controls.sweep, number))
             for number, name in enumerate(SWEEPS)
         }
         number: Value = Const(0, 2)
