@@ -33,8 +33,9 @@ def _of(value: Value, given: list[Wide]) -> Wide:
         if value.detail == "rows":
             return np.asarray(x[given[1].astype(np.int64)])
         assert value.detail == "add_rows"
-        total = np.zeros(value.shape)
-        np.add.at(total, x.reshape(-1).astype(np.int64), given[1].reshape(-1, value.shape[1]))
+        total, places = np.zeros(value.shape), x.reshape(-1).astype(np.int64)
+        np.add.at(total, places, given[1].reshape(-1, value.shape[1]))
+        total[int(value.parameter) :][: value.parameter >= 0] = 0
         return total
     if value.op == "arithmetic":
         if value.detail == "scale":

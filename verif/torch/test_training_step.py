@@ -13,6 +13,9 @@ torch = pytest.importorskip("torch")
 
 import mxsafe.torch as mxt  # noqa: E402
 from mxsafe.machine.configuration import MachineConfiguration  # noqa: E402
+from mxsafe.machine.graph import Graph  # noqa: E402
+from mxsafe.machine.updates import Trained  # noqa: E402
+from mxsafe.torch._training import optimiser_of  # noqa: E402
 from verif.machine.float64_graph import evaluate  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
@@ -48,9 +51,9 @@ class Gpt(nn.Module):
 
     def __init__(self, tied: bool = False) -> None:
         super().__init__()
-        self.table = nn.Embedding(20, 32)
+        self.table = nn.Embedding(20, 32, padding_idx=3)
         self.position = nn.Parameter(0.1 * torch.randn(8, 32))
-        self.norms = nn.ModuleList(nn.RMSNorm(32) for _ in range(3))
+        self.norms = nn.ModuleList(nn.RMSNorm(32, eps=1e-5) for _ in range(3))
         self.qkv, self.out = nn.Linear(32, 96, bias=False), nn.Linear(32, 32)
         self.up, self.gate, self.down = nn.Linear(32, 40), nn.Linear(32, 40), nn.Linear(40, 32)
         self.head = nn.Linear(32, 20, bias=False)
@@ -211,6 +214,63 @@ def test_steps_follow_those_of_pytorch(optimise: Any) -> None:
     step.write_back()
     for mine, other in zip(own.parameters(), model.parameters(), strict=True):
         assert (mine - other).abs().max().item() < 0.05
+
+
+@pytest.mark.parametrize("optimise", [_sgd, _momentum, _adamw, _adam])
+def test_updates_are_those_of_pytorch(optimise: Any) -> None:
+    """Without rounding but that of rates: five updates of a matrix, rates changing, in float64."""
+    rng = np.random.default_rng(2)
+    weight = torch.nn.Parameter(torch.from_numpy(rng.standard_normal((3, 4))))
+    reference = optimise([weight])
+    own = optimiser_of(reference, reference.param_groups[0])
+    g = Graph()
+    values = [g.input(name, (3, 4)) for name in ("weight", "gradient", *own.moments)]
+    rates = {name: g.input(name, (1,)) for name in own.rates(0.1, 1)}
+    new, kept = own.update(g, Trained(values[0], values[1], values[2:], rates))
+    for name, value in zip(("weight", *own.moments), (new, *kept), strict=True):
+        g.output(name, value)
+    state = {name: np.zeros((3, 4)) for name in own.moments}
+    state["weight"] = weight.detach().numpy().copy()
+    for step in range(1, 6):
+        reference.param_groups[0]["lr"] *= 0.75
+        gradient = rng.standard_normal((3, 4))
+        weight.grad = torch.from_numpy(gradient.copy())
+        reference.step()
+        numbers = own.rates(reference.param_groups[0]["lr"], step)
+        given = {name: np.full(1, number, np.float64) for name, number in numbers.items()}
+        state = evaluate(g, {**state, **given, "gradient": gradient})
+        np.testing.assert_allclose(state["weight"], weight.detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_what_pytorch_does_not_train_stays() -> None:
+    """Parameters without a gradient, and rows of padding."""
+    torch.manual_seed(7)
+    model, given = Gpt(), _texts()
+    given[0][0, :3] = 3
+    model.up.weight.requires_grad_(False)
+    step = mxt.compile_step(
+        model, nn.CrossEntropyLoss(), _sgd(model.parameters()), given, engine="model"
+    )
+    assert "up.weight" not in step.state
+    before = step.state["table.weight"].copy()
+    step(*given)
+    assert_same(step.state["table.weight"][3], before[3])
+    assert (step.state["table.weight"] != before).any()
+
+
+def test_a_cut_gradient_is_refused() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(13, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.layer(x)
+            return y + y.detach()
+
+    model, given = Cut(), _rows()
+    with pytest.raises(ValueError, match="gradients cannot be cut in a training step"):
+        mxt.compile_step(model, nn.CrossEntropyLoss(), _sgd(model.parameters()), given)
 
 
 def test_state_is_saved_and_resumed(tmp_path: Any) -> None:

@@ -357,7 +357,12 @@ class Composer:
         return [self.graph.gather([x], one, name) for one in found]
 
     def of_host(
-        self, operation: str, inputs: Sequence[Operand], dtype: str, name: str = "", axis: int = 0
+        self,
+        operation: str,
+        inputs: Sequence[Operand],
+        dtype: str,
+        name: str = "",
+        parameter: int = -1,
     ) -> Value:
         """What the host alone computes, of what it has, or in a module that it computes."""
         values = [self.whole(one) for one in inputs]
@@ -370,7 +375,7 @@ class Composer:
             shape = (*np.broadcast_shapes(*places), *table[len(places) :])
         else:
             shape = np.broadcast_shapes(*(one.shape for one in values))
-        return self.graph.host(operation, values, shape, dtype, parameter=axis, name=name)
+        return self.graph.host(operation, values, shape, dtype, parameter=parameter, name=name)
 
 
 def require_kept(keep: Collection[str], names: Collection[str]) -> None:

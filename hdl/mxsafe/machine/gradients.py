@@ -26,7 +26,6 @@ again, because rows of the forward pass are not in memory.
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -107,11 +106,16 @@ class _Backward:
         return id(value) in self._needs
 
     def _host(self, value: Value, dy: Value) -> None:
-        """Rows of a table: the host adds up their gradients, in the order of the integers."""
+        """Rows of a table: the host adds up their gradients, in the order of the integers.
+
+        A row that is padding has none.
+        """
         table, *places = value.inputs
         if value.detail != "rows" or len(places) != 1:
             raise ValueError(f"{value.name}: {value.detail} of the host has no gradient")
-        self._give(table, self._g.host("add_rows", [places[0], dy], table.shape))
+        rows = [places[0], dy]
+        padding = value.parameter
+        self._give(table, self._g.host("add_rows", rows, table.shape, parameter=padding))
 
     def _input(self, value: Value, dy: Value) -> None:
         """Nothing lies behind it."""
@@ -225,21 +229,8 @@ class _Backward:
         order = mine[np.argsort(places, kind="stable")]
         if copies == 1 and len(mine) == source.size:
             return g.gather([dy], order.reshape(source.shape))
-        if (counts[counts > 0] == copies).all() and copies > 1 and (counts > 0).all():
-            each, length = order.reshape(source.size, copies), dy.shape[-1]
-            fits = length > 1 and copies % length == 0
-            along = each.reshape(-1, length) if fits else None
-            whole = np.arange(length)
-            if along is not None and (along == along[:, :1] // length * length + whole).all():
-                rows = along[:, 0] // length
-                numbers = np.repeat(np.arange(source.size), copies // length)
-                return self._scattered(source, g.sum(dy), rows, numbers)
-            if source.size == source.shape[-1] and (np.diff(each, axis=0) == 1).all():
-                ones = g.constant(np.ones((1, 1, copies), np.float32))
-                made = g.product(g.gather([dy], each[None]), ones, f"gradient of {source.name}")
-            else:
-                made = self._halves(dy, each, source.shape)
-            return g.reshape(made, source.shape)
+        if copies > 1 and (counts == copies).all():
+            return self._summed(source, dy, order.reshape(source.size, copies))
         if copies > 1:
             raise ValueError(
                 f"{source.name}: its elements must go to equally many places, not to up to {copies}"
@@ -255,6 +246,20 @@ class _Backward:
         part = g.multiply(g.spread(dy, whole), mask)
         return g.add(part, np.zeros(source.shape, np.float32))
 
+    def _summed(self, source: Value, dy: Value, each: Indices) -> Value:
+        """The sum of the gradients of each element, which went to as many places as all others."""
+        g, length, copies = self._g, dy.shape[-1], each.shape[1]
+        if length > 1 and copies % length == 0:
+            along = each.reshape(-1, length)
+            if (along == along[:, :1] // length * length + np.arange(length)).all():
+                numbers = np.repeat(np.arange(source.size), copies // length)
+                return self._scattered(source, g.sum(dy), along[:, 0] // length, numbers)
+        if source.size > source.shape[-1] or (np.diff(each, axis=0) != 1).any():
+            return self._halves(dy, each, source.shape)
+        ones = g.constant(np.ones((1, 1, copies), np.float32))
+        made = g.product(g.gather([dy], each[None]), ones, f"gradient of {source.name}")
+        return g.reshape(made, source.shape)
+
     def _halves(self, dy: Value, each: Indices, shape: tuple[int, ...]) -> Value:
         g = self._g
         parts = [g.gather([dy], each[:, at].reshape(shape)) for at in range(each.shape[1])]
@@ -264,7 +269,6 @@ class _Backward:
                 g.add(one, parts[half + at]) if half + at < len(parts) else one
                 for at, one in enumerate(parts[:half])
             ]
-        assert prod(parts[0].shape) == prod(shape)
         return parts[0]
 
 

@@ -64,8 +64,9 @@ HOST_OPERATIONS = (
     "where",
 )
 """Operations of the host alone, named as in NumPy: ``cast`` to the result's type, ``cumsum`` along
-the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers, and
-``add_rows``: to a table of zeros rows at integers, one after the other."""
+the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers, of
+which `parameter` is padding, and ``add_rows``: to a table of zeros rows at integers, one after the
+other, but none of padding."""
 
 
 @dataclass(frozen=True, eq=False)

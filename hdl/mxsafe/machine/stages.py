@@ -188,7 +188,8 @@ def _alone(value: Value, *inputs: Array) -> Array:
             value.inputs[0].name, index, len(total := np.zeros(value.shape, np.float32))
         )
         for place, row in zip(index.reshape(-1), rows.reshape(-1, value.shape[1]), strict=True):
-            total[place] = model.add(total[place], row)
+            if place != value.parameter:
+                total[place] = model.add(total[place], row)
         return total
     if value.dtype == "float32" and value.detail != "where":
         inputs = tuple(one.astype(np.float64) for one in inputs)

@@ -7,14 +7,32 @@ in float64 and rounds them once. What does not change from step to step is part 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.validation import checked
 
-__all__ = ["AdamW", "Optimiser", "Sgd"]
+__all__ = ["AdamW", "Optimiser", "Sgd", "Trained"]
+
+
+class Trained(NamedTuple):
+    """A weight, and what changes it.
+
+    Attributes
+    ----------
+    weight, gradient : Value
+    moments : sequence of Value
+        In the order of `Optimiser.moments`.
+    rates : Mapping of str to Value
+        Those of `Optimiser.rates`.
+    """
+
+    weight: Value
+    gradient: Value
+    moments: Sequence[Value]
+    rates: Mapping[str, Value]
 
 
 class Optimiser(Protocol):
@@ -27,14 +45,7 @@ class Optimiser(Protocol):
     def rates(self, rate: float, step: int) -> dict[str, np.float32]:
         """Numbers of one step, counted from 1, by name."""
 
-    def update(
-        self,
-        graph: Graph,
-        weight: Value,
-        gradient: Value,
-        moments: Sequence[Value],
-        rates: Mapping[str, Value],
-    ) -> tuple[Value, list[Value]]:
+    def update(self, graph: Graph, old: Trained) -> tuple[Value, list[Value]]:
         """The new weight and its new moments."""
 
 
@@ -64,15 +75,9 @@ class Sgd:
         """The rate, negative."""
         return {"rate": np.float32(-rate)}
 
-    def update(
-        self,
-        graph: Graph,
-        weight: Value,
-        gradient: Value,
-        moments: Sequence[Value],
-        rates: Mapping[str, Value],
-    ) -> tuple[Value, list[Value]]:
+    def update(self, graph: Graph, old: Trained) -> tuple[Value, list[Value]]:
         """The new weight and its new moments."""
+        weight, gradient, moments, rates = old
         if self.decay:
             gradient = graph.add(graph.scale(weight, self.decay), gradient)
         kept = []
@@ -114,15 +119,9 @@ class AdamW:
             "decay": np.float32(1 - (0 if self.coupled else rate * self.decay)),
         }
 
-    def update(
-        self,
-        graph: Graph,
-        weight: Value,
-        gradient: Value,
-        moments: Sequence[Value],
-        rates: Mapping[str, Value],
-    ) -> tuple[Value, list[Value]]:
+    def update(self, graph: Graph, old: Trained) -> tuple[Value, list[Value]]:
         """The new weight and its new moments."""
+        weight, gradient, moments, rates = old
         g, (first, second) = graph, self.betas
         if self.coupled and self.decay:
             gradient = g.add(g.scale(weight, self.decay), gradient)

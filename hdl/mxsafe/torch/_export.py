@@ -223,6 +223,8 @@ class _Legaliser:
             return target(shaped, *args[1:], **kwargs)
         if name in _MOVES:
             return self._moved(node, args, kwargs)
+        if name == "detach" and self._known:
+            raise RefusalError("gradients cannot be cut in a training step")
         if name in _SAME:
             return self._same(node, args[0], _dtype(example))
         given = [one for one in _leaves((args, kwargs)) if isinstance(one, Value)]
@@ -281,9 +283,23 @@ class _Legaliser:
         return self._c.of_host("cumsum", [x], "int64", node.name, dim % len(x.shape))
 
     def _any_embedding(
-        self, node: Node, weight: Any, ids: Any, padding_idx: int = -1, *_: Any
+        self,
+        node: Node,
+        weight: Any,
+        ids: Any,
+        padding_idx: int = -1,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Value:
-        return self._any_index(node, weight, [ids])
+        if not isinstance(ids, Value):
+            if self._known and padding_idx >= 0:
+                raise RefusalError(
+                    "padding_idx must be None where constants choose rows that are trained"
+                )
+            return self._any_index(node, weight, [ids])
+        if self._known and scale_grad_by_freq:
+            raise RefusalError("scale_grad_by_freq must be off in a training step")
+        return self._c.of_host("rows", [weight, ids], "float32", node.name, padding_idx)
 
     def _any_index(self, node: Node, x: Any, indices: Sequence[Any]) -> Value:
         if isinstance(x, Value) and not any(isinstance(one, Value) for one in indices):

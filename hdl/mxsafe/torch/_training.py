@@ -17,7 +17,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.named import Machine, machine_named
-from mxsafe.machine.updates import AdamW, Optimiser, Sgd
+from mxsafe.machine.updates import AdamW, Optimiser, Sgd, Trained
 from mxsafe.model.graph import evaluate_graph
 from mxsafe.torch._compile import exported
 from mxsafe.torch._export import legalised
@@ -142,7 +142,7 @@ class TrainingStep:
                 if one.rate(name) not in inputs:
                     inputs[one.rate(name)] = g.input(one.rate(name), (1,))
                 rates[name] = inputs[one.rate(name)]
-            new, kept = one.optimiser.update(g, value, gradient, moments, rates)
+            new, kept = one.optimiser.update(g, Trained(value, gradient, moments, rates))
             for name, made in zip([one.name, *one.moments], [new, *kept], strict=True):
                 g.output(name, made)
         g.on_host = False
@@ -190,7 +190,7 @@ class TrainingStep:
         found = self._run(self.inputs(*given))
         self.output = found["output"]
         self.steps += 1
-        self.state |= {name: found[name] for name in self.state if name in found}
+        self.state = {name: found[name] for name in self.state}
         return self._loss.value(self.output, _numpy(given[-1]))
 
     def inputs(self, *given: Any) -> dict[str, Floats]:
@@ -304,8 +304,9 @@ def compile_step(
     loss : torch.nn.CrossEntropyLoss or torch.nn.MSELoss
         Mean over the batch. Its value is evaluated by the host from the model's output.
     optimizer : torch.optim.SGD, torch.optim.Adam or torch.optim.AdamW
-        Of parameters of the model; others, and those that it does not use, stay as they are.
-        Learning rates are read at each step, so that a scheduler works. Its own state is not used.
+        Of parameters of the model; others, those that it does not use, and those without
+        ``requires_grad`` stay as they are. Learning rates are read at each step, so that a
+        scheduler works. Its own state is not used.
     examples : sequence of Tensor
         Inputs of the model, then a target; shapes of the program are theirs.
     machine : str or MachineConfiguration
@@ -436,7 +437,7 @@ def _loss(module: torch.nn.Module) -> _CrossEntropy | _SquaredError:
     raise TypeError(f"loss must be CrossEntropyLoss or MSELoss, not {type(module).__name__}")
 
 
-def _optimiser(kind: torch.optim.Optimizer, group: Mapping[str, Any]) -> Optimiser:
+def optimiser_of(kind: torch.optim.Optimizer, group: Mapping[str, Any]) -> Optimiser:
     """What a group of an optimiser does."""
     name = type(kind).__name__
     for option in ("amsgrad", "maximize", "dampening"):
@@ -468,8 +469,8 @@ def _trained(
             names = [name for name, one in own.items() if one is parameter]
             if not names:
                 raise ValueError("optimizer must have parameters of the model alone")
-            if key in used:
-                made = _optimiser(optimizer, group)
+            if key in used and parameter.requires_grad:
+                made = optimiser_of(optimizer, group)
                 one = _Trained(names[0], tuple(names), parameter, number, made, key in tables)
                 found.append(one)
     return found

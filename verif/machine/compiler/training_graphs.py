@@ -7,7 +7,7 @@ import numpy as np
 
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph
-from mxsafe.machine.updates import Sgd
+from mxsafe.machine.updates import Sgd, Trained
 
 __all__ = ["perceptron_step"]
 
@@ -26,5 +26,5 @@ def perceptron_step(batch: int, features: Sequence[int], rate: float = 0.125) ->
     seed = g.add(g.scale(g.softmax(x), 1 / batch), target)
     rates = {"rate": g.constant(np.full(1, -rate, np.float32))}
     for weight, gradient in zip(weights, gradients(g, {x: seed}, weights), strict=True):
-        g.output(weight.name, Sgd().update(g, weight, gradient, (), rates)[0])
+        g.output(weight.name, Sgd().update(g, Trained(weight, gradient, (), rates))[0])
     return g
