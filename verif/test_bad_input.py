@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import mxsafe as mx
+from mxsafe.codec import gguf
 from verif.support.bad_input.files import READERS, damaged, read
 from verif.support.bad_input.interface import EXCEPT, Target, targets
 from verif.support.bad_input.methods import EXCEPT as EXCEPT_METHODS
@@ -36,6 +37,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("bad_input")
     with chdir(folder):
         mx.save("tensor.npz", mx.quantize(np.zeros((4, 8), np.float32)))
+        gguf.write("tensor.gguf", {"x": np.zeros((4, 8), np.float32)})
         yield
 
 

@@ -13,6 +13,28 @@ from mxsafe.validation import checked
 
 
 @checked
+def nameable(path: str | Path) -> Path:
+    """The path, if a file can have that name.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    ValueError
+        If the name has a character that no name of a file can have.
+    """
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ValueError(f"path must be a name that a file can have, not {str(path)!a}")
+    return Path(path)
+
+
+@checked
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name.
 
@@ -25,10 +47,12 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
     Raises
     ------
+    ValueError
+        If no file can have that name.
     OSError
         If the file cannot be written, or `path` is something else than a regular file.
     """
-    path = path.resolve()
+    path = nameable(path).resolve()
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a regular file")
     temporary = path.with_name(f".mxsafe-{secrets.token_hex(8)}")

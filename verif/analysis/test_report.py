@@ -64,6 +64,12 @@ def test_files(tmp_path: Path) -> None:
     assert write_report(tmp_path / "gaps", gaps=GAPS, tensors={}, settings={}) == names[:3]
 
 
+def test_settings_that_json_has_not(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="settings must have values that JSON has, not b'x'"):
+        write_report(tmp_path / "new", gaps=GAPS, tensors={}, settings={"of": [b"x"]})
+    assert not (tmp_path / "new").exists()
+
+
 def test_all_files_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tensors.svg").mkdir()
     with pytest.raises(OSError, match=r"tensors\.svg is not a regular file$"):

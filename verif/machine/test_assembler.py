@@ -228,7 +228,7 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
         for reduction in ("layer_norm", "rms_norm")
         for parameter in (-1.0, -0.0, float("inf"), float("nan"))
     ),
-    ("vector", {"sweep": "largest"}, "vector: a sweep is for reductions"),
+    ("vector", {"sweep": "largest"}, "vector: sweep is for reductions"),
     *(
         (
             "vector",

@@ -135,5 +135,7 @@ def test_what_has_no_gradient_is_refused() -> None:
 def test_inputs_are_checked() -> None:
     g = Graph()
     g.output("y", g.function("relu", g.input("x", (2, 3))))
-    with pytest.raises(ValueError, match=r"x must have shape \(2, 3\), not \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"inputs: x must have shape \(2, 3\), not \(3, 2\)"):
         evaluate_graph(g, {"x": np.zeros((3, 2), "f4")})
+    with pytest.raises(ValueError, match=r"inputs must have x, not only \['y'\]"):
+        evaluate_graph(g, {"y": np.zeros((2, 3), "f4")})

@@ -373,6 +373,11 @@ def test_inputs_that_cannot_be() -> None:
         softmax(np.zeros((2, 65537), np.float32))
     with raises(ValueError, "gradient must have the shape of result, (2, 3), not (3, 2)"):
         softmax_backward(np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32))
+    for scale in (0.0, -1.0, 1e53, np.nan):
+        with pytest.raises(
+            ValueError, match="scale must be a number from 2\\^-120 to 2\\^120, not"
+        ):
+            softmax_backward(np.ones((1, 3), "f4"), np.ones((1, 3), "f4"), scale=scale)
 
 
 def test_gradients() -> None:

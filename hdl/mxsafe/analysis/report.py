@@ -9,7 +9,7 @@ from typing import Any
 
 from mxsafe.analysis.errors import GapError, TensorError, block_name
 from mxsafe.atomic import write_together
-from mxsafe.validation import about, checked
+from mxsafe.validation import about, checked, shown
 
 __all__ = ["aligned", "gap_rows", "markdown", "tensor_rows", "write_report"]
 
@@ -124,7 +124,9 @@ def _json_value(value: Any) -> Any:
         return {name: _json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
-    return value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise TypeError(f"settings must have values that JSON has, not {shown(value)}")
 
 
 @checked
@@ -156,6 +158,8 @@ def write_report(
 
     Raises
     ------
+    TypeError
+        If JSON has no such value as one of `settings`.
     ModuleNotFoundError
         If matplotlib is not installed.
     OSError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.atomic import write_atomically
+from mxsafe.atomic import nameable, write_atomically
 from mxsafe.codec.blocks import QuantizedTensor, is_tensor, tensor_of
 from mxsafe.codec.packing import from_bytes, to_bytes
 from mxsafe.formats import mx_format
@@ -107,7 +107,7 @@ def read(path: str | Path, names: Iterable[str] | None = None) -> dict[str, Any]
     OSError
         If it cannot be read.
     """
-    data = Path(path).read_bytes()
+    data = nameable(path).read_bytes()
     try:
         described, start = _described(data)
         scales = {_scale_of(name) for name, one in described.items() if one[1] == _NVFP4}

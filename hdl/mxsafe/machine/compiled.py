@@ -9,12 +9,12 @@ from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.atomic import write_atomically
+from mxsafe.atomic import nameable, write_atomically
+from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
@@ -286,12 +286,13 @@ class Compiled:
             If it is no such file, was changed, or is for another machine.
         """
         try:
-            with np.load(BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
+            with np.load(BytesIO(nameable(path).read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             head = json.loads(arrays.pop("head").tobytes())
             wanted = head.pop("hash")
-        except (BadZipFile, KeyError, EOFError, ValueError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} must be a file of a compiled network: {error}") from None
+        except (*DAMAGED, AttributeError, KeyError, TypeError, ValueError) as error:
+            words = f"{path} must be a file of a compiled network: {damage(error)}"
+            raise ValueError(words) from None
         if _hash(head, arrays) != wanted:
             raise ValueError(f"{path} must have the hash {wanted}: it was changed")
         for name, version in (("descriptors", VERSION), ("file", FILE_VERSION)):

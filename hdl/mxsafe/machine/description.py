@@ -750,7 +750,7 @@ def _vector_rules() -> Iterator[Rule]:
 def _sweep_rules() -> Iterator[Rule]:
     sweeps = Condition(field="sweep", values=(0,), negated=True)
     yield Rule(
-        meaning="a sweep is for reductions",
+        meaning="sweep is for reductions",
         conditions=(sweeps, Condition(field="reduction", values=(0,))),
         has="sweeps",
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from mxsafe.formats import MXFormat
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
-from mxsafe.validation import checked, require_one_of
+from mxsafe.validation import about, checked, require_one_of
 
 __all__ = ["MACHINES", "Machine", "machine_named"]
 
@@ -37,4 +37,5 @@ def machine_named(
         values |= {"format_a": format, "format_w": format}
     if arithmetic is not None:
         values["arithmetic"] = arithmetic
-    return replace(machine, **values)
+    with about(format_a="format", format_w="format"):
+        return replace(machine, **values)

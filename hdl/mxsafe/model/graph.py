@@ -48,18 +48,20 @@ def evaluate_graph(
 
     Raises
     ------
-    KeyError
-        If an input is missing.
     ValueError
-        If an input has another shape.
+        If an input is missing, or has another shape.
     """
     c = configuration or MachineConfiguration()
     known: dict[int, Array] = {}
     for value in graph.values:
         if value.op == "input":
+            if value.name not in inputs:
+                raise ValueError(f"inputs must have {value.name}, not only {sorted(inputs)}")
             given = inputs[value.name]
             if given.shape != value.shape:
-                raise ValueError(f"{value.name} must have shape {value.shape}, not {given.shape}")
+                raise ValueError(
+                    f"inputs: {value.name} must have shape {value.shape}, not {given.shape}"
+                )
             known[id(value)] = given
         else:
             of = [known[id(one)] for one in value.inputs]

@@ -73,7 +73,7 @@ from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES, WIDTHS, SoftmaxWidths
-from mxsafe.validation import AlikePower, checked, require_axis, shown
+from mxsafe.validation import AlikePower, Count, checked, require_axis, shown
 
 __all__ = ["SoftmaxRows", "softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
 
@@ -102,14 +102,19 @@ def softmax_factor(scale: float = 1.0) -> np.float32:
     ValueError
         If it is not.
     """
-    number = float(scale)
-    if not _LEAST_SCALE <= number <= _LARGEST_SCALE:
-        raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {shown(scale)}")
+    number = _scale(scale)
     fraction, exponent = math.frexp(number)
     product = int(math.ldexp(fraction, 53)) * _LOG2_E
     surplus = product.bit_length() - 24
     significand = (product >> (surplus - 1)) + 1 >> 1
     return np.float32(math.ldexp(significand, surplus + exponent - 53 - 252))
+
+
+def _scale(scale: float) -> float:
+    number = float(scale)
+    if not _LEAST_SCALE <= number <= _LARGEST_SCALE:
+        raise ValueError(f"scale must be a number from 2^-120 to 2^120, not {shown(scale)}")
+    return number
 
 
 @checked
@@ -203,6 +208,7 @@ def _float32(name: str, values: Numbers) -> NDArray[np.float32]:
     return widened(array, np.float32)
 
 
+@checked
 class SoftmaxRows:
     """Rows of which softmax is made: by pieces, each stage over the whole rows.
 
@@ -217,7 +223,7 @@ class SoftmaxRows:
     grade : {"compact", "fine"}
     """
 
-    def __init__(self, shape: tuple[int, ...], grade: Grade) -> None:
+    def __init__(self, shape: tuple[Count, ...], grade: Grade) -> None:
         self._widths = WIDTHS[grade]
         self.maximum = np.full((*shape, 1), _MINUS_INFINITY, np.int64)
 
@@ -388,7 +394,7 @@ def softmax_backward(
     axis : int
         Along which rows run.
     scale : float
-        Rounded to binary32.
+        From ``2^-120`` to ``2^120``, rounded to binary32.
     lanes, partials : int
         Order of the sum, see `mxsafe.model.row_dot.row_sum`: neighbours that are added first, and
         partial sums.
@@ -403,7 +409,8 @@ def softmax_backward(
     TypeError
         If an array is of another type.
     ValueError
-        If shapes differ, there is no such axis, or `lanes` or `partials` is not a power of two.
+        If shapes differ, there is no such axis, `scale` is not as above, or `lanes` or `partials`
+        is not a power of two.
 
     Notes
     -----
@@ -413,6 +420,7 @@ def softmax_backward(
     ``scale * s * (abs(g) + sum(abs(g * s)))``, as long as nothing is subnormal: ``2^-16.8`` in rows
     of 4,096 as usual.
     """
+    factor = _scale(scale)
     outputs, slopes = _float32("result", result), _float32("gradient", gradient)
     if outputs.shape != slopes.shape:
         raise ValueError(
@@ -424,4 +432,4 @@ def softmax_backward(
         return np.moveaxis(np.zeros(outputs.shape, np.float32), -1, axis)
     total = row_dot(outputs, slopes, lanes=lanes, partials=partials)
     found = multiply(outputs, add(slopes, -total[..., None]))
-    return np.moveaxis(multiply(np.float32(scale), found), -1, axis)
+    return np.moveaxis(multiply(np.float32(factor), found), -1, axis)

@@ -103,8 +103,12 @@ def half_sums(x: Numbers) -> NDArray[np.float32]:
     ------
     TypeError
         If `x` has another dtype.
+    ValueError
+        If `x` has no axis.
     """
     total = _operand("x", x)
+    if total.ndim == 0:
+        raise ValueError(f"x must have an axis, not shape {total.shape}")
     while (count := total.shape[-1]) > 1:
         half = -(-count // 2)
         kept = total[..., :half].copy()

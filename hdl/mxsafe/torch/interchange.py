@@ -109,14 +109,7 @@ def to_state(tensors: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
 def _tensor(name: str, fmt: str, codes: Any, scales: Any, shared: Any = None) -> QuantizedTensor:
     """A quantised tensor of its parts, or an error that names it."""
     for part in (codes, scales):
-        if not isinstance(part, torch.Tensor) or part.dtype not in (
-            torch.uint8,
-            _E4M3,
-            _E5M2,
-            _E8M0,
-        ):
-            kind = getattr(part, "dtype", shown(part))
-            raise TypeError(f"{name} must have codes and scales of bytes, not {kind}")
+        _require_bytes(name, part)
     format = BLOCK_FORMATS[fmt]
     codes, scales = codes.detach().view(torch.uint8), scales.detach().view(torch.uint8)
     if format.tensor_scale:
@@ -131,6 +124,22 @@ def _tensor(name: str, fmt: str, codes: Any, scales: Any, shared: Any = None) ->
         raise ValueError(f"{name}: {error}") from None
     factor = None if shared is None else torch.tensor(shared, device=codes.device)
     return QuantizedTensor(codes, scales, format, format.block, -1, factor)
+
+
+def _require_bytes(name: str, part: Any) -> None:
+    kinds = torch.uint8, _E4M3, _E5M2, _E8M0, _FP4
+    if not isinstance(part, torch.Tensor) or part.dtype not in kinds or not part.ndim:
+        found = f"{part.dtype} of shape {tuple(part.shape)}" if torch.is_tensor(part) else part
+        found = found if isinstance(found, str) else shown(found)
+        raise TypeError(f"{name} must have codes and scales of bytes, not {found}")
+
+
+def _number(name: str, given: Any) -> np.float32:
+    """The one number of a tensor."""
+    if not isinstance(given, torch.Tensor) or given.numel() != 1 or not given.is_floating_point():
+        found = f"shape {tuple(given.shape)}" if torch.is_tensor(given) else shown(given)
+        raise TypeError(f"{name} must be a tensor of one float, not {found}")
+    return np.float32(given.item())
 
 
 def _missing(name: str, part: str) -> ValueError:
@@ -152,11 +161,11 @@ def _from_compressed(state: State) -> State:
             made[name] = _tensor(name, "mxfp4_e2m1", codes, scales)
             continue
         with np.errstate(divide="ignore", over="ignore"):
-            shared = np.float32(1) / np.float32(inverse.item())
+            shared = np.float32(1) / _number(f"{name}_global_scale", inverse)
         made[name] = _tensor(name, "nvfp4", codes, scales, shared)
     for name in [key for key, t in state.items() if getattr(t, "dtype", None) == _E4M3]:
         scales = state.get(f"{name}_scale")
-        if scales is not None and scales.dtype == torch.uint8:
+        if scales is not None and getattr(scales, "dtype", None) == torch.uint8:
             made[name] = _tensor(name, "mxfp8_e4m3", state.pop(name), state.pop(f"{name}_scale"))
     return state | made
 
@@ -181,6 +190,7 @@ def _from_gpt_oss(state: State) -> State:
         codes, scales = state.pop(key), state.pop(f"{name}{between}scales", None)
         if scales is None:
             raise _missing(key, f"{name}{between}scales")
+        _require_bytes(key, codes)
         if codes.ndim < 2 or codes.shape[-1] != 16:
             raise ValueError(f"{key} must have 16 bytes a block, not shape {tuple(codes.shape)}")
         made[name] = _tensor(name, "mxfp4_e2m1", codes.flatten(-2), scales)
@@ -210,7 +220,9 @@ def _from_torchao(state: State) -> State:
                 raise ValueError(f"{name} must be of E4M3, E5M2 or E2M1, not {t.elem_dtype}")
         else:
             fmt = "nvfp4"
-            shared = np.float32(1 if t.per_tensor_scale is None else t.per_tensor_scale.item())
+            shared = np.float32(1)
+            if t.per_tensor_scale is not None:
+                shared = _number(f"{name}.per_tensor_scale", t.per_tensor_scale)
         if t.block_size != BLOCK_FORMATS[fmt].block:
             raise ValueError(
                 f"{name} must have blocks of {BLOCK_FORMATS[fmt].block}, not {t.block_size}"

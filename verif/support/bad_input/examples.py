@@ -92,10 +92,15 @@ def _instruction() -> Instruction:
     return Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1)
 
 
-def _compiled() -> Compiled:
+@cache
+def _graph() -> Graph:
     graph = Graph()
-    graph.output("y", graph.scale(graph.input("x", (2, 3)), 2.0))
-    return compile_graph(graph, SMALL_MACHINE)
+    graph.output("y", graph.scale(graph.input("x", (8, 64)), 2.0))
+    return graph
+
+
+def _compiled() -> Compiled:
+    return compile_graph(_graph(), SMALL_MACHINE)
 
 
 def _register() -> Register:
@@ -223,6 +228,11 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "codes": lambda: _codes(4, 8),
         "scales": lambda: np.full((4, 1), 127, np.uint8),
     },
+    "codec.gguf": {
+        "path": lambda: "tensor.gguf",
+        "tensors": lambda: {"x": _numbers(4, 8)},
+        "names": lambda: ["x"],
+    },
     "codec.nvfp4_profiles.quantize_nvfp4_like": {
         "profile": lambda: next(iter(NVFP4_PROFILES.values())),
         "block": lambda: 16,
@@ -288,6 +298,11 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.layout.unpacked_words": {"words": lambda: _codes(2, 16), "packing": lambda: "tiles"},
     "machine.program.Program.assembled": {"instructions": lambda: [_instruction()]},
     "machine.flat.flat_files": {"model": _compiled},
+    "machine.gradients.gradients": {
+        "graph": _graph,
+        "seeds": lambda: {_graph().outputs["y"]: _graph().outputs["y"]},
+        "wanted": lambda: [_graph().values[0]],
+    },
     "machine.trace": {"programs": lambda: [Traced(_BY_TYPE[Program]())]},
     "model.accumulate.canonical": {"values": lambda: _numbers(4)},
     "model.accumulate.scale_and_accumulate": {
@@ -305,6 +320,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.gemm.inner_block": {**_TENSORS, "lanes": lambda: 4},
     "model.gemm.matmul": _TENSORS,
     "model.window.anchors": {"inner": lambda: 1},
+    "model.graph.evaluate_graph": {"graph": _graph, "inputs": lambda: {"x": _numbers(8, 64)}},
     "model.layer.LayerSchedule": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_beats": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_output": {"weights": _rows, "samples": lambda: _rows().T},

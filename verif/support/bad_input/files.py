@@ -12,8 +12,11 @@ import numpy as np
 import mxsafe as mx
 from mxsafe import vectors
 from mxsafe.cli.arguments import UserError, read_array
+from mxsafe.codec import gguf
 from mxsafe.machine.assembler import Assembler, assemble_text, disassemble
+from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import SMALL_MACHINE
+from mxsafe.machine.graph import Graph
 from mxsafe.synthesis.earlier import read_synthesis
 from mxsafe.verilog.manifest import read_manifest
 from verif.support.bad_input.trial import Answer, bounded
@@ -98,11 +101,29 @@ _PROGRAM = Assembler(SMALL_MACHINE).assemble(
     [Assembler(SMALL_MACHINE).load(buffer="a_codes", address=0, count_0=1)]
 )
 
+
+def _gguf(folder: Path) -> bytes:
+    path = folder / "whole.gguf"
+    values = np.ones((4, 64), np.float32)
+    tensors = {name: mx.quantize(values, name) for name in ("mxfp4_e2m1", "nvfp4")}
+    gguf.write(path, {**tensors, "rest": values})
+    return path.read_bytes()
+
+
+def _compiled(folder: Path) -> bytes:
+    graph = Graph()
+    graph.output("y", graph.scale(graph.input("x", (2, 3)), 2.0))
+    compile_graph(graph, SMALL_MACHINE).save(folder / "whole.mxprog")
+    return (folder / "whole.mxprog").read_bytes()
+
+
 READERS: Mapping[str, Reader] = {
     ".npz of tensors": Reader(
         "file.npz", _tensor(".npz"), mx.load_all, tuple(_archive(mxsafe=lie) for lie in _LIES)
     ),
     ".safetensors": Reader("file.safetensors", _tensor(".safetensors"), mx.load_all),
+    ".gguf": Reader("file.gguf", _gguf, gguf.read),
+    ".mxprog": Reader("file.mxprog", _compiled, Compiled.load),
     ".npy": Reader("file.npy", _array, read_array, _LIES),
     "manifest.json": Reader(
         "manifest.json",

@@ -22,6 +22,7 @@ from mxsafe.validation import PositiveInteger, within
 __all__ = ["BeatReader", "BeatReaderConfiguration"]
 
 _MOST_AHEAD = 8
+_MOST_BITS = 32
 _WIDTHS = WIDTHS["vector"]
 
 
@@ -54,7 +55,7 @@ class BeatReaderConfiguration(Configuration):
 
     beat_bits: PositiveInteger = 512
     depth: int = 2048
-    address_bits: int = 14
+    address_bits: Annotated[int, within(_WIDTHS["x_stride"], _MOST_BITS)] = 14
     rows_bits: PositiveInteger = 8
     ahead: Annotated[int, within(1, _MOST_AHEAD)] = 3
     later: bool = False
