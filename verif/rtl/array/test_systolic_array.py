@@ -567,12 +567,12 @@ test_configurations_that_cannot_work = refused(
         (
             {"arithmetic": "exact", "format": MX_FORMATS["mxfp6_e2m3"]}
             | {"pu_rows": 1, "rows": 1, "lanes": 1},
-            "s_axis_a_tdata must be whole bytes, not 14 bits",
+            "shape must make s_axis_a_tdata whole bytes, not 14 bits",
         ),
         (
             {"arithmetic": "exact", "format": MX_FORMATS["mxfp4_e2m1"]}
             | {"pu_columns": 1, "columns": 1, "lanes": 1},
-            "s_axis_w_tdata must be whole bytes, not 12 bits",
+            "shape must make s_axis_w_tdata whole bytes, not 12 bits",
         ),
         (
             {"arithmetic": "window", "window": 17},

@@ -351,7 +351,7 @@ test_configurations_that_cannot_work = refused(
         ),
         (
             {"format": MX_FORMATS["mxfp4_e2m1"], "width": 1, "block": 1},
-            "m_axis_tdata must be whole bytes, not 12 bits",
+            "width must make m_axis_tdata whole bytes, not 12 bits",
         ),
         (
             {"format": _own(bias=4)},

@@ -152,7 +152,7 @@ test_configurations_that_cannot_work = refused(
         ({"groups": 3}, "groups must divide width 16, not 3"),
         (
             {"format": MX_FORMATS["mxfp6_e2m3"], "width": 2},
-            "s_axis_tdata must be whole bytes, not 28 bits",
+            "width must make s_axis_tdata whole bytes, not 28 bits",
         ),
     ],
     format=MX_FORMATS["mxsf"],

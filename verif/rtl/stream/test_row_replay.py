@@ -109,6 +109,6 @@ test_configurations_that_cannot_work = refused(
         ({"passes": 0}, "passes must be a positive integer, not 0"),
         ({"rows": 0}, "rows must be a positive integer, not 0"),
         ({"summary_bits": -1}, "summary_bits must be a non-negative integer, not -1"),
-        ({"beat_bits": 12}, "beat_bits must be whole bytes, not 12 bits"),
+        ({"beat_bits": 12}, "beat_bits must make s_axis_tdata whole bytes, not 12 bits"),
     ],
 )

@@ -78,6 +78,9 @@ test_configurations_that_cannot_work = refused(
     [
         ({"size": 0}, "size must be a positive integer, not 0"),
         ({"element_bits": 1.5}, "element_bits must be a positive integer, not 1.5"),
-        ({"size": 3, "element_bits": 6}, "s_axis_tdata must be whole bytes, not 18 bits"),
+        (
+            {"size": 3, "element_bits": 6},
+            "element_bits must make s_axis_tdata whole bytes, not 18 bits",
+        ),
     ],
 )

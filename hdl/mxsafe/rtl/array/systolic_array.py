@@ -57,8 +57,8 @@ class SystolicArrayConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(arithmetic=self.arithmetic.settled(self.shape.unit))
-        whole_bytes("s_axis_a", self.operand("a"))
-        whole_bytes("s_axis_w", self.operand("w"))
+        whole_bytes("shape", "s_axis_a", self.operand("a"))
+        whole_bytes("shape", "s_axis_w", self.operand("w"))
 
     @property
     def base(self) -> str:

@@ -51,8 +51,17 @@ class AxiStream(wiring.Signature):
         super().__init__(members)
 
 
-def whole_bytes(port: str, shape: ShapeLike) -> ShapeLike:
+def whole_bytes(parameter: str, port: str, shape: ShapeLike) -> ShapeLike:
     """The shape of a stream's `tdata`, which AXI4-Stream wants to be whole bytes.
+
+    Parameters
+    ----------
+    parameter : str
+        Which decides it, for the error.
+    port : str
+        Name of the stream.
+    shape : ShapeLike
+        Of its `tdata`.
 
     Raises
     ------
@@ -61,5 +70,5 @@ def whole_bytes(port: str, shape: ShapeLike) -> ShapeLike:
     """
     width = Shape.cast(shape).width
     if width % 8:
-        raise ValueError(f"{port}_tdata must be whole bytes, not {width} bits")
+        raise ValueError(f"{parameter} must make {port}_tdata whole bytes, not {width} bits")
     return shape

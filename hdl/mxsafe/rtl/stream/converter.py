@@ -110,7 +110,7 @@ class ConverterConfiguration(Configuration):
                 f"block must have at most {_MOST_BEATS} beats, not {self.blocks.beats}"
             )
         Alignment.of(self.format)
-        whole_bytes("m_axis", self.beat)
+        whole_bytes("width", "m_axis", self.beat)
 
     @property
     def blocks(self) -> BeatBlocks:

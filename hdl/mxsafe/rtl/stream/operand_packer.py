@@ -50,8 +50,8 @@ class OperandPackerConfiguration(Configuration):
         self._set(groups=require_positive_integer("groups", self.groups))
         if self.width % self.scales:
             raise ValueError(f"groups must divide width {self.width}, not {self.groups}")
-        whole_bytes("s_axis", self.converted)
-        whole_bytes("m_axis", self.operand)
+        whole_bytes("width", "s_axis", self.converted)
+        whole_bytes("width", "m_axis", self.operand)
 
     @property
     def scales(self) -> int:

@@ -15,7 +15,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo, about
+from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +58,7 @@ class RowReplayConfiguration(Configuration):
     target: Target = "asic"
 
     def __post_init__(self) -> None:
-        with about(s_axis_tdata="beat_bits"):
-            whole_bytes("s_axis", self.beat_bits)
+        whole_bytes("beat_bits", "s_axis", self.beat_bits)
         if self.depth < 2:
             raise ValueError(f"depth must be 2 or more, not {self.depth}")
         if self.may_stream and at(self, "rows"):

@@ -37,7 +37,7 @@ class TransposerConfiguration(Configuration):
     element_bits: Alike = 8
 
     def __post_init__(self) -> None:
-        whole_bytes("s_axis", self.row)
+        whole_bytes("element_bits", "s_axis", self.row)
 
     @property
     def latency(self) -> int:
