@@ -111,6 +111,7 @@ def test_beats_of_stages() -> None:
     assert numbers.tolist() == [1, 2, 3] * 3
     assert last.tolist() == [3] * 6 + [1] * 3
     assert bias_beats(bias, 4, columns=4)[1].tolist() == [3] * 3
+    assert np.isinf(residual_beats([[1e200]], columns=1)).all()
     beats = residual_beats(np.arange(10, dtype=np.float32).reshape(2, 5), columns=4)
     assert beats.tolist() == [[0, 1, 2, 3], [5, 6, 7, 8], [4, 0, 0, 0], [9, 0, 0, 0]]
 

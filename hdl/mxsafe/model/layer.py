@@ -302,7 +302,8 @@ def residual_beats(residual: Numbers, *, columns: Alike = 16) -> NDArray[np.floa
     ValueError
         If `residual` is not a matrix, or `columns` not a positive integer.
     """
-    values = np.asarray(residual, np.float32)
+    with np.errstate(over="ignore"):  # what is beyond binary32 is infinite
+        values = np.asarray(residual, np.float32)
     if values.ndim != 2 or not values.size:
         raise ValueError(f"residual must be a matrix, not of shape {values.shape}")
     padded = np.pad(values, ((0, 0), (0, -values.shape[1] % columns)))

@@ -26,7 +26,6 @@ from mxsafe.tables import GRADES, MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from mxsafe.validation import (
     AlikePower,
-    Count,
     PositiveInteger,
     checked,
     require_axis,
@@ -399,7 +398,6 @@ def _require_count(count: int) -> None:
         raise ValueError(f"x must have rows of 1 to {MOST_IN_ROW} values, not of {count}")
 
 
-@checked
 class NormRows:
     """Rows of which a norm or a sum is made: by pieces, each stage over the whole rows.
 
@@ -416,7 +414,7 @@ class NormRows:
         Whether the mean is subtracted, in a norm.
     """
 
-    def __init__(self, rows: Count, grade: Grade, centre: bool = True) -> None:
+    def __init__(self, rows: int, grade: Grade, centre: bool = True) -> None:
         self._widths, self._centre = WIDTHS[grade], centre
         self.largest = np.ones((rows, 1), np.int64)
         self.mean: Integers | None = None

@@ -73,7 +73,7 @@ from mxsafe.model.row_dot import row_dot
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES, WIDTHS, SoftmaxWidths
-from mxsafe.validation import AlikePower, Count, checked, require_axis, shown
+from mxsafe.validation import AlikePower, checked, require_axis, shown
 
 __all__ = ["SoftmaxRows", "softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
 
@@ -208,7 +208,6 @@ def _float32(name: str, values: Numbers) -> NDArray[np.float32]:
     return widened(array, np.float32)
 
 
-@checked
 class SoftmaxRows:
     """Rows of which softmax is made: by pieces, each stage over the whole rows.
 
@@ -223,7 +222,7 @@ class SoftmaxRows:
     grade : {"compact", "fine"}
     """
 
-    def __init__(self, shape: tuple[Count, ...], grade: Grade) -> None:
+    def __init__(self, shape: tuple[int, ...], grade: Grade) -> None:
         self._widths = WIDTHS[grade]
         self.maximum = np.full((*shape, 1), _MINUS_INFINITY, np.int64)
 

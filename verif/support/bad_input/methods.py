@@ -20,8 +20,6 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.machine.description.Rule": "is a part of the description of descriptors",
     "mxsafe.machine.updates.AdamW": "takes values of a graph that is being built",
     "mxsafe.machine.updates.Sgd": "takes values of a graph that is being built",
-    "mxsafe.model.normalisation.NormRows": "takes pieces of rows from the interpreter",
-    "mxsafe.model.softmax.SoftmaxRows": "takes pieces of rows from the interpreter",
     "mxsafe.tables.normalise.NormaliseWidths": "is asked by hardware and model alone",
     "mxsafe.tables.softmax.SoftmaxWidths": "is asked by hardware and model alone",
     "mxsafe.vectors.corner_classes.InputFormat": "draws what a set of vectors is made of",
