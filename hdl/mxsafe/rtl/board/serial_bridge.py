@@ -22,7 +22,7 @@ from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfigur
 from mxsafe.rtl.board.frame_sender import FrameSender
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Unit, place
@@ -64,10 +64,7 @@ class SerialBridgeConfiguration(Configuration):
         """Cycles from the last byte of a request that is wrong to the first byte of its answer."""
         return self.receiver.latency + 3
 
-    @property
-    def receiver(self) -> FrameReceiverConfiguration:
-        """Configuration of the receiver of requests."""
-        return FrameReceiverConfiguration(patience=self.patience)
+    receiver = Part(FrameReceiverConfiguration)
 
     @property
     def register_bits(self) -> int:

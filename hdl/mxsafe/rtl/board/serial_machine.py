@@ -16,7 +16,7 @@ from mxsafe.rtl.board.line import Divisor
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
 from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
-from mxsafe.rtl.configuration import Configuration, describe, part_of_name
+from mxsafe.rtl.configuration import Configuration, Part, describe, part_of_name
 from mxsafe.rtl.machine.accelerator import Accelerator, AcceleratorConfiguration
 from mxsafe.rtl.machine.axi import sliced_axi
 from mxsafe.rtl.machine.sizes import differing_sizes
@@ -87,32 +87,11 @@ class SerialMachineConfiguration(Configuration):
         """Cycles from the start bit of a byte to the byte."""
         return self.receiver.latency
 
-    @property
-    def accelerator(self) -> AcceleratorConfiguration:
-        """The machine."""
-        return AcceleratorConfiguration(machine=self.machine)
-
-    @property
-    def memory(self) -> BlockMemoryConfiguration:
-        """Its memory."""
-        return BlockMemoryConfiguration(
-            data_bits=self.machine.data_width, memory_bytes=self.memory_bytes
-        )
-
-    @property
-    def bridge(self) -> SerialBridgeConfiguration:
-        """Configuration of the bridge, which executes a host's requests."""
-        return self.part(SerialBridgeConfiguration)
-
-    @property
-    def receiver(self) -> UartReceiverConfiguration:
-        """The end of the line from the host."""
-        return UartReceiverConfiguration(divisor=self.divisor)
-
-    @property
-    def transmitter(self) -> UartTransmitterConfiguration:
-        """The end of the line to the host."""
-        return UartTransmitterConfiguration(divisor=self.divisor)
+    accelerator = Part(AcceleratorConfiguration)
+    memory = Part(BlockMemoryConfiguration, data_bits=lambda whole: whole.machine.data_width)
+    bridge = Part(SerialBridgeConfiguration)
+    receiver = Part(UartReceiverConfiguration)
+    transmitter = Part(UartTransmitterConfiguration)
 
 
 class SerialMachine(Unit[SerialMachineConfiguration]):

@@ -18,7 +18,7 @@ from mxsafe.formats import (
 )
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.mac.operand import Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.notes import noted
@@ -282,10 +282,7 @@ class LaneDecoderConfiguration(Configuration):
     def __post_init__(self) -> None:
         self._set(nan=self.decoder.nan)
 
-    @property
-    def decoder(self) -> OperandDecoderConfiguration:
-        """The decoder of one code."""
-        return self.part(OperandDecoderConfiguration)
+    decoder = Part(OperandDecoderConfiguration)
 
     @property
     def layout(self) -> data.StructLayout:

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import Axi4
 from mxsafe.rtl.machine.control.registers import Registers, RegistersConfiguration
@@ -37,15 +38,8 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
         """Cycles from the taken write of the start to the address of the program's first word."""
         return self.registers.latency + self.core.latency
 
-    @property
-    def registers(self) -> RegistersConfiguration:
-        """Register file configuration."""
-        return RegistersConfiguration(machine=self.machine)
-
-    @property
-    def core(self) -> AcceleratorCoreConfiguration:
-        """Core configuration."""
-        return AcceleratorCoreConfiguration(machine=self.machine)
+    registers = Part(RegistersConfiguration)
+    core = Part(AcceleratorCoreConfiguration)
 
 
 class Accelerator(Unit[AcceleratorConfiguration]):

@@ -15,6 +15,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer, OperandBufferConfiguration
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer, VectorBufferConfiguration
@@ -97,26 +98,9 @@ class AcceleratorCoreConfiguration(PartConfiguration):
         """Program fetch configuration."""
         return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
 
-    @property
-    def reader(self) -> AxiReaderConfiguration:
-        """Memory read master configuration."""
-        return self.part(
-            AxiReaderConfiguration,
-            data_bits=self.machine.data_width,
-        )
-
-    @property
-    def writer(self) -> AxiWriterConfiguration:
-        """Memory write master configuration."""
-        return self.part(
-            AxiWriterConfiguration,
-            data_bits=self.machine.data_width,
-        )
-
-    @property
-    def gemm(self) -> GemmEngineConfiguration:
-        """GEMM engine configuration."""
-        return GemmEngineConfiguration(machine=self.machine)
+    reader = Part(AxiReaderConfiguration, data_bits=lambda core: core.machine.data_width)
+    writer = Part(AxiWriterConfiguration, data_bits=lambda core: core.machine.data_width)
+    gemm = Part(GemmEngineConfiguration)
 
     @property
     def queues(self) -> QueuesConfiguration:
@@ -127,20 +111,9 @@ class AcceleratorCoreConfiguration(PartConfiguration):
             products_under_way=self.gemm.under_way,
         )
 
-    @property
-    def load(self) -> LoadEngineConfiguration:
-        """LOAD engine configuration."""
-        return LoadEngineConfiguration(machine=self.machine)
-
-    @property
-    def store(self) -> StoreEngineConfiguration:
-        """STORE engine configuration."""
-        return StoreEngineConfiguration(machine=self.machine)
-
-    @property
-    def vector(self) -> VectorEngineConfiguration:
-        """Vector engine configuration."""
-        return VectorEngineConfiguration(machine=self.machine)
+    load = Part(LoadEngineConfiguration)
+    store = Part(StoreEngineConfiguration)
+    vector = Part(VectorEngineConfiguration)
 
     @property
     def vector_buffer(self) -> VectorBufferConfiguration:

@@ -16,7 +16,7 @@ from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.notes import noted
@@ -134,10 +134,7 @@ class LayerConfiguration(Configuration):
         assert isinstance(self.result_block, tuple)
         return self.result_block
 
-    @property
-    def array(self) -> SystolicArrayConfiguration:
-        """The array."""
-        return self.part(SystolicArrayConfiguration)
+    array = Part(SystolicArrayConfiguration)
 
     @property
     def converter(self) -> ConverterConfiguration:

@@ -52,8 +52,9 @@ class PartConfiguration(Configuration):
 
     @property
     def _shared(self) -> Mapping[str, Any]:
-        """Fields of the machine, and the bytes of its words."""
-        return {**vars(self.machine), "word_bytes": self.machine.word_bytes}
+        """The machine, its fields, and the bytes of its words."""
+        machine = self.machine
+        return {**vars(machine), "machine": machine, "word_bytes": machine.word_bytes}
 
     @property
     def target(self) -> Target:

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -71,10 +71,7 @@ class RowReplayConfiguration(Configuration):
         """Cycles from the last beat of a row to its first beat out, if no other row waits."""
         return 2 + at(self, "rows")
 
-    @property
-    def memory(self) -> BeatMemoryConfiguration:
-        """Where beats wait."""
-        return self.part(BeatMemoryConfiguration)
+    memory = Part(BeatMemoryConfiguration)
 
     @property
     def entry(self) -> data.StructLayout:

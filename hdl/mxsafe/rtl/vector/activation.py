@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
@@ -89,10 +89,7 @@ class ActivationConfiguration(Configuration):
         """The functions, in the order of their codes."""
         return self.lane.names
 
-    @property
-    def lane(self) -> FunctionLaneConfiguration:
-        """Configuration of the lane of each number, if more than `relu` without registers."""
-        return self.part(FunctionLaneConfiguration, pipeline=self.latency)
+    lane = Part(FunctionLaneConfiguration, pipeline=lambda unit: unit.latency)
 
     @property
     def code_bits(self) -> int:

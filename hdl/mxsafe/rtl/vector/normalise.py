@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
@@ -33,10 +34,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
         """Cycles from the last beat of a row to its first result, without stalls, at most."""
         return self.replay.latency + self.core.latency + at(self, "rows")
 
-    @property
-    def core(self) -> NormaliseCoreConfiguration:
-        """Configuration of the core, which takes the rows that wait in memory."""
-        return self.part(NormaliseCoreConfiguration)
+    core = Part(NormaliseCoreConfiguration)
 
 
 class Normalise(Unit[NormaliseConfiguration]):

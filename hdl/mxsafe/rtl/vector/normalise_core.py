@@ -12,7 +12,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.timing import at
@@ -165,10 +165,7 @@ class NormaliseCoreConfiguration(Configuration):
         """How often a row comes."""
         return 2 + self.centre
 
-    @property
-    def lane(self) -> NormaliseLaneConfiguration:
-        """Configuration of a lane, which every value passes."""
-        return self.part(NormaliseLaneConfiguration)
+    lane = Part(NormaliseLaneConfiguration)
 
     @property
     def token(self) -> data.StructLayout:

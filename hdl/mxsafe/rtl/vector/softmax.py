@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
@@ -72,15 +72,8 @@ class SoftmaxConfiguration(Configuration):
         """Cycles without a beat, before the first and before the second pass of a row."""
         return {"pauses": list(self.core.pauses)}
 
-    @property
-    def core(self) -> SoftmaxCoreConfiguration:
-        """Softmax core configuration."""
-        return self.part(SoftmaxCoreConfiguration)
-
-    @property
-    def entry(self) -> SoftmaxEntryConfiguration:
-        """Configuration of the stage before the memory."""
-        return self.part(SoftmaxEntryConfiguration)
+    core = Part(SoftmaxCoreConfiguration)
+    entry = Part(SoftmaxEntryConfiguration)
 
     @property
     def replay(self) -> RowReplayConfiguration:

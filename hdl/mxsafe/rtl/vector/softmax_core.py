@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
@@ -94,20 +94,9 @@ class SoftmaxCoreConfiguration(Configuration):
         """Cycles from a beat of the second pass to its results."""
         return self.lane.latency
 
-    @property
-    def lane(self) -> SoftmaxLaneConfiguration:
-        """Configuration of a lane, which every value passes."""
-        return self.part(SoftmaxLaneConfiguration)
-
-    @property
-    def constants(self) -> SoftmaxConstantsConfiguration:
-        """Configuration of the unit that finds the constants of a row."""
-        return self.part(SoftmaxConstantsConfiguration)
-
-    @property
-    def logarithm(self) -> SoftmaxLogarithmConfiguration:
-        """Configuration of the unit that finds the logarithm of a sum."""
-        return self.part(SoftmaxLogarithmConfiguration, longest=self.longest)
+    lane = Part(SoftmaxLaneConfiguration)
+    constants = Part(SoftmaxConstantsConfiguration)
+    logarithm = Part(SoftmaxLogarithmConfiguration, longest=lambda core: core.longest)
 
     @property
     def rest(self) -> int:

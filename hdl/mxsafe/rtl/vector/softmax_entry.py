@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
@@ -56,10 +56,7 @@ class SoftmaxEntryConfiguration(Configuration):
         """Cycles from the last beat of a row to what is known of the row."""
         return 2 if self.along == "lanes" else 1
 
-    @property
-    def core(self) -> SoftmaxCoreConfiguration:
-        """Configuration of the core that takes the rows."""
-        return self.part(SoftmaxCoreConfiguration)
+    core = Part(SoftmaxCoreConfiguration)
 
     @property
     def controls(self) -> data.StructLayout:

@@ -6,7 +6,7 @@ Tested by `verif/rtl/machine/dma/test_axi_reader.py`.
 from dataclasses import dataclass
 
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitterConfiguration
 from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
@@ -64,10 +64,7 @@ class AxiMasterConfiguration(Configuration):
             beats_bits=RUN_BITS + more,
         )
 
-    @property
-    def tags(self) -> TagQueueConfiguration:
-        """Tag queue configuration: a bit for each outstanding burst."""
-        return TagQueueConfiguration(depth=self.bursts)
+    tags = Part(TagQueueConfiguration, depth=lambda master: master.bursts)
 
     @property
     def run_fields(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
 from mxsafe.rtl.array.window import Window
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed, OperandFeedConfiguration
@@ -85,10 +86,7 @@ class GemmEngineConfiguration(PartConfiguration):
     def base(self) -> str:
         return self.array.arithmetic.base("gemm_engine")
 
-    @property
-    def feed(self) -> OperandFeedConfiguration:
-        """Operand feed configuration."""
-        return OperandFeedConfiguration(machine=self.machine)
+    feed = Part(OperandFeedConfiguration)
 
     @property
     def rows(self) -> ResultRowsConfiguration:

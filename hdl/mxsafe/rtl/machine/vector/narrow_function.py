@@ -11,7 +11,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner, BeatJoinerConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -60,10 +60,7 @@ class NarrowFunctionConfiguration(Configuration):
         """Numbers of a beat."""
         return self.function.lanes.width * self.parts
 
-    @property
-    def joiner(self) -> BeatJoinerConfiguration:
-        """Beat joiner configuration."""
-        return self.part(BeatJoinerConfiguration, columns=self.columns, rows=False)
+    joiner = Part(BeatJoinerConfiguration, rows=lambda _: False)
 
 
 class NarrowFunction(Unit[NarrowFunctionConfiguration]):

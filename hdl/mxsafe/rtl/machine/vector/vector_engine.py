@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.buffers.operand_writer import (
     TARGETS,
     OperandWriter,
@@ -143,13 +144,7 @@ class VectorEngineConfiguration(PartConfiguration):
             ahead=1,
         )
 
-    @property
-    def feed(self) -> SecondOperandConfiguration:
-        """Second operand configuration."""
-        return self.part(
-            SecondOperandConfiguration,
-            columns=self.machine.rows,
-        )
+    feed = Part(SecondOperandConfiguration, columns=lambda engine: engine.machine.rows)
 
     @property
     def chain(self) -> VectorChainConfiguration:
