@@ -32,6 +32,7 @@ from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine, VectorEngineConfiguration
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
 from mxsafe.rtl.unit import Unit, place
@@ -301,12 +302,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             words.ready.eq(Mux(is_load, load.words.ready, 1)),
             load.base.eq(base),
             store.base.eq(base),
-            writer.run.valid.eq(runs.valid),
-            writer.run.payload.as_value().eq(runs.payload.as_value()),
-            runs.ready.eq(writer.run.ready),
-            writer.words.valid.eq(stored.valid),
-            writer.words.payload.eq(stored.payload),
-            stored.ready.eq(writer.words.ready),
+            *joined(runs, writer.run),
+            *joined(stored, writer.words),
             store.written.eq(writer.done),
             store.write_error.eq(writer.error),
         ]

@@ -5,7 +5,7 @@ Tested by `verif/rtl/stream/test_converter.py`.
 
 from typing import Any
 
-from amaranth.hdl import Shape, ShapeLike
+from amaranth.hdl import Shape, ShapeLike, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -49,6 +49,27 @@ class AxiStream(wiring.Signature):
         if user is not None:
             members["tuser"] = Out(user)
         super().__init__(members)
+
+
+def joined(source: Any, sink: Any) -> list[Any]:
+    """Statements that let the beats of a stream enter another one, whatever its bits are called.
+
+    Parameters
+    ----------
+    source, sink : interface
+        What has `valid` and `ready`, or `tvalid` and `tready`. Other members that the sink has not
+        end here.
+    """
+    names = source.signature.members
+    if "tvalid" in names:
+        order, ready = ["tdata", "tuser", "tlast", "tvalid"], "tready"
+    else:
+        order, ready = ["valid", *(n for n in names if n not in ("valid", "ready"))], "ready"
+    both = [name for name in order if name in names and hasattr(sink, name)]
+    return [
+        *(Value.cast(getattr(sink, name)).eq(Value.cast(getattr(source, name))) for name in both),
+        getattr(source, ready).eq(getattr(sink, ready)),
+    ]
 
 
 def whole_bytes(parameter: str, port: str, shape: ShapeLike) -> ShapeLike:

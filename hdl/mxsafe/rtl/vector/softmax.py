@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.timing import at
@@ -134,16 +134,12 @@ class Softmax(Unit[SoftmaxConfiguration]):
         core = SoftmaxCore(config.core)
         for name, unit in (("entry", entry), ("replay", replay), ("core", core)):
             place(m, platform, name, unit)
-        _connect(m, self.s_axis, entry.s_axis)
-        _connect(m, entry.m_axis, replay.s_axis)
+        m.d.comb += joined(self.s_axis, entry.s_axis)
+        m.d.comb += joined(entry.m_axis, replay.s_axis)
         waiting = sliced(m, platform, "slice", replay.m_axis, registers=at(config, "rows"))
-        _connect(m, waiting, core.s_axis)
-        _connect(m, core.m_axis, self.m_axis)
-        m.d.comb += [
-            core.s_axis_summary.tdata.eq(entry.m_axis_summary.tdata),
-            core.s_axis_summary.tvalid.eq(entry.m_axis_summary.tvalid),
-            entry.m_axis_summary.tready.eq(core.s_axis_summary.tready),
-        ]
+        m.d.comb += joined(waiting, core.s_axis)
+        m.d.comb += joined(core.m_axis, self.m_axis)
+        m.d.comb += joined(entry.m_axis_summary, core.s_axis_summary)
         if config.sweeps:
             self._sweep(m, entry, replay, core)
         return m
@@ -164,12 +160,3 @@ class Softmax(Unit[SoftmaxConfiguration]):
             self.m_axis.tvalid.eq(core.m_axis.tvalid | owes),
             self.m_axis.tlast.eq(core.m_axis.tlast | owes),
         ]
-
-
-def _connect(m: Module, source: Any, sink: Any) -> None:
-    """A stream to one with the same bits, whatever they are called."""
-    for member in ("tdata", "tuser", "tlast", "tvalid"):
-        if hasattr(source, member):
-            target = Value.cast(getattr(sink, member))
-            m.d.comb += target.eq(Value.cast(getattr(source, member)))
-    m.d.comb += source.tready.eq(sink.tready)

@@ -22,6 +22,7 @@ from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTranspose
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
@@ -219,9 +220,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             *(memory.fields[name].eq(value) for name, value in wanted.items()),
             memory.valid.eq(engine.valid),
             memory.leaves.eq(leaves),
-            self.run.valid.eq(memory.run.valid),
-            self.run.payload.as_value().eq(memory.run.payload.as_value()),
-            memory.run.ready.eq(self.run.ready),
+            *joined(memory.run, self.run),
             walk.take.eq(takes),
             walk.start.eq(fields.to),
             *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),

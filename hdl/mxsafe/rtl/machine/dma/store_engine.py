@@ -21,6 +21,7 @@ from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -167,9 +168,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             *(memory.fields[name].eq(value) for name, value in wanted.items()),
             memory.valid.eq(engine.valid & taken),
             memory.leaves.eq(leaves),
-            self.run.valid.eq(memory.run.valid),
-            self.run.payload.as_value().eq(memory.run.payload.as_value()),
-            memory.run.ready.eq(self.run.ready),
+            *joined(memory.run, self.run),
             walk.take.eq(takes),
             walk.start.eq(fields["from"]),
             *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),

@@ -24,6 +24,7 @@ from mxsafe.rtl.machine.gemm.result_rows import ResultRows, ResultRowsConfigurat
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
@@ -198,14 +199,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         )
         fault = rows.fault | (feed.fault & rows.is_only_one)
         m.d.comb += self.engine.error.eq(Mux(fault, ERRORS["address"], ERRORS["none"]))
-        write = self.result
-        m.d.comb += [
-            write.valid.eq(into.valid),
-            write.address.eq(into.address),
-            write.halves.eq(into.halves),
-            write.data.eq(into.data),
-            into.ready.eq(write.ready),
-        ]
+        m.d.comb += joined(into, self.result)
         return m
 
     def _feed(self, m: Module, platform: object, feed: OperandFeed, array: SystolicArray) -> None:

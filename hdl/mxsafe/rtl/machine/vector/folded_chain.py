@@ -20,7 +20,7 @@ from mxsafe.rtl.machine.vector.beat_parts import (
     BeatSplitterConfiguration,
 )
 from mxsafe.rtl.machine.vector.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
-from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
@@ -166,11 +166,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         operands = sliced(
             m, platform, "slice_operands", operands, registers=parts, left_out={"tlast"}
         )
-        m.d.comb += [
-            chain.s_axis_operand.tdata.as_value().eq(operands.tdata.as_value()),
-            chain.s_axis_operand.tvalid.eq(operands.tvalid),
-            operands.tready.eq(chain.s_axis_operand.tready),
-        ]
+        m.d.comb += joined(operands, chain.s_axis_operand)
         connect(m, flipped(self.s_axis_operand), of_operands.s_axis)
         connect(m, beats, chain.s_axis)
         results: Any = chain.m_axis

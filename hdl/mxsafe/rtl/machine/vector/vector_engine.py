@@ -26,6 +26,7 @@ from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfi
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
 from mxsafe.rtl.machine.vector.vector_chain import VectorChain, VectorChainConfiguration
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
 from mxsafe.rtl.stream.register_slice import sliced
@@ -373,21 +374,15 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 reader.stop.eq(self.queue.stop),
             ]
             readers[name] = reader
-        x, y = readers["x"].m_axis, readers["y"].m_axis
         kind = Signal(2, name="kind_of_y", reset_less=True)
         with m.If(start):
             m.d.sync += kind.eq(Cat(numbers, constant))
         m.d.comb += [
-            chain.s_axis.tdata.eq(x.tdata),
-            *([] if self.config.folded else [chain.s_axis.tlast.eq(x.tlast)]),
-            chain.s_axis.tvalid.eq(x.tvalid),
-            x.tready.eq(chain.s_axis.tready),
+            *joined(readers["x"].m_axis, chain.s_axis),
             feed.start.eq(start),
             feed.beats.eq(command.beats),
             Cat(feed.numbers, feed.constant).eq(kind),
-            feed.s_axis.tdata.eq(y.tdata),
-            feed.s_axis.tvalid.eq(y.tvalid),
-            y.tready.eq(feed.s_axis.tready),
+            *joined(readers["y"].m_axis, feed.s_axis),
         ]
         operands: Any = sliced(
             m,
@@ -432,9 +427,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 reader.stop.eq(self.queue.stop),
                 feed.start.eq(start),
                 feed.beats.eq(command.beats),
-                feed.s_axis.tdata.eq(reader.m_axis.tdata),
-                feed.s_axis.tvalid.eq(reader.m_axis.tvalid),
-                reader.m_axis.tready.eq(feed.s_axis.tready),
+                *joined(reader.m_axis, feed.s_axis),
             ]
             # One of many numbers is chosen, and drives all lanes.
             numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis)
