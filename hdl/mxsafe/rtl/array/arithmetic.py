@@ -248,15 +248,12 @@ class BlockArithmetic(Arithmetic):
 
     @property
     def prefix(self) -> str:
-        """Name of the operands' format or formats."""
         return self.formats.name
 
     def code_width(self, side: Side) -> int:
-        """Bits of an operand's code."""
         return self.formats.of(side).width
 
     def scale_width(self, side: Side) -> int:
-        """Bits of a scale."""
         return self.formats.of(side).scale.width
 
     def guard(self, side: Side, *, lanes: int, count: int) -> SpecialCodesConfiguration | None:
@@ -281,7 +278,6 @@ class BeatArithmetic(Arithmetic):
         """An accumulator: ports `en`, `valid`, `first`, `partial_sum`, scales if any, and `acc`."""
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self.mac(shape.lanes).latency + self.accumulator(shape.lanes).latency
 
     def accumulate(

@@ -35,7 +35,6 @@ class Bf16(BeatArithmetic):
 
     @property
     def prefix(self) -> str:
-        """Name of the operands' format."""
         return BF16.name
 
     @property
@@ -44,21 +43,16 @@ class Bf16(BeatArithmetic):
         return {**super().parameters, "format": describe(BF16)}
 
     def code_width(self, side: Side) -> int:
-        """Bits of an operand."""
         return BF16.width
 
     def mac(self, lanes: int) -> BF16MacConfiguration:
-        """Configuration of a MAC."""
         return BF16MacConfiguration(lanes=lanes, pipeline=self.pipeline)
 
     def build_mac(self, lanes: int) -> BF16Mac:
-        """A MAC."""
         return BF16Mac(self.mac(lanes))
 
     def accumulator(self, lanes: int) -> BF16AccumulatorConfiguration:
-        """Configuration of an accumulator."""
         return BF16AccumulatorConfiguration()
 
     def build_accumulator(self, lanes: int) -> BF16Accumulator:
-        """An accumulator."""
         return BF16Accumulator()

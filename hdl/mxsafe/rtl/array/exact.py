@@ -165,7 +165,6 @@ class Exact(IntegerArithmetic):
         return 2 if self.paired else 1
 
     def format_set(self, side: Side) -> FormatSet | None:
-        """Formats of an operand that a mode beside each beat chooses from."""
         fmt = self.formats.of(side)
         return fmt if isinstance(fmt, FormatSet) else None
 
@@ -195,7 +194,6 @@ class Exact(IntegerArithmetic):
         return late_bits(self.formats, lanes) if few and is_slowest else 0
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
-        """Configuration of a MAC."""
         return self.part(
             OperandDotConfiguration,
             lanes=lanes,
@@ -251,7 +249,6 @@ class Exact(IntegerArithmetic):
         return self.accumulators == 1
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self._sequencer(shape, by_row=by_row).latency
 
     @property

@@ -47,19 +47,15 @@ class Fp12(BlockArithmetic, BeatArithmetic):
         self._set(pipeline=self.mac(shape.lanes).pipeline)
 
     def mac(self, lanes: int) -> SafeMacConfiguration:
-        """Configuration of a MAC."""
         return SafeMacConfiguration(
             formats=self.formats, lanes=lanes, pipeline=self.pipeline, dsp=self.dsp, finite=True
         )
 
     def build_mac(self, lanes: int) -> SafeMac:
-        """A MAC."""
         return SafeMac(self.mac(lanes))
 
     def accumulator(self, lanes: int) -> AccumulatorConfiguration:
-        """Configuration of an accumulator."""
         return AccumulatorConfiguration(sum_format=self.formats.fp12_format(lanes))
 
     def build_accumulator(self, lanes: int) -> Accumulator:
-        """An accumulator."""
         return Accumulator(self.accumulator(lanes))

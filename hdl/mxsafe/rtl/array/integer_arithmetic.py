@@ -64,7 +64,6 @@ class IntegerArithmetic(BlockArithmetic):
         """Configuration of a MAC."""
 
     def build_mac(self, lanes: int) -> OperandDot:
-        """A MAC."""
         return OperandDot(self.mac(lanes))
 
     def block_beats(self, lanes: int) -> int:

@@ -133,7 +133,6 @@ class SystolicArrayConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Properties that a schedule needs."""
         room = {"tiles_under_way": self.tiles_under_way} if self.queue else {}
         return {"block_cycles": self.block_cycles, "row_interval": self.row_interval, **room}
 

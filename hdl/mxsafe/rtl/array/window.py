@@ -92,7 +92,6 @@ class Window(IntegerArithmetic):
         return E8M0.width
 
     def distances(self, count: int) -> ScaleDistancesConfiguration:
-        """Return the scale distances configuration."""
         return ScaleDistancesConfiguration(distance_bits=self._distance_bits, count=count)
 
     @property
@@ -103,7 +102,6 @@ class Window(IntegerArithmetic):
         return min(max(sum_bits - below - 1, 1).bit_length(), E8M0.width)
 
     def mac(self, lanes: int) -> OperandDotConfiguration:
-        """Configuration of a MAC."""
         return self.part(
             OperandDotConfiguration,
             lanes=lanes,
@@ -120,7 +118,6 @@ class Window(IntegerArithmetic):
         return True
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
-        """Enabled cycles from a tile's last beat, as it enters the MACs, to the first results."""
         return self._sequencer(shape, by_row=by_row).latency
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> WindowAccumulatorConfiguration:

@@ -67,7 +67,6 @@ class SerialMachineConfiguration(Configuration):
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not at their default."""
         names = ("memory_bytes", "divisor", "patience")
         own = [(name, getattr(self, name)) for name in names]
         default = SerialMachineConfiguration.__dataclass_fields__

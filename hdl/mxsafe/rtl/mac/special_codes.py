@@ -54,7 +54,6 @@ class SpecialCodesConfiguration(Configuration):
 
     @property
     def clocked(self) -> bool:
-        """Whether the module has the ports ``clk`` and ``rst``."""
         return self.held
 
 

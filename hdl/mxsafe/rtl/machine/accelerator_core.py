@@ -85,7 +85,6 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not at their default."""
         return differing_sizes(self.decisive)
 
     @property

@@ -178,7 +178,6 @@ class LayerConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Properties that a schedule needs."""
         return self.array.properties
 
 

@@ -80,7 +80,6 @@ class ActivationConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         names = {_DEFAULT: "activation", "+".join(FUNCTIONS): "every_function"}
         return names.get(self.functions, short_name(self.functions))
 
@@ -118,7 +117,6 @@ class Activation(Unit[ActivationConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Numbers, their function, and results."""
         config = self.config
         numbers = data.ArrayLayout(32, config.width)
         enable = {"en": In(1)} if config.latency else {}

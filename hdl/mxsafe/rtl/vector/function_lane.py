@@ -169,7 +169,6 @@ class FunctionLaneConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         every = self.functions == "+".join(FUNCTIONS)
         return "function_lane" if every else f"{short_name(self.functions)}_lane"
 
@@ -228,7 +227,6 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         self.synthesised_once = self.config.front_latency > 0
 
     def ports(self) -> Mapping[str, Member]:
-        """The argument and its function, and the result."""
         enable = {"en": In(1)} if self.config.pipeline else {}
         function: dict[str, Member] = {}
         if len(self.config.names) > 1:

@@ -104,7 +104,6 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """Operands and result."""
         factor = {"factor": In(32)} if self.config.multiply else {}
         addend = {"addend": In(32)} if self.config.add else {}
         return {"en": In(1), "x": In(32), **factor, **addend, "result": Out(32)}

@@ -62,7 +62,6 @@ class Normalise(Unit[NormaliseConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Rows in, rows out."""
         config = self.config
         beat = data.ArrayLayout(32, config.lanes)
         core = NormaliseCore(config.core).ports()

@@ -256,7 +256,6 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Passes in, results out."""
         config = self.config
         beat = data.ArrayLayout(32, config.lanes)
         factors = data.ArrayLayout(32, config.lanes // config.rows)

@@ -146,7 +146,6 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """Value, numbers of its row, and what becomes of it."""
         widths = self.config.widths
         centre = {"mean": In(widths.window + 1), "value": Out(widths.window + 1)}
         return {

@@ -65,11 +65,6 @@ class NormaliseRowConfiguration(Configuration):
         Whether rows can be given up before they end.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     centre: bool = True
@@ -233,7 +228,6 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """Sums in, numbers of rows out."""
         config = self.config
 
         def each(shape: Shape | int) -> data.ArrayLayout:

@@ -230,7 +230,6 @@ class PolynomialConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.table}_polynomial"
 
 
@@ -252,7 +251,6 @@ class Polynomial(Unit[PolynomialConfiguration]):
         return tables.load(self.config.table)
 
     def ports(self) -> Mapping[str, Member]:
-        """Segment and offset, and the value."""
         table = self.table
         enable = {"en": In(1)} if self.config.pipeline else {}
         return {

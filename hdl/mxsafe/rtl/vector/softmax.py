@@ -43,11 +43,6 @@ class SoftmaxConfiguration(Configuration):
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     lanes: int = 16
@@ -119,7 +114,6 @@ class Softmax(Unit[SoftmaxConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of values in, stream of results out."""
         config = self.config
         return {
             **({"sweep": In(SWEEP)} if config.sweeps else {}),

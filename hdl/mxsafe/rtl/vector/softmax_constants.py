@@ -69,7 +69,6 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Factor and maximum, and the constants."""
         widths = self.config.widths
         return {
             "en": In(1),

@@ -57,11 +57,6 @@ class SoftmaxCoreConfiguration(Configuration):
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     lanes: Alike = 16
@@ -180,7 +175,6 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of keys in, stream of results out."""
         config = self.config
         return {
             **({"sweep": In(SWEEP)} if config.sweeps else {}),

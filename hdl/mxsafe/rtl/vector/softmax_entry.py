@@ -37,11 +37,6 @@ class SoftmaxEntryConfiguration(Configuration):
         Where rows run, see `SoftmaxCoreConfiguration`.
     sweeps : bool
         Along beats: whether rows can come in sweeps, see `SWEEP`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     lanes: Alike = 16
@@ -101,7 +96,6 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of values in, streams of keys and of what is known of rows out."""
         core = self.config.core
         return {
             **({"sweep": In(SWEEP)} if self.config.sweeps else {}),

@@ -138,7 +138,6 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
     synthesised_once = True
 
     def ports(self) -> Mapping[str, Member]:
-        """A value and constants of its row, the power in two forms."""
         widths = self.config.widths
         return {
             "en": In(1),

@@ -57,7 +57,6 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """The sum and its logarithm."""
         widths = self.config.widths
         return {
             "en": In(1),

@@ -25,11 +25,6 @@ class SoftmaxPartConfiguration(Configuration):
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`: for an FPGA with more registers.
-
-    Raises
-    ------
-    ValueError
-        If there is no such grade or target.
     """
 
     stages_for: ClassVar[Mapping[Target, tuple[str, ...]]]

@@ -49,11 +49,6 @@ class VectorArithmeticConfiguration(Configuration):
     multiply_stages, add_stages : int, optional
     target : {"asic", "fpga"}
         See `mxsafe.rtl.vector.multiply_add.MultiplyAddConfiguration`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     unnamed = frozenset({"operations"})
@@ -81,7 +76,6 @@ class VectorArithmeticConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         default = self.operations == OPERATIONS[:3]
         return "vector_arithmetic" if default else f"vector_{'_'.join(self.operations)}"
 
@@ -215,7 +209,6 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Streams of numbers and operands in, stream of results out."""
         config = self.config
         operand = data.ArrayLayout(32, 1 if config.operand == "beat" else config.lanes)
         return {

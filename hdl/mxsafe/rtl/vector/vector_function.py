@@ -42,7 +42,6 @@ class VectorFunctionConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.lanes.base}_stream"
 
     @property
@@ -83,7 +82,6 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of numbers in, stream of results out."""
         config = self.config
         numbers = data.ArrayLayout(32, config.lanes.width)
         along = config.user_bits or None

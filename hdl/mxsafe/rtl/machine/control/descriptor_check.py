@@ -49,7 +49,6 @@ class DescriptorCheckConfiguration(PartConfiguration):
 
     @property
     def differences(self) -> list[str]:
-        """Parts of a name: sizes that are not at their default."""
         return [*differing_sizes(self.decisive | {"target": "asic"}), *self._for_target]
 
 

@@ -54,7 +54,6 @@ class FetchConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Properties that a bench needs."""
         return {"ahead": _AHEAD}
 
     @property

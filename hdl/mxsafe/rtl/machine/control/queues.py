@@ -96,7 +96,6 @@ class QueuesConfiguration(Configuration):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Properties that a bench needs."""
         return {f"{name}_under_way": most for name, most in self.under_way.items()}
 
     def queue(self, number: int) -> DescriptorQueueConfiguration:

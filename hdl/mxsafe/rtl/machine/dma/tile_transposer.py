@@ -29,11 +29,6 @@ class TileTransposerConfiguration(Configuration):
     ----------
     rows : int
         Rows of a strip: 8 or 16.
-
-    Raises
-    ------
-    ValueError
-        If they are others.
     """
 
     rows: int = 16

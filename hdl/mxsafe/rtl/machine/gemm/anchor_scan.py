@@ -72,7 +72,6 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Descriptors and scales in, anchors out."""
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:

@@ -71,11 +71,6 @@ class BeatSplitterConfiguration(_PartsConfiguration):
         Whether there are such rows; else no memory holds them.
     beats_bits : int
         Bits of the number of beats of a row.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     beats_bits: PositiveInteger = WIDTHS["vector"]["beats"]
@@ -111,7 +106,6 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """How parts are wanted, beats, parts."""
         config = self.config
         return {
             "start": In(1),
@@ -221,11 +215,6 @@ class BeatJoinerConfiguration(_PartsConfiguration):
         Beats of the longest row that comes part by part, a power of two.
     rows : bool
         Whether there are such rows; else no memory holds them.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     @property
@@ -252,7 +241,6 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """How parts come, parts, beats."""
         config = self.config
         return {
             **({"by_rows": In(1)} if config.rows else {}),

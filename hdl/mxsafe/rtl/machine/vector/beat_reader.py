@@ -44,11 +44,6 @@ class BeatReaderConfiguration(Configuration):
     later : bool
         That a beat is wanted is said from a register, every second cycle at most, and so it is
         that one has been taken.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     shown_if_not_default = frozenset({"later"})
@@ -105,7 +100,6 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports: the rows to read, the buffer's port, and the stream of beats."""
         config = self.config
         return {
             "start": In(1),

@@ -39,11 +39,6 @@ class FoldedChainConfiguration(Configuration):
         The units, and their lanes.
     parts : int
         Parts of a beat, each as wide as the units: a power of two, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     chain: VectorChainConfiguration = field(default_factory=VectorChainConfiguration)
@@ -55,7 +50,6 @@ class FoldedChainConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"folded_{self.chain.base.removeprefix('vector_')}"
 
     @property
@@ -118,7 +112,6 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports: controls, beats and operands in, results out."""
         config = self.config
         ports = VectorChain(config.chain).ports()
         beat = config.splitter.beat

@@ -32,11 +32,6 @@ class NarrowFunctionConfiguration(Configuration):
         The functions, and their lanes.
     parts : int
         Parts of a beat, each as wide as the lanes: a power of two, at least 2.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     function: VectorFunctionConfiguration = field(default_factory=VectorFunctionConfiguration)
@@ -47,7 +42,6 @@ class NarrowFunctionConfiguration(Configuration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"narrow_{self.function.base}"
 
     @property
@@ -79,7 +73,6 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Stream of numbers in, stream of results out."""
         numbers = data.ArrayLayout(32, self.config.columns)
         return {
             "s_axis": In(AxiStream(numbers, user=self.config.function.user)),

@@ -32,11 +32,6 @@ class SecondOperandConfiguration(Configuration):
         Whether an operand is always one number.
     target : {"asic", "fpga"}
         What it is built for: for an FPGA it is said from a register which operand ends a row.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     columns: AlikePower = 16
@@ -73,7 +68,6 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """How operands come from beats, beats, operands."""
         config = self.config
         beat = data.ArrayLayout(32, config.columns)
         operand = data.ArrayLayout(32, 1) if config.only_numbers else beat

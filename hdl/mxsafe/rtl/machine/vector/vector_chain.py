@@ -77,11 +77,6 @@ class VectorChainConfiguration(Configuration):
         How exact functions, softmax and norms are.
     target : {"asic", "fpga"}
         What it is built for, see `mxsafe.rtl.arithmetic.target`.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as above.
     """
 
     unnamed = frozenset({"functions"})
@@ -264,7 +259,6 @@ class VectorChain(Unit[VectorChainConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Return the ports: controls, beats and operands in, results out."""
         config = self.config
         number = data.ArrayLayout(32, 1)
         return {

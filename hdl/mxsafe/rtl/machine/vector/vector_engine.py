@@ -100,7 +100,6 @@ class VectorEngineConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        """Name of the module in its default configuration."""
         return f"{self.machine.conversion_format.name}_vector_engine"
 
     @property
@@ -224,7 +223,6 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     """
 
     def ports(self) -> Mapping[str, Member]:
-        """Queue and buffers."""
         config = self.config
         size = config.machine.vector_beats, 32 * config.machine.rows
         writes = config.writer.write_ports if config.machine.conversions else {}
