@@ -20,7 +20,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import mxsafe as mx
-from mxsafe.atomic import write_atomically
 from studies import pages
 from studies.pages.trust import COMMAND_LINES, DATA, answers
 from verif.support.bad_input import command_lines
@@ -145,8 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for group, counts in answers(numbers["bad_input"]).items():
         print(group, *(f"{count:,} {kind}" for kind, count in counts.items()), sep="  ")
     if examples >= _EXAMPLES:
-        text = json.dumps(numbers, indent=2) + "\n"
-        write_atomically(DATA, lambda file: file.write(text.encode()))
+        pages.keep(DATA, numbers, indent=2)
         pages.write("trust")
 
 

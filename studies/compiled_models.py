@@ -8,7 +8,6 @@ what is there is not measured again, unless ``--again`` is given. It takes some 
 """
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from mxsafe.atomic import write_atomically
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.torch._compile import compile_exported, exported
 from mxsafe.torch._evaluator import evaluated
@@ -237,11 +235,6 @@ def _error(found: Any, wanted: Any) -> float:
     return float(f"{np.abs(np.float64(found) - wanted).max() / largest:.3g}")
 
 
-def _keep(numbers: Numbers) -> None:
-    text = json.dumps(numbers, indent=1) + "\n"
-    write_atomically(PAGE, lambda file: file.write(text.encode()))
-
-
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, and write the page."""
     parser = argparse.ArgumentParser(
@@ -251,16 +244,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     warnings.simplefilter("ignore")  # of the packages
     torch.set_num_threads(1)
-    numbers: Numbers = {}
-    if PAGE.exists() and not arguments.again:
-        numbers = json.loads(PAGE.read_text())
-    for at, name in enumerate(MODELS, 1):
-        print(f"{at}/{len(MODELS)} {name}", end=" ", flush=True)
-        if name not in numbers:
-            numbers[name] = measure(name)
-            ordered = {one: numbers[one] for one in MODELS if one in numbers}
-            _keep(ordered)
-        print(numbers[name], flush=True)
+    pages.complete(PAGE, MODELS, measure, again=arguments.again)
     pages.write("compiled_models")
     return 0
 

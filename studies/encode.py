@@ -256,8 +256,7 @@ def main(argv: Sequence[str]) -> int:
     if args.backend == "verilog":
         print("\nmemory after each program: the interpreter's, byte for byte")
         if not args.sentences and configuration == MachineConfiguration():
-            data = as_text(numbers).encode()
-            write_atomically(pages.DOCS / "encode.json", lambda file: file.write(data))
+            write_atomically(pages.DOCS / "encode.json", as_text(numbers))
             pages.write("encode")
     return 0
 

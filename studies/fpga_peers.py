@@ -11,18 +11,17 @@ project; ``--peer-sources DIR`` names a folder with copies of them:
 """
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mxsafe.atomic import write_atomically
 from mxsafe.rtl.arithmetic.dsp_multiplier import DspMultiplier, DspMultiplierConfiguration
 from mxsafe.synthesis.run import measure
 from mxsafe.synthesis.technologies import Design
 from mxsafe.verilog.convert import elaborate_all, to_verilog
+from studies.pages import keep
 
 TECHNOLOGIES = ("ecp5", "xilinx")
 _MULTIPLIER = DspMultiplierConfiguration(signed=True, reset=False)
@@ -275,8 +274,7 @@ def main(arguments: Sequence[str]) -> None:
         }
         for peer in peers
     ]
-    content = (json.dumps(found, indent=2) + "\n").encode()
-    write_atomically(args.out, lambda file: file.write(content))
+    keep(args.out, found, indent=2)
 
 
 if __name__ == "__main__":

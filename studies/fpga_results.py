@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mxsafe.atomic import write_atomically
-from studies.pages import DOCS
+from studies.pages import DOCS, keep
 
 
 def merged(
@@ -28,8 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     path = DOCS / "fpga.json"
     synthesis, peers = (json.loads(Path(name).read_text()) for name in arguments)
     earlier = json.loads(path.read_text()) if path.exists() else {}
-    text = json.dumps(merged(synthesis, peers, earlier), indent=2) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    keep(path, merged(synthesis, peers, earlier), indent=2)
 
 
 if __name__ == "__main__":

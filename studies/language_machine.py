@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from mxsafe.atomic import write_atomically
 from mxsafe.machine.compiled import Compiled
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.torch._compile import compile_exported, exported
@@ -157,19 +156,14 @@ def main(argv: Sequence[str]) -> int:
         study = Study()
         if numbers["program"] is None:
             numbers["program"] = study.compiled()
-            _keep(numbers)
+            pages.keep(PAGE, numbers)
             print(numbers["program"], flush=True)
         for at in range(len(numbers["texts"]), TEXTS):
             numbers["texts"].append(study.text(at))
-            _keep(numbers)
+            pages.keep(PAGE, numbers)
             print(f"{at + 1}/{TEXTS} {numbers['texts'][-1]}", flush=True)
     pages.write("language_model")
     return 0
-
-
-def _keep(numbers: Numbers) -> None:
-    text = json.dumps(numbers, indent=1) + "\n"
-    write_atomically(PAGE, lambda file: file.write(text.encode()))
 
 
 if __name__ == "__main__":

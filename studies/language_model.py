@@ -8,7 +8,6 @@ unless ``--again`` is given. It takes some minutes; PyTorch gets one thread.
 
 import argparse
 import copy
-import json
 import math
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from typing import Any
 import torch
 
 import mxsafe.torch as mxt
-from mxsafe.atomic import write_atomically
 from studies import pages
 from studies.evidence import language, smollm2
 from studies.prose import as_help
@@ -73,11 +71,6 @@ def _perplexity(model: torch.nn.Module, texts: Sequence[torch.Tensor]) -> float:
     return round(math.exp(loss / count), 3)
 
 
-def _keep(numbers: Numbers) -> None:
-    text = json.dumps(numbers, indent=1) + "\n"
-    write_atomically(PAGE, lambda file: file.write(text.encode()))
-
-
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, and write the page."""
     parser = argparse.ArgumentParser(
@@ -87,15 +80,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     language.require()
     torch.set_num_threads(1)
-    numbers: Numbers = {}
-    if PAGE.exists() and not arguments.again:
-        numbers = json.loads(PAGE.read_text())
-    for at, name in enumerate(FORMATS, 1):
-        print(f"{at}/{len(FORMATS)} {name}", end=" ", flush=True)
-        if name not in numbers:
-            numbers[name] = measure(name)
-            _keep({one: numbers[one] for one in FORMATS if one in numbers})
-        print(numbers[name], flush=True)
+    pages.complete(PAGE, FORMATS, measure, again=arguments.again)
     pages.write("language_model")
     return 0
 

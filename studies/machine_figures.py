@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.atomic import write_atomically
 from mxsafe.host.host import Host
 from mxsafe.host.simulated import MemoryTiming, Simulated
 from mxsafe.machine.compiled import compile_graph
@@ -30,7 +29,7 @@ from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.machine.times import times_of
-from studies.pages import DOCS
+from studies.pages import DOCS, keep
 from verif.machine.compiler.transformer_graphs import bert, llama, vit
 
 FIGURES = DOCS / "machine_figures.json"
@@ -226,8 +225,7 @@ def main(argv: Sequence[str]) -> int:
         for name in arguments.cases or programs:
             numbers["measured"][name] = measured(programs[name], host)
             print(name, numbers["measured"][name], flush=True)
-    data = (json.dumps(numbers, indent=1) + "\n").encode()
-    write_atomically(FIGURES, lambda file: file.write(data))
+    keep(FIGURES, numbers)
     for row in rows(numbers):
         print("  ".join(row))
     return 0

@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mxsafe.atomic import write_atomically
 from studies import pages
 from studies.pages.trust import DATA
 from studies.prose import as_help
@@ -99,8 +98,7 @@ def _is_for_some_clocks(found: Mapping[str, Any]) -> bool:
 def _write(proofs: Mapping[str, Any]) -> None:
     numbers = json.loads(DATA.read_text())
     numbers["proofs"] = proofs
-    text = json.dumps(numbers, indent=2) + "\n"
-    write_atomically(DATA, lambda file: file.write(text.encode()))
+    pages.keep(DATA, numbers, indent=2)
     pages.write("trust")
 
 

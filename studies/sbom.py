@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if file is None:
         print(text, end="")
     else:
-        write_atomically(file, lambda out: out.write(text.encode()))
+        write_atomically(file, text)
 
 
 if __name__ == "__main__":

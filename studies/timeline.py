@@ -163,8 +163,7 @@ def main() -> None:
     """Draw the picture."""
     graph, _ = encoder(blocks=1)
     compiled = compile_graph(graph)
-    data = drawn(compiled).encode()
-    write_atomically(PICTURE, lambda file: file.write(data))
+    write_atomically(PICTURE, drawn(compiled))
     print(stalls(predict(compiled.parts[0].program)))
 
 

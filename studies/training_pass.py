@@ -4,7 +4,6 @@ Compares all results with the model in every bit, and writes ``docs/training_pas
 page that is made of it.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,11 +14,10 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.atomic import write_atomically
 from mxsafe.model.gemm import Arithmetic
 from studies import pages
 from studies.multiply import run_with_progress
-from studies.pages import DOCS
+from studies.pages import DOCS, keep
 from studies.training.array import Hardware, StoredLayer, pass_products, store
 from studies.training.checks import check_step
 from studies.training.data import load_digits
@@ -164,8 +162,7 @@ def main() -> None:
         arithmetic: asdict(Run(layer=measure_layer(arithmetic), step=measure_step(arithmetic)))
         for arithmetic in ARRAYS
     }
-    data = (json.dumps(runs, indent=1) + "\n").encode()
-    write_atomically(DOCS / "training_pass.json", lambda file: file.write(data))
+    keep(DOCS / "training_pass.json", runs)
     pages.write("training_pass")
     print("all bits are those of the model")
 

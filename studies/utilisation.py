@@ -73,8 +73,7 @@ def as_text(table: Table) -> str:
 
 def main() -> None:
     """Measure, then write numbers, page and picture."""
-    data = as_text(measure()).encode()
-    write_atomically(DOCS / "utilisation.json", lambda file: file.write(data))
+    write_atomically(DOCS / "utilisation.json", as_text(measure()))
     pages.write("utilisation")
 
 

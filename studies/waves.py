@@ -157,7 +157,7 @@ def main() -> None:
     _OUT.mkdir(parents=True, exist_ok=True)
     program = build(_OUT)
     drawn = picture(VIEW.read_text(), simulate(program).read_text())
-    write_atomically(PICTURE, lambda file: file.write(drawn.encode()))
+    write_atomically(PICTURE, drawn)
     waveform = simulate(program, "-fst")
     size = waveform.stat().st_size
     print(f"{waveform.relative_to(ROOT)}: {size} bytes; {PICTURE.relative_to(ROOT)}")

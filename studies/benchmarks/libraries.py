@@ -25,7 +25,6 @@ import torch
 
 import mxsafe.codec.numba_engine  # noqa: F401 - as after the first large tensor
 import mxsafe.torch as mxt
-from mxsafe.atomic import write_atomically
 from studies import pages
 
 BLOCK, FORMAT = 32, "mxfp8_e4m3"
@@ -238,8 +237,7 @@ def main() -> None:
             "machine": platform.machine(),
             "versions": versions(),
         }
-        data = (json.dumps(numbers, indent=1) + "\n").encode()
-        write_atomically(pages.DOCS / "library_speed.json", lambda file: file.write(data))
+        pages.keep(pages.DOCS / "library_speed.json", numbers)
         pages.write("library_speed")
 
 

@@ -206,7 +206,7 @@ def write_kinds(rounds: int, write: bool) -> None:
         end = page.index("## Speed")
         start = page.find("## Formats and dtypes")
         text = page[: start if start >= 0 else end] + text + page[end:]
-        write_atomically(PAGE, lambda file: file.write(text.encode()))
+        write_atomically(PAGE, text)
 
 
 def main() -> None:
@@ -235,7 +235,7 @@ def main() -> None:
     if args.write:
         page = PAGE.read_text()
         text = page[: page.index("## Speed")] + section(tables, args.batch)
-        write_atomically(PAGE, lambda file: file.write(text.encode()))
+        write_atomically(PAGE, text)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from mxsafe.atomic import write_atomically
 from studies.coverage.reasons import UNKNOWN, reason
-from studies.pages import DOCS
+from studies.pages import DOCS, keep
 
 RESULTS = DOCS / "coverage.json"
 _VERILOG = ("lines", "branches", "toggles")
@@ -28,8 +27,7 @@ def read() -> dict[str, Any]:
 
 def write(results: Mapping[str, Any]) -> None:
     """Keep results."""
-    text = json.dumps(results, indent=1) + "\n"
-    write_atomically(RESULTS, lambda file: file.write(text.encode()))
+    keep(RESULTS, results)
 
 
 def _share(reached: int, of: int) -> str:

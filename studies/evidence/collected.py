@@ -53,6 +53,5 @@ def write(out: Path, *, seeds: int) -> None:
     for name in PARTS.values():
         module = importlib.import_module(name)
         runs += module.runs(quick=False, seeds=seeds) + module.runs(quick=True, seeds=seeds)
-    data = text_of(collected(runs, out, earlier)).encode()
-    write_atomically(path, lambda file: file.write(data))
+    write_atomically(path, text_of(collected(runs, out, earlier)))
     pages.write("evidence")

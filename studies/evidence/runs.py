@@ -186,7 +186,7 @@ def execute(
 def _keep(path: Path, result: Result) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, text)
 
 
 class _Clock:

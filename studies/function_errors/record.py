@@ -179,4 +179,4 @@ def write_published(entries: Mapping[str, Mapping[str, Any]], path: Path = RESUL
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(each)}" for name, each in content.items())
     text = f"{{\n{lines}\n}}\n".encode()
-    write_atomically(path, lambda file: file.write(text))
+    write_atomically(path, text)

@@ -25,7 +25,7 @@ def read(path: Path = RESULTS) -> dict[str, Any]:
 def write(results: Mapping[str, Any]) -> None:
     """Keep results."""
     text = json.dumps(results, indent=1, sort_keys=True) + "\n"
-    write_atomically(RESULTS, lambda file: file.write(text.encode()))
+    write_atomically(RESULTS, text)
 
 
 def score(killed: int, mutants: int, equivalent: int) -> str:

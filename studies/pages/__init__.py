@@ -13,14 +13,14 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from mxsafe.analysis.report import markdown
-from mxsafe.atomic import write_together
+from mxsafe.atomic import write_atomically, write_together
 
 DOCS = Path(__file__).parents[2] / "docs"
 _TEMPLATES = Path(__file__).parent
@@ -112,6 +112,24 @@ _ENVIRONMENT.filters.update(
 def kept(name: str) -> Any:
     """The content of ``docs/NAME.json``."""
     return json.loads((DOCS / f"{name}.json").read_text())
+
+
+def keep(path: Path, numbers: Any, *, indent: int = 1) -> None:
+    """Write numbers as JSON that `kept` reads."""
+    write_atomically(path, json.dumps(numbers, indent=indent) + "\n")
+
+
+def complete(
+    path: Path, names: Collection[str], measure: Callable[[str], Any], *, again: bool = False
+) -> None:
+    """Measure by name what a file of numbers lacks, or everything again, and keep each at once."""
+    numbers = json.loads(path.read_text()) if path.exists() and not again else {}
+    for at, name in enumerate(names, 1):
+        print(f"{at}/{len(names)} {name}", end=" ", flush=True)
+        if name not in numbers:
+            numbers[name] = measure(name)
+            keep(path, {one: numbers[one] for one in names if one in numbers})
+        print(numbers[name], flush=True)
 
 
 def _made(name: str, part: str, otherwise: Callable[[], Any]) -> Any:

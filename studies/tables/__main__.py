@@ -30,8 +30,7 @@ def text(table: Table) -> str:
 
 
 def _write(table: Table) -> None:
-    content = text(table).encode()
-    write_atomically(FOLDER / f"{table.name}.json", lambda file: file.write(content))
+    write_atomically(FOLDER / f"{table.name}.json", text(table))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 from unittest import mock
 
 import numpy as np
@@ -286,10 +286,6 @@ def _read_curves(record: Mapping[str, Any]) -> Curves:
     return Curves(**{name: tuple(values) for name, values in record.items()})
 
 
-def _write(content: bytes, file: IO[bytes]) -> None:
-    file.write(content)
-
-
 def compare(planned: Sequence[Trial], *, jobs: int) -> Iterator[tuple[Trial, Curves]]:
     """Run trainings in processes of one thread each, and give their results as they come.
 
@@ -322,8 +318,7 @@ def compare(planned: Sequence[Trial], *, jobs: int) -> Iterator[tuple[Trial, Cur
         try:
             for future in as_completed(running):
                 trial, curves = running[future], future.result()
-                content = json.dumps(asdict(curves)).encode()
-                write_atomically(files[trial], partial(_write, content))
+                write_atomically(files[trial], json.dumps(asdict(curves)))
                 yield trial, curves
         finally:
             pool.shutdown(cancel_futures=True)

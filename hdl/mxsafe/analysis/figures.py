@@ -104,7 +104,7 @@ def save(figure: "Figure", path: Path) -> None:
     """
     with about(suffix="path: suffix"):
         content = render(figure, path.suffix)
-    write_atomically(path, lambda file: file.write(content))
+    write_atomically(path, content)
 
 
 _MOST_INCHES = 100

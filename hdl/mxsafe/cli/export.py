@@ -35,7 +35,7 @@ def _run(args: Namespace) -> None:
     with writing_to(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            write_atomically(args.out / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
+            write_atomically(args.out / name, data)
             print(f"{args.out / name}: {len(data)} bytes")
 
 

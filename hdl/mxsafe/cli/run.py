@@ -206,7 +206,7 @@ def _run_compiled(args: Namespace) -> None:
         np.save(data, several[0])
     else:
         np.savez(data, **dict(zip(names, several, strict=True)))
-    write_file(args.out, lambda: write_atomically(args.out, lambda f: f.write(data.getvalue())))
+    write_file(args.out, lambda: write_atomically(args.out, data.getvalue()))
     for name, array in zip(names, several, strict=True):
         print(f"{args.out}: {name}, {array.dtype} of shape {array.shape}")
     labels = {id(part.program): part.labels for part in model.parts}
@@ -253,7 +253,7 @@ def _run(args: Namespace) -> None:
             f"{ended.descriptor}: {ended.reason}"
         )
     out = args.out or args.memory
-    write_file(out, lambda: write_atomically(out, lambda f: f.write(memory.tobytes())))
+    write_file(out, lambda: write_atomically(out, memory.tobytes()))
     counted = ended.counters
     print(
         f"{out}: {program.length} descriptors, {counted['words_read']} words read, "

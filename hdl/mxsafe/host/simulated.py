@@ -256,4 +256,4 @@ def _generate(configuration: MachineConfiguration, folder: Path) -> None:
     declared = ", ".join(f"{p['direction']} [{p['width'] - 1}:0] {p['name']}" for p in ports)
     connected = ", ".join(f".{p['name']}({p['name']})" for p in ports)
     text = f"module {_TOP}({declared});\n  {name} machine ({connected});\nendmodule\n"
-    write_atomically(folder / f"{_TOP}.v", lambda file: file.write(text.encode()))
+    write_atomically(folder / f"{_TOP}.v", text)

@@ -53,7 +53,7 @@ def write_json(file: Path, value: object) -> None:
         If it cannot be written.
     """
     with _told(file):
-        write_atomically(file, lambda target: target.write(json.dumps(value).encode()))
+        write_atomically(file, json.dumps(value))
 
 
 def in_order(name: str) -> list[tuple[int, str]]:

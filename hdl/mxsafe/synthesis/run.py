@@ -471,8 +471,8 @@ def _warm_up(jobs: Iterable[_Job], scratch: Path, stop: threading.Event) -> None
 def _keep(job: _Job, scratch: Path, report: Mapping[str, str]) -> None:
     """Keep what the tools reported, if it is what it should be."""
     job.flow.read(job.design, report)
-    content = json.dumps({"key": job.key, "report": report}).encode()
-    write_atomically(_kept(job, scratch), lambda file: file.write(content))
+    content = json.dumps({"key": job.key, "report": report})
+    write_atomically(_kept(job, scratch), content)
 
 
 def _run(job: _Job, scratch: Path, stop: threading.Event) -> dict[str, str]:

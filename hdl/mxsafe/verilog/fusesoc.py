@@ -69,4 +69,4 @@ def _set(name: str, files: Iterable[str], folder: str) -> str:
 if __name__ == "__main__":
     path = Path(CORE)
     text = with_files(path.read_text(), read_manifest(Path("gen")))
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, text)

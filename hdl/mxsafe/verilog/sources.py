@@ -87,4 +87,4 @@ def record() -> str:
 
 if __name__ == "__main__":
     text = record()
-    write_atomically(Path("gen") / SOURCES, lambda file: file.write(text.encode()))
+    write_atomically(Path("gen") / SOURCES, text)

@@ -221,7 +221,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "atomic.write_atomically": {
         "path": lambda: Path("file"),
-        "write": lambda: lambda file: file.write(b""),
+        "content": lambda: lambda file: file.write(b""),
     },
     "atomic.write_together": {"files": lambda: {"file": b""}},
     "codec.blocks.QuantizedTensor": {
