@@ -148,8 +148,13 @@ def delayed(
     Flags want a `reset`, data need none.
     """
     for cycle in range(cycles):
-        register = Signal(len(value), name=f"{name}_{cycle + 1}", reset_less=not reset)
-        with m.If(en):
-            m.d.sync += register.eq(value)
-        value = register
+        value = kept(m, en, f"{name}_{cycle + 1}", value, reset=reset)
     return value
+
+
+def kept(m: Module, en: Value, name: str, value: Value, *, reset: bool = False) -> Signal:
+    """A register of that name: `value` as it was in the last cycle in which `en` was set."""
+    register = Signal(len(value), name=name, reset_less=not reset)
+    with m.If(en):
+        m.d.sync += register.eq(value)
+    return register

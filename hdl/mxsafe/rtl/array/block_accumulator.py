@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target
@@ -282,9 +282,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         nan = delayed(m, self.en, "head_nan", self.nan, clocks)
         scale = Scaler(self.config.scaler)
         place(m, platform, "scale", scale, reset=False)
-        product = Signal(32, reset_less=True)
-        with m.If(self.en):
-            m.d.sync += product.eq(scale.product)
+        product = kept(m, self.en, "product", scale.product)
         m.d.comb += [
             scale.value.eq(head),
             scale.block_exponent.eq(exponent),
@@ -308,11 +306,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         passing = []
         before: Value = self.steps
         for stage in range(inside):
-            flag = Signal(name=f"passing_{stage + 1}")
-            with m.If(self.en):
-                m.d.sync += flag.eq(before)
-            passing.append(flag)
-            before = flag
+            before = kept(m, self.en, f"passing_{stage + 1}", before, reset=True)
+            passing.append(before)
         ring = [
             Signal(32, name=f"accumulator_{i}", reset_less=True)
             for i in range(self.config.macs - 1)

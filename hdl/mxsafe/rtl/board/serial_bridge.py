@@ -18,6 +18,7 @@ from mxsafe.machine.frames import (
     WORD_BYTES,
 )
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfiguration
 from mxsafe.rtl.board.frame_sender import FrameSender
 from mxsafe.rtl.board.ports import MemoryAccess
@@ -296,10 +297,8 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
     def _answer(self, m: Module, answers: Signal) -> None:
         """The header of the answer."""
         receiver, sender = self._receiver, self._sender
-        held = Signal(name="interrupt_held")
         # The answer begins in the cycle after this one.
-        with m.If(answers):
-            m.d.sync += held.eq(self.irq)
+        held = kept(m, answers, "interrupt_held", self.irq, reset=True)
         is_done = named(m, "is_done", 1, equals(self._outcome, STATUSES["done"]))
         has_words = named(m, "has_words", 1, receiver.good & is_done & ~self._writes)
         code = Mux(receiver.good, self._outcome, STATUSES["checksum"])

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
@@ -332,9 +333,8 @@ class Layer(Unit[LayerConfiguration]):
 
     def _put_out(self, m: Module, array: SystolicArray, pack: Unit[Any]) -> None:
         """Operand beats, with the array's flags."""
-        flags = Signal(2, name="flags")
-        with m.If(~self.m_axis.tvalid | self.m_axis.tready):  # a beat on offer must not change
-            m.d.sync += flags.eq(array.m_axis_c.tuser.as_value())
+        moves = ~self.m_axis.tvalid | self.m_axis.tready  # a beat on offer must not change
+        flags = kept(m, moves, "flags", array.m_axis_c.tuser.as_value(), reset=True)
         for port in ("tdata", "tvalid", "tlast"):
             into, out_of = getattr(self.m_axis, port), getattr(pack.m_axis, port)
             m.d.comb += Value.cast(into).eq(Value.cast(out_of))

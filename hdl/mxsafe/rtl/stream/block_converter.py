@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
 from amaranth.lib import data, stream
@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
@@ -25,13 +26,14 @@ from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import Alike, require_integer
+from mxsafe.validation import Alike, within
 
 SHAPES = ("blocks", "tiles")
 """Shapes of blocks: down one lane, or through several lanes side by side."""
 
 _SOURCE = "float32"
-_MOST_BEATS = 256
+Beats = Annotated[int, within(2, 256)]
+"""Annotation of the beats of a block."""
 _GROUP = 4
 """Most lanes whose exponents are compared between two registers, and then twice as many."""
 _BLOCKS_OF_ROOM = 2  # one leaves while the next one enters
@@ -71,8 +73,8 @@ class BlockConverterConfiguration(Configuration):
     format: MXFormat
     width: Alike = 16
     shapes: tuple[str, ...] = SHAPES
-    block: int = 64
-    tile: int = 8
+    block: Beats = 64
+    tile: Beats = 8
     target: Target = "asic"
     paced: bool = False
 
@@ -86,8 +88,6 @@ class BlockConverterConfiguration(Configuration):
                 f"not {', '.join(self.shapes) or 'none'}"
             )
         self._set(shapes=tuple(name for name in SHAPES if name in self.shapes))
-        for name in ("block", "tile"):
-            self._set(**{name: require_integer(name, getattr(self, name), 2, _MOST_BEATS)})
         if "tiles" in self.shapes and self.width % self.tile:
             raise ValueError(f"tile must divide width {self.width}, not {self.tile}")
 
@@ -366,7 +366,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                 "scale": Mux(special, config.format.nan_scale, byte),
             }
             held = {
-                name: _held(m, f"{name}_held_{lane}", moves, value)
+                name: kept(m, moves, f"{name}_held_{lane}", value)
                 for name, value in registers.items()
             }
             lowering = held[chosen[0]]
@@ -413,10 +413,3 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
         special = named(m, f"is_special_{lane}", 1, largest.all())
         return height, special, truncated(m, f"byte_{lane}", len(largest), largest - alignment.emax)
-
-
-def _held(m: Module, name: str, en: Value, value: Value) -> Signal:
-    register = Signal(len(value), name=name, reset_less=True)
-    with m.If(en):
-        m.d.sync += register.eq(value)
-    return register

@@ -9,12 +9,13 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import Alike, AlikePower, require_positive_integer
+from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,10 @@ class OperandPackerConfiguration(Configuration):
     format: MXFormat
     width: Alike = 16
     lanes: AlikePower = 4
-    groups: int | None = None
+    groups: PositiveInteger | None = None
 
     def __post_init__(self) -> None:
         self._settle(groups=self.width)
-        self._set(groups=require_positive_integer("groups", self.groups))
         if self.width % self.scales:
             raise ValueError(f"groups must divide width {self.width}, not {self.groups}")
         whole_bytes("width", "s_axis", self.converted)
@@ -173,8 +173,6 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
         # Registers shift towards the first lane, so that each beat needs no enable of its own.
         beats = [data.View(layout, entering)]
         for place in reversed(range(self.config.lanes - 1)):
-            register = Signal(layout.size, name=f"beat_{place}", reset_less=True)
-            with m.If(step):
-                m.d.sync += register.eq(beats[0].as_value())
+            register = kept(m, step, f"beat_{place}", beats[0].as_value())
             beats.insert(0, data.View(layout, register))
         return beats

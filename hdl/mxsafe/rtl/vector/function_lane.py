@@ -43,9 +43,9 @@ from mxsafe.rtl.vector.polynomial import (
     slope_shape,
 )
 from mxsafe.rtl.vector.segments import Segment, Segments
-from mxsafe.tables import GRADES, Grade, Table, activation
+from mxsafe.tables import Grade, Table, activation
 from mxsafe.tables.activation import Form
-from mxsafe.validation import Names, require_integer, require_one_of
+from mxsafe.validation import Names, require_integer
 
 __all__ = [
     "FUNCTIONS",
@@ -161,7 +161,6 @@ class FunctionLaneConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(functions=check_functions(self.functions, FUNCTIONS))
-        require_one_of("grade", self.grade, GRADES)
         most = most_stages(self.functions)
         self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
 

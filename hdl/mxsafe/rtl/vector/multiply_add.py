@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import at, stages_of
@@ -118,7 +118,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
             m.d.comb += [multiply.a.eq(self.factor), multiply.b.eq(value)]
             if multiply.latency:
                 m.d.comb += multiply.en.eq(self.en)
-            value = self._registered(m, "product", multiply.product)
+            value = kept(m, self.en, "product", multiply.product)
         if config.add:
             waits = config.multiply_latency - config.addend_latency
             addend = delayed(m, self.en, "addend", self.addend, waits)
@@ -129,12 +129,6 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
                 m.d.comb += add.en_last.eq(self.en)
             if add.latency > 1:
                 m.d.comb += add.en.eq(self.en)
-            value = self._registered(m, "total", add.sum)
+            value = kept(m, self.en, "total", add.sum)
         m.d.comb += self.result.eq(value)
         return m
-
-    def _registered(self, m: Module, name: str, value: Value) -> Value:
-        register = Signal(len(value), name=name, reset_less=True)
-        with m.If(self.en):
-            m.d.sync += register.eq(value)
-        return register

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -23,12 +24,9 @@ from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfigurat
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
-from mxsafe.validation import Alike, AlikePower, PowerOfTwo, require_one_of
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
-__all__ = ["ALONG", "NormaliseCore", "NormaliseCoreConfiguration"]
-
-ALONG = ("lanes", "beats")
-"""How rows may lie in beats."""
+__all__ = ["NormaliseCore", "NormaliseCoreConfiguration"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,6 @@ class NormaliseCoreConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         _ = self.lane  # which checks what it is given
-        require_one_of("along", self.along, ALONG)
         if self.rows % self.dividers:
             raise ValueError(
                 f"dividers must divide the {self.rows} rows side by side, not {self.dividers}"
@@ -308,7 +305,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         }
         if config.holds_factors:
             factors = {
-                name: [self._held(m, en, name, factor) for factor in each]
+                name: [kept(m, en, name, factor) for factor in each]
                 for name, each in factors.items()
             }
         for number, lane in enumerate(lanes):
@@ -317,7 +314,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             self._connect(m, lane, number, shared, tokens)
             found: Value = lane.result
             if config.holds_results:
-                found = self._held(m, en, f"result_{number}", found)
+                found = kept(m, en, f"result_{number}", found)
             if config.affine:
                 own = {name: each[number % len(each)] for name, each in factors.items()}
                 found = self._scaled(m, platform, en, number, found, own)
@@ -561,14 +558,17 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         span = config.lanes // config.rows
         rows = [terms[start : start + span] for start in range(0, config.lanes, span)]
         if config.sum_latency:
-            flags = Signal(2, name="sum_flags")
-            with m.If(en):
-                m.d.sync += flags.eq(Cat(valid, last))
-            valid, last = flags[0], flags[1]
-            sums = [self._compressed(m, r, row) if span > 1 else row for r, row in enumerate(rows)]
+            valid, last = kept(m, en, "sum_flags", Cat(valid, last), reset=True)
+            bits = config.row.addend_bits
+            sums = [
+                carry_save(m, f"compressed_{r}", [(one, 0) for one in row], bits)
+                if span > 1
+                else tuple(row)
+                for r, row in enumerate(rows)
+            ]
             rows = [
                 [
-                    self._held(m, en, f"{name}_{r}", value)
+                    kept(m, en, f"{name}_{r}", value)
                     for name, value in zip(("sums", "carries"), parts, strict=False)
                 ]
                 for r, parts in enumerate(sums)
@@ -590,14 +590,3 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         sign = named(m, f"sign_{number}", 1, top & self.summing)
         above = len(lane.square) - len(value)
         return Cat(value[:-1], top, sign.replicate(above))
-
-    def _compressed(self, m: Module, row: int, terms: list[Value]) -> list[Value]:
-        numbers = [(term, 0) for term in terms]
-        return list(carry_save(m, f"compressed_{row}", numbers, self.config.row.addend_bits))
-
-    @staticmethod
-    def _held(m: Module, en: Signal, name: str, value: Value) -> Signal:
-        register = Signal(len(value), name=name, reset_less=True)
-        with m.If(en):
-            m.d.sync += register.eq(value)
-        return register

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -10,8 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
@@ -25,14 +23,13 @@ from mxsafe.rtl.vector.softmax_logarithm import (
     SoftmaxLogarithm,
     SoftmaxLogarithmConfiguration,
 )
+from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration, SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
-from mxsafe.tables import GRADES, MOST_IN_ROW, Grade
-from mxsafe.tables.softmax import LONGEST_ROW, WIDTHS, SoftmaxWidths
-from mxsafe.validation import Alike, require_one_of
+from mxsafe.tables import MOST_IN_ROW
+from mxsafe.tables.softmax import LONGEST_ROW
 
-__all__ = ["ALONG", "SoftmaxCore", "SoftmaxCoreConfiguration"]
+__all__ = ["SoftmaxCore", "SoftmaxCoreConfiguration"]
 
-ALONG = ("lanes", "beats")
 _GROUP = 4  # terms that are added before a register
 _LOW = 20  # bits of the sum of a row of its own that are added up by themselves
 _DIGIT_GROUPS = 2  # groups of lanes with digits of their own
@@ -41,38 +38,8 @@ _DIGIT_STEPS = 2  # in which digits reach them; no more than there are before a 
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxCoreConfiguration(Configuration):
-    """A `SoftmaxCore`.
-
-    Parameters
-    ----------
-    lanes : int
-        Values in a beat.
-    along : {"lanes", "beats"}
-        Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
-        of its own, a value a beat.
-    sweeps : bool
-        Along beats: whether rows can come in sweeps, see `SWEEP`.
-    grade : {"compact", "fine"}
-        How exact it is, see `mxsafe.model.softmax`.
-    target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
-    """
-
-    lanes: Alike = 16
-    along: Literal["lanes", "beats"] = "lanes"
-    sweeps: bool = False
-    grade: Grade = "compact"
-    target: Target = "asic"
-
-    def __post_init__(self) -> None:
-        require_one_of("along", self.along, ALONG)
-        require_one_of("grade", self.grade, GRADES)
-
-    @property
-    def widths(self) -> SoftmaxWidths:
-        """Widths of the grade."""
-        return WIDTHS[self.grade]
+class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguration):
+    """A `SoftmaxCore`."""
 
     @property
     def longest(self) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -10,13 +9,13 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
+from mxsafe.rtl.vector.softmax_stages import SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables.softmax import LENGTH_BITS
-from mxsafe.validation import Alike
 
 __all__ = ["SoftmaxEntry", "SoftmaxEntryConfiguration"]
 
@@ -26,25 +25,8 @@ _LENGTH = range(1 << LENGTH_BITS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxEntryConfiguration(Configuration):
-    """A `SoftmaxEntry`.
-
-    Parameters
-    ----------
-    lanes : int
-        Values in a beat.
-    along : {"lanes", "beats"}
-        Where rows run, see `SoftmaxCoreConfiguration`.
-    sweeps : bool
-        Along beats: whether rows can come in sweeps, see `SWEEP`.
-    """
-
-    lanes: Alike = 16
-    along: Literal["lanes", "beats"] = "lanes"
-    sweeps: bool = False
-
-    def __post_init__(self) -> None:
-        self._set(lanes=self.core.lanes)
+class SoftmaxEntryConfiguration(SoftmaxRowsConfiguration):
+    """A `SoftmaxEntry`."""
 
     @property
     def latency(self) -> int:

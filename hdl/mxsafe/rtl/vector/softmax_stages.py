@@ -5,14 +5,35 @@ Tested by `verif/rtl/vector/test_softmax.py`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.tables import Grade
 from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
+from mxsafe.validation import Alike
 
-__all__ = ["SoftmaxPartConfiguration"]
+__all__ = ["SoftmaxPartConfiguration", "SoftmaxRowsConfiguration"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxRowsConfiguration(Configuration):
+    """How rows come.
+
+    Parameters
+    ----------
+    lanes : int
+        Values in a beat.
+    along : {"lanes", "beats"}
+        Where rows run: a row is the lanes of its beats, one after the other; or each lane has a row
+        of its own, a value a beat.
+    sweeps : bool
+        Along beats: whether rows can come in sweeps, see `mxsafe.rtl.vector.sweeps.SWEEP`.
+    """
+
+    lanes: Alike = 16
+    along: Literal["lanes", "beats"] = "lanes"
+    sweeps: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

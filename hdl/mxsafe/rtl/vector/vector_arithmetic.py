@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -14,14 +15,12 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.validation import Alike, require_one_of
+from mxsafe.validation import Alike
 
-__all__ = ["OPERANDS", "OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
+__all__ = ["OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
 
 OPERATIONS: tuple[str, ...] = ("add", "multiply", "axpy", "scale")
 """Operations that a unit may have, see `VectorArithmetic`."""
-OPERANDS: tuple[str, ...] = ("lanes", "beat", "both")
-"""Whether the second operand is a number for each lane, one for the whole beat, or either."""
 
 _WITH_OPERAND = frozenset({"add", "multiply", "axpy"})
 _WITH_FACTOR = frozenset({"axpy", "scale"})
@@ -41,8 +40,8 @@ class VectorArithmeticConfiguration(Configuration):
         ``axpy`` and ``scale`` there is no multiplier, without ``add`` and ``axpy`` no adder.
     lanes : int
         Numbers in a beat.
-    operand : str
-        One of `OPERANDS`: the second operand is a beat of numbers (``lanes``), one number for all
+    operand : {"lanes", "beat", "both"}
+        The second operand is a beat of numbers (``lanes``), one number for all
         lanes (``beat``), or either by a flag (``both``).
     ragged : bool
         Whether an operand that is one number for all lanes says how many lanes it is for.
@@ -54,7 +53,7 @@ class VectorArithmeticConfiguration(Configuration):
     unnamed = frozenset({"operations"})
     operations: tuple[str, ...] | str = ("add", "multiply", "axpy")
     lanes: Alike = 16
-    operand: str = "lanes"
+    operand: Literal["lanes", "beat", "both"] = "lanes"
     ragged: bool = False
     multiply_stages: int | None = None
     add_stages: int | None = None
@@ -62,7 +61,6 @@ class VectorArithmeticConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         self._set(operations=_operations(self.operations))
-        require_one_of("operand", self.operand, OPERANDS)
         if not self.has_operand:  # then nothing depends on what it would be
             self._set(operand="lanes", ragged=False)
         if self.ragged and self.operand != "beat":

@@ -20,7 +20,7 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
@@ -46,11 +46,10 @@ class OperandWriterConfiguration(Configuration):
     shown_if_not_default = frozenset({"later"})
 
     packer: OperandPackerConfiguration
-    beats: tuple[int, ...] = (512, 1024, 4096)
+    beats: tuple[PositiveInteger, ...] = (512, 1024, 4096)
     later: bool = False
 
     def __post_init__(self) -> None:
-        self._set(beats=tuple(require_positive_integer("beats", size) for size in self.beats))
         if len(self.beats) != len(TARGETS):
             raise ValueError(f"beats must be {len(TARGETS)} numbers, not {len(self.beats)}")
         if any(size % 4 for size in self.beats):

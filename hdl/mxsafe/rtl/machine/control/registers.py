@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, Register, constant_registers
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS
 from mxsafe.rtl.machine.part import PartConfiguration
@@ -199,14 +200,9 @@ class Registers(Unit[RegistersConfiguration]):
             (self.program_length, values["program_length"], 0),
             (self.base, base, fine),
         ):
-            kept = Signal(len(value) - low, name=f"{port.name}_kept", reset_less=True)
-            with m.If(starts):
-                m.d.sync += kept.eq(value[low:])
-            m.d.comb += port.eq(Cat(Const(0, low), kept))
-        aligned = Signal(name="is_aligned", reset_less=True)
-        with m.If(starts):
-            m.d.sync += aligned.eq(~Cat(program[:fine], base[:fine]).any())
-        return aligned
+            high = kept(m, starts, f"{port.name}_kept", value[low:])
+            m.d.comb += port.eq(Cat(Const(0, low), high))
+        return kept(m, starts, "is_aligned", ~Cat(program[:fine], base[:fine]).any())
 
     def _run(
         self,

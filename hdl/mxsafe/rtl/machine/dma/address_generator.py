@@ -10,7 +10,7 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
-from mxsafe.validation import PositiveInteger, require_positive_integer
+from mxsafe.validation import PositiveInteger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +35,13 @@ class AddressGeneratorConfiguration(Configuration):
 
     shown_if_not_default = frozenset({"paced"})
 
-    count_bits: tuple[int, ...] = (12, 10, 10, 8)
-    step_bits: tuple[int, ...] = (15, 15, 15, 15)
+    count_bits: tuple[PositiveInteger, ...] = (12, 10, 10, 8)
+    step_bits: tuple[PositiveInteger, ...] = (15, 15, 15, 15)
     start_bits: PositiveInteger = 17
     address_bits: PositiveInteger = 18
     paced: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("count_bits", "step_bits"):
-            bits = tuple(require_positive_integer(name, value) for value in getattr(self, name))
-            self._set(**{name: bits})
         if not self.count_bits or len(self.step_bits) != len(self.count_bits):
             raise ValueError(
                 f"step_bits must be {len(self.count_bits)} numbers, one for each of count_bits, "

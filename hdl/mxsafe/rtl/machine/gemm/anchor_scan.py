@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
@@ -123,9 +124,7 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         )
         by: Value = Const(1, 1)
         if step is not None:
-            by = Signal(_GEMM[step].width, name=step, reset_less=True)
-            with m.If(self.enters):
-                m.d.sync += by.eq(self.descriptor[step])
+            by = kept(m, self.enters, step, self.descriptor[step])
         ends = named(m, f"is_last_of_{field}", 1, left <= by)
         less = truncated(m, f"{field}_less", bits, left - by)
         with m.If(self.enters):

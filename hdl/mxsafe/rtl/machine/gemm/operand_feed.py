@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfiguration
@@ -206,10 +207,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             less = truncated(m, f"{name}_less_1", width, left - 1)
             following: Value = less
             if ends is not None:
-                begins = Signal(width, name=name, reset_less=True)
-                with m.If(self.enters):
-                    m.d.sync += begins.eq(descriptor[name])
-                following = Mux(ends, begins, less)
+                following = Mux(ends, kept(m, self.enters, name, descriptor[name]), less)
             with m.If(self.enters):
                 m.d.sync += left.eq(descriptor[name])
             with m.Elif(step):

@@ -6,6 +6,7 @@ Tested by `verif/rtl/machine/gemm/test_operand_feed.py`.
 from amaranth.hdl import Module, Mux, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.mac.operand import Side
 from mxsafe.rtl.notes import noted
 
@@ -51,10 +52,7 @@ def strip_address(
     further = truncated(m, f"{name}_further", width, strip + step)
     following = truncated(m, f"{name}_following", width, now + 1)
     if side == "a":
-        first = Signal(len(begin), name=f"{name}_first", reset_less=True)
-        with m.If(enters):
-            m.d.sync += first.eq(begin)
-        after = Mux(ends_inner, first, further)
+        after = Mux(ends_inner, kept(m, enters, f"{name}_first", begin), further)
     else:
         after = Mux(ends_inner, further, strip)
     next_strip = named(m, f"{name}_next_strip", width, after)

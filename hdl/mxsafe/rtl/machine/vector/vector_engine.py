@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.buffers.operand_writer import (
     TARGETS,
@@ -317,10 +318,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             "From registers, for all lanes see them; the first beat comes later.",
         )
         if self.config.folded:
-            beats = Signal(_WIDTHS["beats"], name="beats", reset_less=True)
-            with m.If(start):
-                m.d.sync += beats.eq(command.beats)
-            m.d.comb += chain.beats.eq(beats)
+            m.d.comb += chain.beats.eq(kept(m, start, "beats", command.beats))
         if self.config.folded or self.config.chain.softmax or self.config.chain.sweeps:
             started = Signal(name="has_started")
             m.d.sync += started.eq(start)
@@ -372,9 +370,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
                 reader.stop.eq(self.queue.stop),
             ]
             readers[name] = reader
-        kind = Signal(2, name="kind_of_y", reset_less=True)
-        with m.If(start):
-            m.d.sync += kind.eq(Cat(numbers, constant))
+        kind = kept(m, start, "kind_of_y", Cat(numbers, constant))
         m.d.comb += [
             *joined(readers["x"].m_axis, chain.s_axis),
             feed.start.eq(start),
@@ -440,9 +436,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         """
         lanes = self.queue.descriptor.lanes
         columns = self.config.machine.rows
-        counts = Signal(columns, name="counts", reset_less=True)
-        with m.If(start):
-            m.d.sync += counts.eq(Cat(lanes > lane for lane in range(columns)))
+        counts = kept(m, start, "counts", Cat(lanes > lane for lane in range(columns)))
         noted(counts, "Lanes that count: the others put out 0.")
         taken = Signal(name="result_taken")
         valid = Signal(name="has_result")
