@@ -8,7 +8,6 @@ are first checked to do so. ``--write`` writes
 """
 
 import argparse
-import importlib.metadata
 import os
 import platform
 import sys
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from studies import pages
+from studies.benchmarks import versions
 
 SIZE, BLOCK = 4096, 32
 
@@ -185,17 +185,6 @@ def rates(row: Contender) -> list[float]:
     ]
 
 
-def versions() -> str:
-    """Versions of what took part."""
-    found = []
-    for package in ("numpy", "numba", "ml_dtypes", "torch", "torchao", "jax"):
-        try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
 def main() -> None:
     """Print the table, or write the page."""
     parser = argparse.ArgumentParser(description="Time the codec beside other libraries.")
@@ -214,7 +203,7 @@ def main() -> None:
             "size": SIZE,
             "cores": len(os.sched_getaffinity(0)),
             "machine": platform.machine(),
-            "versions": versions(),
+            "versions": versions("numpy", "numba", "ml_dtypes", "torch", "torchao", "jax"),
             "rates": found,
         }
         pages.keep(pages.DOCS / "codec_speed.json", numbers)

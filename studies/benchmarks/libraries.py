@@ -10,7 +10,6 @@ writes ``docs/library_speed.json`` and the page that is made of it.
 """
 
 import argparse
-import importlib.metadata
 import json
 import os
 import platform
@@ -26,6 +25,7 @@ import torch
 import mxsafe.codec.numba_engine  # noqa: F401 - as after the first large tensor
 import mxsafe.torch as mxt
 from studies import pages
+from studies.benchmarks import versions
 
 BLOCK, FORMAT = 32, "mxfp8_e4m3"
 SHAPES = ((64,), (256,), (1024,), (4096,), (256, 256), (4096, 4096))
@@ -210,17 +210,6 @@ def _require_same_codes(found: dict[str, Calls]) -> None:
                     raise SystemExit(f"{name} gives other codes")
 
 
-def versions() -> str:
-    """Versions of what took part."""
-    found = []
-    for package in ("numpy", "numba", "torch", "torchao", "jax"):
-        try:
-            found.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
 def main() -> None:
     """Print the rows, or write the page."""
     parser = argparse.ArgumentParser(description="Time mxsafe.torch beside other libraries.")
@@ -235,7 +224,7 @@ def main() -> None:
     if args.write:
         numbers |= {
             "machine": platform.machine(),
-            "versions": versions(),
+            "versions": versions("numpy", "numba", "torch", "torchao", "jax"),
         }
         pages.keep(pages.DOCS / "library_speed.json", numbers)
         pages.write("library_speed")

@@ -15,32 +15,32 @@ from mxsafe.tables import GRADES
 if TYPE_CHECKING:
     from mxsafe.verilog.presets import Kind, Preset
 
+
+def _number(words: str) -> Mapping[str, Any]:
+    return {"type": int, "metavar": "N", "help": words}
+
+
+def _flag(words: str) -> Mapping[str, Any]:
+    return {"action": "store_const", "const": True, "help": words}
+
+
 UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
     (): {
-        "lanes": {
-            "type": int,
-            "metavar": "N",
-            "help": "products a cycle (default: 4), or numbers a beat of a vector unit (default: "
-            "16)",
-        },
-        "pipeline": {
-            "type": int,
-            "metavar": "N",
-            "help": "register stages of a MAC, an adder or an activation (default: its own)",
-        },
-        "block": {
-            "type": int,
-            "metavar": "N",
-            "help": "longest block of an exact array, or one with windows; block of a converter, "
-            "or of a layer along its features (default: the format's, 64 or 32)",
-        },
-        "add_stages": {
-            "type": int,
-            "metavar": "N",
-            "help": "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as "
+        "lanes": _number(
+            "products a cycle (default: 4), or numbers a beat of a vector unit (default: 16)"
+        ),
+        "pipeline": _number(
+            "register stages of a MAC, an adder or an activation (default: its own)"
+        ),
+        "block": _number(
+            "longest block of an exact array, or one with windows; block of a converter, "
+            "or of a layer along its features (default: the format's, 64 or 32)"
+        ),
+        "add_stages": _number(
+            "registers in the shared adders of an exact array, 1 to 4, and for an FPGA as "
             "many as there are cycles between two sums into one accumulator (14 with 16 "
-            "MACs); or in the adders of a vector unit",
-        },
+            "MACs); or in the adders of a vector unit"
+        ),
         "target": {
             "metavar": "TARGET",
             "help": "what a unit is built for: asic, which is standard cells (default), or fpga, "
@@ -60,46 +60,30 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "help": "of an array: rows and columns of units, rows and columns of MACs in each "
             "(default: 4x4x4x4)",
         },
-        "window": {
-            "type": int,
-            "metavar": "N",
-            "help": "bits of the integer of an output in an array with windows (default: 32)",
-        },
-        "inner": {
-            "type": int,
-            "metavar": "N",
-            "help": "most products of an output in an array with windows (default: 4096)",
-        },
-        "accumulators": {
-            "type": int,
-            "metavar": "N",
-            "help": "scale-and-accumulate units, here called accumulators, that the MACs of one "
-            "sub-matrix unit of an exact array share (default: 1)",
-        },
-        "scale_stages": {
-            "type": int,
-            "metavar": "N",
-            "help": "registers in the scalers of an exact array, or one with windows, 0 to 4, and "
-            "for an FPGA up to 16",
-        },
+        "window": _number(
+            "bits of the integer of an output in an array with windows (default: 32)"
+        ),
+        "inner": _number("most products of an output in an array with windows (default: 4096)"),
+        "accumulators": _number(
+            "scale-and-accumulate units, here called accumulators, that the MACs of one "
+            "sub-matrix unit of an exact array share (default: 1)"
+        ),
+        "scale_stages": _number(
+            "registers in the scalers of an exact array, or one with windows, 0 to 4, and "
+            "for an FPGA up to 16"
+        ),
         "dsp": {
             "action": argparse.BooleanOptionalAction,
             "help": "multiply in an FPGA's DSP blocks, not by digits: the default for --target "
             "fpga, where MACs go without by --no-dsp",
         },
-        "carry_save": {
-            "action": "store_const",
-            "const": True,
-            "help": "of an exact array for standard cells: add products without chains of "
-            "carries, for less energy",
-        },
+        "carry_save": _flag(
+            "of an exact array for standard cells: add products without chains of "
+            "carries, for less energy"
+        ),
     },
     ("stream",): {
-        "width": {
-            "type": int,
-            "metavar": "N",
-            "help": "values a beat of a converter (default: 16)",
-        },
+        "width": _number("values a beat of a converter (default: 16)"),
         "source": {
             **choice(vectors.INPUTS),
             "help": "input of a converter (default: float32)",
@@ -123,16 +107,8 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "help": "of vector_arithmetic: a second operand for each lane (default), for a whole "
             "beat, or either by a flag",
         },
-        "depth": {
-            "type": int,
-            "metavar": "N",
-            "help": "beats in the memory of a unit that stores rows (default: 512)",
-        },
-        "statistics": {
-            "action": "store_const",
-            "const": True,
-            "help": "let mean and reciprocal deviation of rows leave a normalisation too",
-        },
+        "depth": _number("beats in the memory of a unit that stores rows (default: 512)"),
+        "statistics": _flag("let mean and reciprocal deviation of rows leave a normalisation too"),
     },
     ("layer",): {
         "activation": {
