@@ -125,7 +125,9 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             "for.",
         )
         both_normal = named(m, "both_are_normal", 1, a_normal & b_normal)
-        leading: Value = _leading_place(m, candidate, both_normal)
+        _, index = _leading_index(m, "leading_index", candidate)
+        index = Mux(both_normal, Const(_MOST_LEFT, len(index)), index)
+        leading: Value = named(m, "place", len(index), index)
         exponents: Value = named(
             m,
             "exponents",
@@ -314,12 +316,6 @@ def _columns(m: Module, gates: Value, factor: Value, triple: Value) -> tuple[Val
     low = named(m, "low_half", half + 1, sums[:half] + carries[:half])
     noted(low, "Carry-save to two halves: the upper one takes the carry of this one a cycle later.")
     return low, truncated(m, "high_half", half, sums[half:] + carries[half:])
-
-
-def _leading_place(m: Module, candidate: Value, both_normal: Value) -> Value:
-    """The place of the highest bit of a subnormal significand, 23 if both numbers are normal."""
-    _, index = _leading_index(m, "leading_index", candidate)
-    return named(m, "place", len(index), Mux(both_normal, Const(_MOST_LEFT, len(index)), index))
 
 
 def _placed(m: Module, place: Value, exponents: Value, zero: Value) -> tuple[Value, Value]:

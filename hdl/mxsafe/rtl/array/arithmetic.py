@@ -296,7 +296,12 @@ class BeatArithmetic(Arithmetic):
             delayed(m, beat.en, f"{name}_after", beat.token[name], after, reset=True)
             for name in ("valid", "first", "last")
         )
-        scales = {side: self._scales_after(m, beat, side, after) for side in beat.scales}
+        scales = {
+            side: data.ArrayLayout(self.scale_width(side), len(lines))(
+                delayed(m, beat.en, f"scale_{side}_after", Cat(*lines), after)
+            )
+            for side, lines in beat.scales.items()
+        }
         results: list[Value] = []
         for index, mac in enumerate(macs):
             accumulate = self.build_accumulator(shape.lanes)
@@ -316,9 +321,3 @@ class BeatArithmetic(Arithmetic):
         after_mac = self.accumulator(shape.lanes).latency
         done = delayed(m, beat.en, "ends_after", valid & last, after_mac, reset=True)
         return Completion(done, results)
-
-    def _scales_after(self, m: Module, beat: EnteredBeat, side: Side, cycles: int) -> Any:
-        """The scales of a side that belong to what the MACs put out."""
-        lines = beat.scales[side]
-        together = delayed(m, beat.en, f"scale_{side}_after", Cat(*lines), cycles)
-        return data.ArrayLayout(self.scale_width(side), len(lines))(together)

@@ -113,14 +113,8 @@ def _shift_of_product(
         return noted(shift, "Two too large: the shift of either operand counts from 1."), 2
     bits = product.max_shift.bit_length()
     # Integers have no distance, and one of the two is no integer.
-    distances = [operand.distance for operand in (a, w) if _has_distance(operand)]
+    distances = [operand.distance for operand in (a, w) if hasattr(operand, "distance")]
     return truncated(m, "shift", bits, sum(distances[1:], distances[0])), 0
-
-
-def _has_distance(operand: Any) -> bool:
-    if isinstance(operand, OperandDecoder):
-        return operand.config.operand.max_shift > 1
-    return "distance" in operand.shape().members
 
 
 @dataclass(frozen=True, kw_only=True)

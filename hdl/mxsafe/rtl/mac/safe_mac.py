@@ -240,7 +240,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
         )
         terms = [steps.product(lane, a, w) for lane, (a, w) in enumerate(lanes)]
         while len(terms) > 2:
-            terms = steps.add_and_round(terms)
+            terms = [steps.added(terms, left) for left in range(0, len(terms), 2)]
         for boundary in config.places[: config.places.index("total")]:
             beside.cross(boundary)
         magnitude, sign = steps.packed(terms, beside)

@@ -174,12 +174,8 @@ class MacSteps:
         kept = named(self.m, f"{name}_kept", total.shape(), cleared(total, drops).as_signed())
         return noted(kept, "Rounded in place: dropped bits hold what the addition left.")
 
-    def add_and_round(self, terms: list[Term]) -> list[Term]:
-        """One level of the adder tree: neighbours added, and rounded in place."""
-        return [self._added(terms, left) for left in range(0, len(terms), 2)]
-
-    def _added(self, terms: list[Term], left: int) -> Term:
-        """The rounded sum of two neighbours."""
+    def added(self, terms: list[Term], left: int) -> Term:
+        """The sum of two neighbours of a level of the adder tree, rounded in place."""
         level = len(terms)
         name = f"level{level}_{left // 2}"
         added, leading, tied, rounded = (f"{place}_of_{level}" for place, _ in _LEVEL)

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import Flow, In, Member, Out
 
 from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.unit import place
@@ -58,17 +58,15 @@ def require_burst(name: str, value: object, beat_bytes: int) -> int:
     return beats
 
 
-def _address_channel(prefix: str) -> dict[str, Member]:
-    return {
-        f"{prefix}addr": Out(ADDRESS_BITS),
-        f"{prefix}len": Out(8),
-        f"{prefix}size": Out(3),
-        f"{prefix}burst": Out(2),
-        f"{prefix}cache": Out(4),
-        f"{prefix}prot": Out(3),
-        f"{prefix}valid": Out(1),
-        f"{prefix}ready": In(1),
-    }
+def _channel(name: str, flow: Flow, **widths: int) -> dict[str, Member]:
+    """A channel whose payload goes one way, with its handshake."""
+    forward = {**widths, "valid": 1}
+    members = {f"{name}{member}": flow(width) for member, width in forward.items()}
+    return {**members, f"{name}ready": flow.flip()(1)}
+
+
+def _address_channel(name: str) -> dict[str, Member]:
+    return _channel(name, Out, addr=ADDRESS_BITS, len=8, size=3, burst=2, cache=4, prot=3)
 
 
 def burst_constants(prefix: str, data_bits: int) -> dict[str, int]:
@@ -82,28 +80,12 @@ def burst_constants(prefix: str, data_bits: int) -> dict[str, int]:
 
 
 def _read_channels(data_bits: int) -> dict[str, Member]:
-    return {
-        **_address_channel("ar"),
-        "rdata": In(data_bits),
-        "rresp": In(2),
-        "rlast": In(1),
-        "rvalid": In(1),
-        "rready": Out(1),
-    }
+    return {**_address_channel("ar"), **_channel("r", In, data=data_bits, resp=2, last=1)}
 
 
 def _write_channels(data_bits: int) -> dict[str, Member]:
-    return {
-        **_address_channel("aw"),
-        "wdata": Out(data_bits),
-        "wstrb": Out(data_bits // 8),
-        "wlast": Out(1),
-        "wvalid": Out(1),
-        "wready": In(1),
-        "bresp": In(2),
-        "bvalid": In(1),
-        "bready": Out(1),
-    }
+    words = _channel("w", Out, data=data_bits, strb=data_bits // 8, last=1)
+    return {**_address_channel("aw"), **words, **_channel("b", In, resp=2)}
 
 
 class Axi4Read(wiring.Signature):
@@ -157,25 +139,11 @@ class AxiLite(wiring.Signature):
     def __init__(self, address_bits: int) -> None:
         super().__init__(
             {
-                "awaddr": Out(address_bits),
-                "awprot": Out(3),
-                "awvalid": Out(1),
-                "awready": In(1),
-                "wdata": Out(32),
-                "wstrb": Out(4),
-                "wvalid": Out(1),
-                "wready": In(1),
-                "bresp": In(2),
-                "bvalid": In(1),
-                "bready": Out(1),
-                "araddr": Out(address_bits),
-                "arprot": Out(3),
-                "arvalid": Out(1),
-                "arready": In(1),
-                "rdata": In(32),
-                "rresp": In(2),
-                "rvalid": In(1),
-                "rready": Out(1),
+                **_channel("aw", Out, addr=address_bits, prot=3),
+                **_channel("w", Out, data=32, strb=4),
+                **_channel("b", In, resp=2),
+                **_channel("ar", Out, addr=address_bits, prot=3),
+                **_channel("r", In, data=32, resp=2),
             }
         )
 

@@ -234,7 +234,7 @@ class Converter(Unit[ConverterConfiguration]):
         references: list[Value] = []
         for group in range(self.config.blocks.groups):
             members = range(group * self.config.blocks.span, (group + 1) * self.config.blocks.span)
-            fields = [self._exponent_field(lane) for lane in members]
+            fields = [self.s_axis.tdata[n][-1 - self.config.exponent_bits : -1] for n in members]
             largest = self._running_largest(m, platform, group, fields, taken, block_last)
             references.append(largest)
             lift = named(
@@ -260,9 +260,6 @@ class Converter(Unit[ConverterConfiguration]):
                 height = named(m, f"height_{lane}", bits, Mux(raised[-1], 0, raised[1 : bits + 1]))
                 waiting += [normalise.fraction, height, normalise.sign]
         return Cat(*waiting), Cat(*references)
-
-    def _exponent_field(self, lane: int) -> Value:
-        return self.s_axis.tdata[lane][-1 - self.config.exponent_bits : -1]
 
     def _running_largest(
         self,

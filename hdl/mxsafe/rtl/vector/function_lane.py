@@ -349,7 +349,8 @@ class _Lane:
         m = self._m
         nan = self._nan()
         relu = self._any(["relu"])
-        odd = self._any(name for name in self._chosen if _is_odd(name))
+        of_odd = {name for name, form in activation.FUNCTIONS.items() if form.odd}
+        odd = self._any(name for name in self._chosen if name in of_odd.union(ROOTS))
         # A NaN keeps its sign with relu, and has none otherwise.
         keeps = named(m, "keeps_sign", 1, Mux(nan, relu, odd))
         forms = self._forms()
@@ -584,11 +585,6 @@ class _Lane:
             number = special & ~flags["vanishes"].replicate(31)
         bits = named(m, "number", 31, number)
         return Mux(flags["becomes_nan"], CANONICAL_NAN, Cat(bits, flags["is_negative"]))
-
-
-def _is_odd(name: str) -> bool:
-    """Whether results have the sign of the argument."""
-    return name in ROOTS or (name in activation.FUNCTIONS and activation.FUNCTIONS[name].odd)
 
 
 def _with_rows(table: Table, other: Table) -> Table:

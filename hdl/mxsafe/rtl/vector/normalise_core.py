@@ -126,12 +126,6 @@ class NormaliseCoreConfiguration(Configuration):
         return self.lane.latency + (not self.holds_factors)
 
     @property
-    def bias_stage(self) -> int:
-        """Enabled cycles from a beat of the last pass until its biases are taken."""
-        assert self.affine is not None
-        return self.gain_stage + self.affine.addend_latency
-
-    @property
     def affine(self) -> MultiplyAddConfiguration | None:
         """Configuration of what applies gain and bias, behind registers of results."""
         if not self.gain and not self.bias:
@@ -467,7 +461,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if config.gain:
             factors.append((self.s_axis_gain, tokens[config.gain_stage].results))
         if config.bias:
-            factors.append((self.s_axis_bias, tokens[config.bias_stage].results))
+            assert config.affine is not None
+            stage = config.gain_stage + config.affine.addend_latency
+            factors.append((self.s_axis_bias, tokens[stage].results))
         for stream, wanted in factors:
             have = have & (stream.tvalid | ~wanted)
         for stream, wanted in factors:

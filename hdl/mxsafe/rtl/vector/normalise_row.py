@@ -104,11 +104,6 @@ class NormaliseRowConfiguration(Configuration):
         return self.settling + self.rows * (self.sum_bits // 2 + 1) + 1
 
     @property
-    def most_sum_steps(self) -> int:
-        """Steps of two bits until the first bit of any sum is in its place, once all bits came."""
-        return self.sum_bits // 2 + -(-(_LEADING + 1) // 2)
-
-    @property
     def default_latency(self) -> int:
         """The same for deviations, of rows whose largest value is two to four of them."""
         # The variance is then from a quarter to a sixteenth of the largest square.
@@ -126,11 +121,6 @@ class NormaliseRowConfiguration(Configuration):
     def divisor_bits(self) -> int:
         """Bits of a number of beats, with what the span has beyond a power of four, or more."""
         return max(self.widths.variance, (self.depth << self.span_bits % 2).bit_length())
-
-    @property
-    def quotient_bits(self) -> int:
-        """Bits of a quotient: a mean, what a root is taken of, and a sum up to where it rounds."""
-        return max(self.widths.window + 1 + self.power_bits, 2 * self.widths.root)
 
     @property
     def power_offset(self) -> int:
@@ -275,7 +265,9 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         if config.optional:
             deviates = named(m, "is_deviation_now", 1, after_mean | ~self.centred)
         steps = Signal(6, name="steps")
-        quotient = Signal(config.quotient_bits, name="quotient")
+        # A mean, what a root is taken of, or a sum up to where it rounds.
+        bits = max(widths.window + 1 + config.power_bits, 2 * widths.root)
+        quotient = Signal(bits, name="quotient")
         power = Signal(signed(BASE_BITS), name="power", reset_less=True)
         # Of sums the number of beats, with what the span has beyond a power of four; then a
         # variance.
@@ -638,7 +630,9 @@ class _Sum:
                 self._sticky.eq(placed & (self._sticky | top.any())),
             ]
         came = named(m, "sum_has_come", 1, steps >= config.sum_bits // 2 - 1)
-        most = named(m, "sum_has_no_more", 1, steps == config.most_sum_steps - 1)
+        # Steps of two bits until the first bit of any sum is in its place, once all bits came.
+        last = config.sum_bits // 2 + -(-(_LEADING + 1) // 2) - 1
+        most = named(m, "sum_has_no_more", 1, steps == last)
         self.ends = named(m, "sum_ends", 1, (came & placed) | most)
 
     def word(self, m: Module, nan: Value) -> Value:

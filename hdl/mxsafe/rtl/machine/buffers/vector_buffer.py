@@ -130,11 +130,16 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         writes = self._grant(m, writers, turns, Const(0, self.config.banks))
         reads = self._grant(m, readers, turns, blocked)
         held_writes = self._held_writes(m, writes, turns) if turns else None
+        wanted = {name: self._wanted(name) for name in writers}
         # A turn alone says from where is read.
         read_by = {name: (turns or reads)[name] for name in readers}
         banks = []
         for bank in range(self.config.banks):
-            write = held_writes[bank] if held_writes else self._bank_write(m, bank, writes)
+            if held_writes:
+                write = held_writes[bank]
+            else:
+                choices = ((gets[bank], wanted[name]) for name, gets in writes.items())
+                write = data.View(self._write, gated_or(m, f"write_{bank}", choices))
             banks.append(self._place_bank(m, platform, bank, write, reads, read_by))
         for name, reader in readers.items():
             with m.If(reads[name].any()):
@@ -191,11 +196,6 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         """Return the write that a writer requests."""
         user = getattr(self, name)
         return Cat(user.address[: self._offset_bits], user.halves, user.data)
-
-    def _bank_write(self, m: Module, bank: int, writes: Mapping[str, Signal]) -> data.View:
-        """Return the granted write to a bank."""
-        wanted = ((gets[bank], self._wanted(name)) for name, gets in writes.items())
-        return data.View(self._write, gated_or(m, f"write_{bank}", wanted))
 
     def _held_writes(
         self, m: Module, writes: Mapping[str, Signal], turns: Mapping[str, Signal]

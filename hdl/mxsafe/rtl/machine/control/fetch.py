@@ -137,7 +137,9 @@ class Fetch(Unit[FetchConfiguration]):
         m = Module()
         leaves = named(m, "leaves", 1, self.descriptor_valid & self.descriptor_ready)
         self._ask(m, leaves)
-        memories = self._place_memories(m, platform)
+        memories = [BeatMemory(self.config.memory) for _ in range(self.config.words)]
+        for number, memory in enumerate(memories):
+            place(m, platform, f"memory_{number}", memory)
         complete = self._store(m, memories)
         self._hand_over(m, platform, memories, complete, leaves)
         return m
@@ -201,15 +203,6 @@ class Fetch(Unit[FetchConfiguration]):
             m.d.sync += [left.eq(left - asked), low.eq(next_low[:-1])]
             with m.If(next_low[-1]):
                 m.d.sync += Cat(high, is_past).eq(next_high)
-
-    def _place_memories(self, m: Module, platform: object) -> list[BeatMemory]:
-        """A memory for each word of a descriptor."""
-        memories = []
-        for number in range(self.config.words):
-            memory = BeatMemory(self.config.memory)
-            place(m, platform, f"memory_{number}", memory)
-            memories.append(memory)
-        return memories
 
     def _store(self, m: Module, memories: list[BeatMemory]) -> Value:
         """Store words as they come; return whether one ends a descriptor."""

@@ -6,7 +6,7 @@ from itertools import permutations
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import (
@@ -166,27 +166,22 @@ class Queues(Unit[QueuesConfiguration]):
         stops = named(m, "stops", 1, self.stopped | self.stop)
         for name, queue in zip(QUEUES, queues, strict=True):
             place(m, platform, f"queue_{name}", queue)
-            self._connect_engine(m, queue, getattr(self, name))
-            m.d.comb += queue.stop.eq(stops)
+            engine = getattr(self, name)
+            m.d.comb += [
+                engine.valid.eq(queue.engine.valid),
+                engine.stop.eq(queue.engine.stop),
+                Value.cast(engine.descriptor).eq(queue.engine.descriptor),
+                queue.engine.ready.eq(engine.ready),
+                queue.engine.done.eq(engine.done),
+                queue.engine.error.eq(engine.error),
+                queue.stop.eq(stops),
+            ]
         self._count_tokens(m, queues)
         full = self._hand_over(m, queues)
         self._end(m, queues, full)
         others = (name for number, name in enumerate(QUEUES) if number != GEMM)
         m.d.comb += self.lacks.eq(Cat(getattr(queues[GEMM], f"lacks_{name}") for name in others))
         return m
-
-    def _connect_engine(
-        self, m: Module, queue: DescriptorQueue, engine: wiring.PureInterface
-    ) -> None:
-        """An engine to its queue."""
-        m.d.comb += [
-            engine.valid.eq(queue.engine.valid),
-            engine.stop.eq(queue.engine.stop),
-            Value.cast(engine.descriptor).eq(queue.engine.descriptor),
-            queue.engine.ready.eq(engine.ready),
-            queue.engine.done.eq(engine.done),
-            queue.engine.error.eq(engine.error),
-        ]
 
     def _count_tokens(self, m: Module, queues: Sequence[DescriptorQueue]) -> None:
         """Counters of tokens from every queue to every other one."""

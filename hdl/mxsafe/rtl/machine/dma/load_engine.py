@@ -130,7 +130,10 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
-        self._name_buffers(m)
+        self._is = {
+            name: named(m, f"is_{name}", 1, equals(self._buffer, LOAD_BUFFERS[name]))
+            for name in self.config.buffers
+        }
         valid, word, moves = self._pass_words(m, platform, walk)
         write = _Write(
             valid=valid,
@@ -235,19 +238,15 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
                 self._widen.eq(fields.widen),
             ]
 
-    def _name_buffers(self, m: Module) -> None:
-        """Which buffer it is, one bit each."""
-        self._is = {
-            name: named(m, f"is_{name}", 1, equals(self._buffer, LOAD_BUFFERS[name]))
-            for name in self.config.buffers
-        }
-
     def _pass_words(
         self, m: Module, platform: object, walk: BufferAddressGenerator
     ) -> tuple[Value, Value, Signal]:
         """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
         words, engine = self.words, self.engine
-        transposer = self._place_transposer(m, platform)
+        transposer = None
+        if self.config.transposer is not None:
+            transposer = TileTransposer(self.config.transposer)
+            place(m, platform, "transposer", transposer)
         self._failed = Signal(name="has_failed")
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
@@ -311,15 +310,6 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             scales[1:3] = left, right
         return Cat(scale.replicate(times) for scale in scales)
 
-    def _place_transposer(self, m: Module, platform: object) -> TileTransposer | None:
-        """Place the tile transposer, if there is one."""
-        config = self.config.transposer
-        if config is None:
-            return None
-        transposer = TileTransposer(config)
-        place(m, platform, "transposer", transposer)
-        return transposer
-
     def _is_within(self, m: Module, write: "_Write") -> Value:
         """Whether a word is for a place in its buffer."""
         here = write.place
@@ -342,7 +332,9 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             within = write.within
             in_words = named(m, "held_in_words", None, Mux(write.widens, here << 1, here))
         writes = named(m, "writes", 1, valid & within)
-        wide = _widened(write.numbers)
+        # Numbers of bfloat16 as binary32.
+        narrow = (write.numbers.word_select(i, 16) for i in range(len(word) // 16))
+        wide = Cat(Cat(Const(0, 16), number) for number in narrow)
         both = Cat(word, word)
         beat = named(m, "vector_data", None, Mux(write.widens, wide, both))
         ready: Value = Const(0, 1)
@@ -403,10 +395,3 @@ class _Write:
     widens: Value
     buffers: Mapping[str, Value]
     within: Value | None = None
-
-
-def _widened(word: Value) -> Value:
-    """Numbers of bfloat16 as binary32."""
-    return Cat(
-        part for i in range(len(word) // 16) for part in (Const(0, 16), word.word_select(i, 16))
-    )

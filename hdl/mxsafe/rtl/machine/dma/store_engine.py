@@ -22,7 +22,7 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
-from mxsafe.rtl.stream.register_slice import RegisterSlice, RegisterSliceConfiguration
+from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 
@@ -57,11 +57,6 @@ class StoreEngineConfiguration(PartConfiguration):
         return MemoryAddressGeneratorConfiguration(
             word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
         )
-
-    @property
-    def beat_slice(self) -> RegisterSliceConfiguration:
-        """Configuration of the slice that holds the beat read, for an FPGA, and makes words."""
-        return RegisterSliceConfiguration(bits=2 * self.word_bits + 2, halved=True)
 
     @property
     def buffers(self) -> dict[str, tuple[int, int]]:
@@ -204,7 +199,8 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         half = Signal(name="is_upper_half", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
         is_held = at(self.config, "beat")
-        slice_ = RegisterSlice(self.config.beat_slice)
+        # For an FPGA it holds the beat that is read, of which words are made behind it.
+        slice_ = RegisterSlice(bits=2 * config.word_bits + 2, halved=True)
         ends_word = Signal(name="word_is_whole", reset_less=True)
         is_taken = named(
             m, "word_is_taken", 1, (slice_.source.ready if is_held else words.ready) | ~ends_word
