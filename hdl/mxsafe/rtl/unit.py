@@ -120,6 +120,9 @@ class Unit(wiring.Component, Generic[C]):
             signal.name = port
 
 
+U = TypeVar("U", bound=Unit[Any])
+
+
 @runtime_checkable
 class ModulePlatform(Protocol):
     """Platform that `elaborate` is given while Verilog is generated."""
@@ -134,12 +137,12 @@ def place(
     module: Module,
     platform: object,
     name: str,
-    unit: Unit[Any],
+    unit: U,
     *,
     reset: bool | Value = True,
     late: bool = False,
-) -> None:
-    """Put `unit` inside `module` under an instance name.
+) -> U:
+    """Put `unit` inside `module` under an instance name, and return it.
 
     Parameters
     ----------
@@ -166,3 +169,4 @@ def place(
         module.submodules[name] = ResetInserter(reset)(unit)
     else:
         module.submodules[name] = unit
+    return unit

@@ -226,8 +226,7 @@ def _full_adders(
     """Sums and carries of three numbers; where the shortest has no bits half adders do."""
     shortest, other, longest = sorted(numbers, key=len)
     bits = len(shortest)
-    adders = FullAdders(bits=bits)
-    place(m, platform, name, adders)
+    adders = place(m, platform, name, FullAdders(bits=bits))
     m.d.comb += [
         adders.a.eq(shortest),
         adders.b.eq(other[:bits]),

@@ -149,8 +149,7 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
         noted(
             self.acc, "The first partial sum is added to +0: a first -0 becomes +0, as any other."
         )
-        adder = Float32Adder(clearable=True)
-        place(m, platform, "adder", adder)
+        adder = place(m, platform, "adder", Float32Adder(clearable=True))
         m.d.comb += [
             adder.a.eq(self.acc),
             adder.clear_a.eq(self.first),

@@ -242,8 +242,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             return [_Flags(adds, of_mac, self.turn[0]) for of_mac in starts]
         flags = []
         for i in range(macs):
-            near = RegisterCopy(bits=3)
-            place(m, platform, f"flags_{i}", near, reset=False)
+            near = place(m, platform, f"flags_{i}", RegisterCopy(bits=3), reset=False)
             m.d.comb += [
                 near.en.eq(self.en),
                 near.value.eq(Cat(self.valid, self.starts, self.copies)),
@@ -280,8 +279,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         clocks = at(self.config, "head")
         exponent = delayed(m, self.en, "head_exponent", self.block_exponent, clocks)
         nan = delayed(m, self.en, "head_nan", self.nan, clocks)
-        scale = Scaler(self.config.scaler)
-        place(m, platform, "scale", scale, reset=False)
+        scale = place(m, platform, "scale", Scaler(self.config.scaler), reset=False)
         product = kept(m, self.en, "product", scale.product)
         m.d.comb += [
             scale.value.eq(head),

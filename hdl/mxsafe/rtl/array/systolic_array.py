@@ -404,8 +404,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
 
         A beat that is taken when the reset is over reaches a unit a cycle later than that.
         """
-        late = RegisterCopy()
-        place(m, platform, name, late, reset=False)
+        late = place(m, platform, name, RegisterCopy(), reset=False)
         m.d.comb += [late.en.eq(1), late.value.eq(ResetSignal())]
         return late.copy
 
@@ -507,8 +506,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             side, lanes=self.config.shape.lanes, count=len(members)
         )
         if guard is not None:
-            special = SpecialCodes(guard)
-            place(m, platform, f"special_{side}_{line}", special)
+            special = place(m, platform, f"special_{side}_{line}", SpecialCodes(guard))
             if guard.clocked:
                 m.d.comb += [
                     special.en.eq(en),
@@ -523,8 +521,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         distances = self.config.arithmetic.distances(len(members))
         if distances is None:
             return Cat(operands, scales)
-        below = ScaleDistances(distances)
-        place(m, platform, f"distances_{side}_{line}", below)
+        below = place(m, platform, f"distances_{side}_{line}", ScaleDistances(distances))
         m.d.comb += [
             below.en.eq(en),
             below.valid.eq(token.valid),
@@ -549,8 +546,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         decoder = arithmetic.decoder(side, len(codes) // arithmetic.code_width(side))
         if decoder is None:
             return codes
-        decode = LaneDecoder(decoder)
-        place(m, platform, f"decode_{side}_{line}", decode)
+        decode = place(m, platform, f"decode_{side}_{line}", LaneDecoder(decoder))
         m.d.comb += decode.codes.as_value().eq(codes)
         if mode is not None:
             m.d.comb += decode.mode.eq(mode)
@@ -593,8 +589,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         """Let rows wait; return whether the oldest may leave, whether there is one, and itself."""
         queue = self.config.queue
         assert queue is not None
-        memory = BeatMemory(queue)
-        place(m, platform, "queue", memory)
+        memory = place(m, platform, "queue", BeatMemory(queue))
         waiting = Signal(range(queue.depth + 1), name="rows_waiting")
         into = Signal(range(queue.depth), name="write_address")
         out_of = Signal(range(queue.depth), name="read_address")

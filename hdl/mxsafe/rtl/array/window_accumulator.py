@@ -221,8 +221,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
 
     def _convert(self, m: Module, platform: object, head: Value) -> None:
         """Binary32 of one window after the other, of which the last few stay."""
-        scale = Scaler(self.config.scaler)
-        place(m, platform, "scale", scale, reset=False)
+        scale = place(m, platform, "scale", Scaler(self.config.scaler), reset=False)
         results = [
             Signal(32, name=f"result_{i}", reset_less=True) for i in range(self.config.shown)
         ]

@@ -115,8 +115,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         m.d.sync += address.eq(Mux(takes_word, entry, write_index))
         beat: list[Value] = []
         for number in range(config.beat_bytes):
-            lane = BeatMemory(config.lane)
-            place(m, platform, f"lane_{number}", lane)
+            lane = place(m, platform, f"lane_{number}", BeatMemory(config.lane))
             byte = number % (_WORD_BITS // _BYTE)
             is_word = equals(word, number // (_WORD_BITS // _BYTE)) if self._word_bits else 1
             own = axi.wdata.word_select(number, _BYTE)

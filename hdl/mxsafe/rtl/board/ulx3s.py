@@ -223,8 +223,7 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
         # From a register of its own, for it reaches nearly all others.
         reset = Signal(name="is_reset", init=1, reset_less=True)
         m.d.sync += reset.eq(~since.all())
-        inside = SerialMachine(self.config.inside)
-        place(m, platform, "serial_machine", inside)
+        inside = place(m, platform, "serial_machine", SerialMachine(self.config.inside))
         m.d.comb += [
             domain.rst.eq(reset),
             inside.from_host.eq(self.ftdi_txd),

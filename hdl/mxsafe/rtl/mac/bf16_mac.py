@@ -167,8 +167,7 @@ class BF16Mac(Unit[BF16MacConfiguration]):
         pipe = Pipeline(m, self.en, self.config.boundaries, self.latency)
         sums: list[Value] = []
         for lane in range(self.config.lanes):
-            multiply = BF16Multiplier()
-            place(m, platform, f"multiply_{lane}", multiply)
+            multiply = place(m, platform, f"multiply_{lane}", BF16Multiplier())
             m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
             sums.append(pipe.cross("products", f"product_{lane}", multiply.product))
         # Each level has its own place for a register within its adders, and one before the last.

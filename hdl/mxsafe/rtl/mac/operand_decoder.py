@@ -332,8 +332,7 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
             members = named(m, "member", len(format.members), one_hot)
             noted(members, "One-hot, once for all codes; what is no mode stands for the first.")
         for index in range(config.count):
-            decoder = OperandDecoder(config.decoder)
-            place(m, platform, f"decode_{index}", decoder)
+            decoder = place(m, platform, f"decode_{index}", OperandDecoder(config.decoder))
             m.d.comb += [
                 decoder.code.eq(self.codes[index]),
                 self.operands[index].as_value().eq(Cat(getattr(decoder, name) for name in fields)),

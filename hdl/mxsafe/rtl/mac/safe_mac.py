@@ -186,8 +186,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
         terms: list[Term] = []
         flags: list[Value] = []
         for lane in range(config.lanes):
-            multiply = RoundingMultiplier(config.multiplier)
-            place(m, platform, f"multiply_{lane}", multiply)
+            multiply = place(m, platform, f"multiply_{lane}", RoundingMultiplier(config.multiplier))
             m.d.comb += [multiply.a.eq(self.a[lane]), multiply.w.eq(self.w[lane])]
             terms.append((multiply.magnitude, multiply.sign))
             if flagged:
@@ -206,8 +205,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
             nan = pipe.cross("sums", "nan", nan)
         value, negate = add(m, "total", *terms) if len(terms) == 2 else terms[0]
 
-        pack = Packer(sum_format=config.sum_format)
-        place(m, platform, "pack", pack)
+        pack = place(m, platform, "pack", Packer(sum_format=config.sum_format))
         noted(
             pack.value,
             "Sums before this one were rounded in place, as multiples of the smallest subnormal; "

@@ -129,8 +129,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
         config = self.config
         boundaries = config.boundaries
         pipe = Pipeline(m, self.en, boundaries, config.latency)
-        multiply = OperandDot(config.dot)
-        place(m, platform, "multiply", multiply)
+        multiply = place(m, platform, "multiply", OperandDot(config.dot))
         if config.dot.pipeline:
             m.d.comb += multiply.en.eq(self.en)
         flags = self._decode(m, platform, multiply)

@@ -258,8 +258,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         """At once, or for an FPGA a cycle later from a register that is kept for one unit."""
         if not at(self.config, "stop"):
             return value
-        near = RegisterCopy()
-        place(m, platform, name, near)
+        near = place(m, platform, name, RegisterCopy())
         m.d.comb += [near.en.eq(1), near.value.eq(value)]
         return near.copy
 

@@ -250,8 +250,7 @@ class Layer(Unit[LayerConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        array = SystolicArray(self.config.array)
-        place(m, platform, "array", array)
+        array = place(m, platform, "array", SystolicArray(self.config.array))
         chain = self._place_chain(m, platform)
         self._feed(m, array, chain[0].s_axis, self._admit(m, array))
         for before, after in pairwise(chain):

@@ -195,8 +195,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        replay = RowReplay(self.config.replay)
-        place(m, platform, "waiting", replay)
+        replay = place(m, platform, "waiting", RowReplay(self.config.replay))
         tiles: Value = Const(self.config.shapes == ("tiles",), 1)
         if len(self.config.shapes) > 1:
             tiles = self.tiles
@@ -378,8 +377,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                 "What turns a height into a binade. A block with NaN or Inf is lowered so far "
                 "that all its codes are zero: its scale says what it is.",
             )
-            encode = ElementEncoder(format=config.format)
-            place(m, platform, f"encode_{lane}", encode)
+            encode = place(m, platform, f"encode_{lane}", ElementEncoder(format=config.format))
             binade = named(m, f"binade_{lane}", None, held["height"] - lowering)
             m.d.comb += [
                 encode.sign.eq(held["sign"]),

@@ -387,8 +387,7 @@ class Converter(Unit[ConverterConfiguration]):
             byte = truncated(m, f"scale_{group}", len(scale), block_largest - alignment.emax)
             m.d.comb += scale.eq(Mux(special, nan_code, byte))
             for lane in range(group * span, (group + 1) * span):
-                encode = ElementEncoder(format=config.format)
-                place(m, platform, f"encode_{lane}", encode)
+                encode = place(m, platform, f"encode_{lane}", ElementEncoder(format=config.format))
                 waiting = lanes[lane]
                 binade = named(m, f"binade_{lane}", None, waiting.height - lowering)
                 m.d.comb += [

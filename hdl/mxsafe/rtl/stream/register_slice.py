@@ -129,8 +129,7 @@ def sliced(
     others = [member for member in members if member not in (valid, ready, *left_out)]
     sink = source.signature.create(path=(name,))
     payload = Cat(Value.cast(getattr(source, member)) for member in others)
-    unit = RegisterSlice(bits=len(payload), halved=halved)
-    place(m, platform, name, unit)
+    unit = place(m, platform, name, RegisterSlice(bits=len(payload), halved=halved))
     m.d.comb += [
         unit.source.valid.eq(getattr(source, valid)),
         unit.source.payload.eq(payload),

@@ -138,8 +138,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        memory = BeatMemory(self.config.memory)
-        place(m, platform, "memory", memory)
+        memory = place(m, platform, "memory", BeatMemory(self.config.memory))
         freed, done = Signal(name="beat_freed"), Signal(name="row_done")
         complete = Signal(range(self.config.rows + 1), name="rows_complete")
         waiting, oldest = self._store(m, memory, freed, done, complete)

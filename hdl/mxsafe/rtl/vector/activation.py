@@ -136,8 +136,7 @@ class Activation(Unit[ActivationConfiguration]):
         elif config.code_bits:
             chosen = Cat(*function_flags(m, "is", config.names, self.code).values())
         for number in range(config.width):
-            lane = FunctionLane(config.lane)
-            place(m, platform, f"lane_{number}", lane, reset=False)
+            lane = place(m, platform, f"lane_{number}", FunctionLane(config.lane), reset=False)
             m.d.comb += [
                 lane.value.eq(self.values[number]),
                 self.results[number].eq(lane.result),

@@ -129,12 +129,10 @@ class Normalise(Unit[NormaliseConfiguration]):
         if len(groups) > 1:
             fields = []
             for number, group in enumerate(groups):
-                unit = LargestExponent(count=_GROUP)
-                place(m, platform, f"largest_{row}_{number}", unit)
+                unit = place(m, platform, f"largest_{row}_{number}", LargestExponent(count=_GROUP))
                 m.d.comb += [port.eq(field) for port, field in zip(unit.fields, group, strict=True)]
                 fields.append(unit.largest)
-        unit = LargestExponent(count=len(fields) + 1)
-        place(m, platform, f"largest_{row}", unit)
+        unit = place(m, platform, f"largest_{row}", LargestExponent(count=len(fields) + 1))
         before = Signal(EXPONENT_BITS, name=f"largest_before_{row}")
         self._before.append(before)
         fields.append(before)

@@ -215,8 +215,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         terms: list[Value] = []
         for number in range(self.config.lanes):
             row = rows[number % len(rows)]
-            lane = SoftmaxLane(self.config.lane)
-            place(m, platform, f"lane_{number}", lane, reset=False)
+            lane = place(m, platform, f"lane_{number}", SoftmaxLane(self.config.lane), reset=False)
             m.d.comb += [
                 lane.en.eq(tokens.moves),
                 lane.key.eq(self.s_axis.tdata[number]),

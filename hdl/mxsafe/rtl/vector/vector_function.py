@@ -93,8 +93,7 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        lanes = Activation(config.lanes)
-        place(m, platform, "lanes", lanes, reset=False)
+        lanes = place(m, platform, "lanes", Activation(config.lanes), reset=False)
         source, sink = self.s_axis, self.m_axis
         m.d.comb += [lanes.values.eq(source.tdata), sink.tdata.eq(lanes.results)]
         if config.lanes.code_bits:

@@ -196,8 +196,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
         for number in range(2):
-            memory = BeatMemory(config)
-            place(m, platform, f"{kind}_{number}", memory)
+            memory = place(m, platform, f"{kind}_{number}", BeatMemory(config))
             m.d.comb += [
                 memory.write_en.eq(valid & written[1][number]),
                 memory.write_address.eq(written[0]),

@@ -156,8 +156,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         }
         finished, served, outside, offered = [], [], [], []
         for kind, walk_config in self.config.walks.items():
-            walk = RowAddressGenerator(walk_config)
-            place(m, platform, f"{kind}_walk", walk, reset=False)
+            walk = place(m, platform, f"{kind}_walk", RowAddressGenerator(walk_config), reset=False)
             written = Signal(name=f"{kind}_written")
             noted(
                 written,

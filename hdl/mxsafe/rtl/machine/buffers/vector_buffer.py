@@ -236,8 +236,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         read_address = gated_or(m, f"read_{bank}_address", addresses)
         halves = []
         for number in range(2):
-            memory = BeatMemory(config.half)
-            place(m, platform, f"bank_{bank}_{number}", memory)
+            memory = place(m, platform, f"bank_{bank}_{number}", BeatMemory(config.half))
             m.d.comb += [
                 memory.write_en.eq(write.halves[number]),
                 memory.write_address.eq(write.address),

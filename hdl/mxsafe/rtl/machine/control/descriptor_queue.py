@@ -134,8 +134,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
     def _store(self, m: Module, platform: object, retired: Signal) -> tuple[Signal, data.View]:
         """Take descriptors in and show the next one; return whether it is there, and what it is."""
         config = self.config
-        memory = BeatMemory(config.memory)
-        place(m, platform, "memory", memory)
+        memory = place(m, platform, "memory", BeatMemory(config.memory))
         places = Signal(range(config.depth + 1), name="places_taken")
         unread = Signal(range(config.depth + 1), name="unread")
         into = Signal(range(config.depth), name="into")

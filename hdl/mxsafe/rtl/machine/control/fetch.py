@@ -260,8 +260,7 @@ class Fetch(Unit[FetchConfiguration]):
         words = [data.View(config.word, memory.read_data) for memory in memories]
         for memory in memories:
             m.d.comb += [memory.read_en.eq(reads), memory.read_address.eq(out_of)]
-        check = DescriptorCheck(config.check)
-        place(m, platform, "check", check)
+        check = place(m, platform, "check", DescriptorCheck(config.check))
         failed = named(m, "fetch_failed", 1, Cat(word.error for word in words).any())
         with m.If(shows & ~judged):
             m.d.sync += verdict.eq(Mux(failed, ERRORS["fetch"], check.error))

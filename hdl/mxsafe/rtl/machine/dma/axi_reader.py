@@ -100,8 +100,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         config = self.config
         splitters = []
         for client in range(_CLIENTS):
-            splitter = BurstSplitter(config.splitter)
-            place(m, platform, f"splitter_{client}", splitter)
+            splitter = place(m, platform, f"splitter_{client}", BurstSplitter(config.splitter))
             splitters.append(splitter)
             run = getattr(self, f"run_{client}")
             fine = Const(0, config.beats_of_word.bit_length() - 1)
@@ -118,8 +117,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         """The client whose burst the next beat belongs to."""
         self._client = Signal(name="client")
         self._full = Signal(name="too_many_bursts")
-        tags = TagQueue(self.config.tags)
-        place(m, platform, "tags", tags)
+        tags = place(m, platform, "tags", TagQueue(self.config.tags))
         m.d.comb += [
             tags.push.eq(asked),
             tags.tag.eq(self._client),

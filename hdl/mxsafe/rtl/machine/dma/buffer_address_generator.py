@@ -104,8 +104,7 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = AddressGenerator(config.walk)
-        place(m, platform, "walk", walk)
+        walk = place(m, platform, "walk", AddressGenerator(config.walk))
         kept = data.View(config.fields, Signal(config.fields.size, name="kept", reset_less=True))
         with m.If(self.take):
             m.d.sync += [self.active.eq(1), kept.as_value().eq(self.fields.as_value())]

@@ -185,8 +185,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
 
     def _take_descriptors(self, m: Module, platform: object, walk: BufferAddressGenerator) -> None:
         """Ask for words of one descriptor while those of the one before may still come."""
-        memory = MemoryAddressGenerator(self.config.memory)
-        place(m, platform, "memory_walk", memory)
+        memory = place(m, platform, "memory_walk", MemoryAddressGenerator(self.config.memory))
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         ends = walk.advance & walk.last
@@ -245,8 +244,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         words, engine = self.words, self.engine
         transposer = None
         if self.config.transposer is not None:
-            transposer = TileTransposer(self.config.transposer)
-            place(m, platform, "transposer", transposer)
+            transposer = place(m, platform, "transposer", TileTransposer(self.config.transposer))
         self._failed = Signal(name="has_failed")
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")

@@ -124,8 +124,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = AddressGenerator(config.walk)
-        place(m, platform, "walk", walk)
+        walk = place(m, platform, "walk", AddressGenerator(config.walk))
         walking, valid = Signal(name="is_walking"), Signal(name="run_is_valid")
         all_asked = Signal(name="all_are_asked")
         run = data.View(config.run, Signal(config.run.size, name="run_held", reset_less=True))

@@ -132,8 +132,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         self, m: Module, platform: object, walk: BufferAddressGenerator
     ) -> Signal:
         """Begin a descriptor when the words of the one before are read; count those not written."""
-        memory = MemoryAddressGenerator(self.config.memory)
-        place(m, platform, "memory_walk", memory)
+        memory = place(m, platform, "memory_walk", MemoryAddressGenerator(self.config.memory))
         engine, fields = self.engine, self.engine.descriptor
         taken = Signal(name="is_taken")
         unwritten = Signal(_UNWRITTEN_BITS, name="descriptors_unwritten")

@@ -176,8 +176,7 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
     ) -> tuple[Value, Signal]:
         """Keep all parts of a row but the first; return the part shown, and whether it is there."""
         config, bits = self.config, self.config.part.size
-        memory = BeatMemory(config.memory)
-        place(m, platform, "memory", memory)
+        memory = place(m, platform, "memory", BeatMemory(config.memory))
         index = Signal(range(config.depth), name="index")
         shown = Signal(name="is_shown")
         enters = named(m, "enters", 1, moves & self.by_rows & ~stored)
@@ -302,8 +301,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
         found: list[Value] = []
         for number, (write, part) in enumerate(zip(writes, kept, strict=True)):
-            memory = BeatMemory(config.memory)
-            place(m, platform, f"memory_{number}", memory)
+            memory = place(m, platform, f"memory_{number}", BeatMemory(config.memory))
             m.d.comb += [
                 memory.write_en.eq(write),
                 memory.write_address.eq(index),

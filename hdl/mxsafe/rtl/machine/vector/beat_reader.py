@@ -116,8 +116,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        walk = RowAddressGenerator(config.walk)
-        place(m, platform, "walk", walk, reset=False)
+        walk = place(m, platform, "walk", RowAddressGenerator(config.walk), reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
         beats_left = Signal(len(self.beats), name="beats_left", reset_less=True)
         room = Signal(range(config.ahead + 1), init=config.ahead, name="room")

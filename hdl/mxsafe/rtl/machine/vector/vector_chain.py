@@ -293,8 +293,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         It is in one of these places as long as controls are steady.
         """
         config = self.config
-        unit = VectorArithmetic(config.arithmetic)
-        place(m, platform, "arithmetic", unit)
+        unit = place(m, platform, "arithmetic", VectorArithmetic(config.arithmetic))
         operation = self.controls.operation - 1
         # For an FPGA from registers: controls are steady before the first beat comes.
         registers = at(config, "controls")
@@ -403,8 +402,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         }
         sweep = self._sweep(m) if config.sweeps else None
         if config.softmax is not None:
-            softmax = Softmax(config.softmax)
-            place(m, platform, "softmax", softmax)
+            softmax = place(m, platform, "softmax", Softmax(config.softmax))
             if sweep is not None:
                 m.d.comb += softmax.sweep.eq(sweep)
             length = self._length(m, softmax)
@@ -416,8 +414,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
             ]
             units.append((is_kind["softmax"], softmax))
         if config.normalise is not None:
-            normalise = Normalise(config.normalise)
-            place(m, platform, "normalise", normalise)
+            normalise = place(m, platform, "normalise", Normalise(config.normalise))
             if sweep is not None:
                 m.d.comb += normalise.sweep.eq(sweep)
             m.d.comb += normalise.epsilon.eq(self.controls.parameter)

@@ -345,8 +345,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     def _read(self, m: Module, platform: object, chain: _Chain, start: Value) -> list[Value]:
         """Read both operands; return what says that an address is outside."""
         command, columns = self.queue.descriptor, self.config.machine.rows
-        feed = SecondOperand(self.config.feed)
-        place(m, platform, "feed", feed)
+        feed = place(m, platform, "feed", SecondOperand(self.config.feed))
         numbers, constant = (
             named(m, f"y_is_{name}", 1, command.y_mode == _number("y_mode", name))
             for name in ("numbers", "constant")
@@ -359,8 +358,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         starts = {"x": start, "y": start & has_y}
         beats = {"x": command.beats, "y": beats_y}
         for name in ("x", "y"):
-            reader = BeatReader(self.config.reader)
-            place(m, platform, f"read_{name}", reader)
+            reader = place(m, platform, f"read_{name}", BeatReader(self.config.reader))
             m.d.comb += [
                 reader.start.eq(named(m, f"{name}_starts", 1, starts[name])),
                 reader.origin.eq(command[name]),
