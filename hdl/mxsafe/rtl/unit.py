@@ -73,6 +73,22 @@ class Unit(wiring.Component, Generic[C]):
         """Ports of the unit, apart from ``clk`` and ``rst``."""
         raise NotImplementedError
 
+    def fill(self, m: Module, platform: object) -> None:
+        """Fill the module: what is in the unit, and how it is connected.
+
+        Parameters
+        ----------
+        m : amaranth.hdl.Module
+        platform : object
+            What `place` wants.
+        """
+        raise NotImplementedError
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self.fill(m, platform)
+        return m
+
     @property
     def module_name(self) -> str:
         """Name of the Verilog module."""

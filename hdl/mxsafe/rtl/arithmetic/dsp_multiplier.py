@@ -59,8 +59,7 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
         factor, product = shape(DSP_BITS), shape(2 * DSP_BITS)
         return {"en": In(1), "a": In(factor), "b": In(factor), "product": Out(product)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         reset_less = not self.config.reset
         left = Signal(self.a.shape(), name="a_entered", reset_less=reset_less)
         right = Signal(self.b.shape(), name="b_entered", reset_less=reset_less)
@@ -75,4 +74,3 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
                 behind.eq(within),
             ]
         m.d.comb += self.product.eq(behind)
-        return m

@@ -110,8 +110,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         clear = {"clear_a": In(1)} if config.clearable else {}
         return {**enable, **clear, "a": In(32), "b": In(32), "sum": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         pipe = Pipeline(
             m,
             self.en if self.latency > 1 else Const(1),
@@ -123,7 +122,6 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         total = self._added(m, pipe, self._ordered(m, pipe))
         result = self._rounded(m, pipe, self._normalised(m, pipe, total))
         m.d.comb += self.sum.eq(pipe.cross("output", "sum", result))
-        return m
 
     def _ordered(self, m: Module, pipe: Pipeline) -> tuple[Value, ...]:
         """The larger operand, the other, whether they are subtracted, how far apart they are.

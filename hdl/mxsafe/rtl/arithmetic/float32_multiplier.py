@@ -99,8 +99,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         enable = {"en": In(1)} if self.config.pipeline else {}
         return {**enable, "a": In(32), "b": In(32), "product": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         pipe = Pipeline(
             m,
             self.en if self.latency else Const(1),
@@ -151,7 +150,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
             base, distance = _placed(m, leading, exponents, zero)
             found = named(m, "significands", _PRODUCT_BITS, found)
             self._finish(m, pipe, (found, base, distance), (negative, infinite, invalid))
-            return m
+            return
         gates: Value = named(m, "gates", gate_bits(_PRECISION), digit_gates(significand))
         triple: Value = named(m, "triple", _PRECISION + 1, upper_triple(factor))
         (
@@ -197,7 +196,6 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
         else:
             product = truncated(m, "significands", _PRODUCT_BITS, low + (high << _PRECISION // 2))
         self._finish(m, pipe, (product, base, distance), (negative, infinite, invalid))
-        return m
 
     def _in_blocks(self, m: Module, platform: object, a: Value, b: Value) -> Value:
         """The product of two significands, three cycles later."""

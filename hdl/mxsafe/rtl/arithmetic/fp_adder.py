@@ -59,8 +59,7 @@ class FPAdder(Unit[FPAdderConfiguration]):
         layout = float_layout(self.config.sum_format)
         return {"a": In(layout), "b": In(layout), "sum": Out(layout)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         sum_format = self.config.sum_format
         unpack_a = Unpacker(sum_format=sum_format)
         unpack_b = Unpacker(sum_format=sum_format)
@@ -94,4 +93,3 @@ class FPAdder(Unit[FPAdderConfiguration]):
             pack.value.eq(Mux(above, largest, bounded)),
             pack.negate.eq(negate),
         ]
-        return m

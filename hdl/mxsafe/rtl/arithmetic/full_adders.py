@@ -47,11 +47,9 @@ class FullAdders(Unit[FullAddersConfiguration]):
             **{name: Out(bits) for name in ("sums", "carries")},
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         noted(self.carries, "Weighs twice as much as sums: whoever adds them shifts it.")
         m.d.comb += [
             self.sums.eq(self.a ^ self.b ^ self.c),
             self.carries.eq((self.a & self.b) | (self.c & (self.a | self.b))),
         ]
-        return m

@@ -92,8 +92,7 @@ class Unpacker(Unit[UnpackerConfiguration]):
             "magnitude": Out(fixed_point_bits(sum_format)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         exponent = self.code.exponent
         normal = named(m, "is_normal", 1, exponent.any())
         significand = named(
@@ -108,7 +107,6 @@ class Unpacker(Unit[UnpackerConfiguration]):
         )
         shifted = named(m, "shifted", None, significand << shift)
         m.d.comb += [self.sign.eq(self.code.sign), self.magnitude.eq(shifted)]
-        return m
 
 
 class Packer(Unit[PackerConfiguration]):
@@ -136,8 +134,7 @@ class Packer(Unit[PackerConfiguration]):
             "code": Out(float_layout(sum_format)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         precision = self.config.sum_format.precision
         negative = self.value[-1]
         bits = len(self.value) - 1
@@ -172,7 +169,6 @@ class Packer(Unit[PackerConfiguration]):
             Cat(self.code.mantissa, self.code.exponent).eq(packed),
             self.code.sign.eq(Mux(nonzero, sign, self.zero_sign)),
         ]
-        return m
 
 
 def count_ones(m: Module, name: str, thermometer: Signal) -> Value:

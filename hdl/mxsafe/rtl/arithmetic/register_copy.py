@@ -51,8 +51,7 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
         bits = self.config.bits
         return {"en": In(1), "value": In(bits), "copy": Out(bits)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         register = Signal(self.config.bits, name="register", reset_less=True)
         noted(
             register, "One of several equal registers, each near what it drives: keep them apart."
@@ -60,4 +59,3 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
         with m.If(self.en):
             m.d.sync += register.eq(self.value)
         m.d.comb += self.copy.eq(register)
-        return m

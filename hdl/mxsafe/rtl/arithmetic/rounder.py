@@ -79,8 +79,7 @@ class Rounder(Unit[RounderConfiguration]):
         width = self.config.width
         return {"value": In(signed(width)), "rounded": Out(signed(width))}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         width = len(self.value)
         bits = self.value.as_unsigned()
         high = bits[self.config.precision : -1]
@@ -104,4 +103,3 @@ class Rounder(Unit[RounderConfiguration]):
         moved = truncated(m, "moved", width, with_half + tie_to_even)
         noted(self.rounded, "Bits below the kept ones hold what the addition left: cleared last.")
         m.d.comb += self.rounded.eq(cleared(moved, drops).as_signed())
-        return m

@@ -144,13 +144,11 @@ class Scaler(Unit[ScalerConfiguration]):
             "product": Out(32),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         enable = self.en if self.latency else Const(1)
         pipe = Pipeline(m, enable, self.config.boundaries, self.latency, reset=False)
         product = self._rounded(m, pipe, self._shifted(m, pipe, self._counted(m, pipe)))
         m.d.comb += self.product.eq(pipe.cross("output", "product", product))
-        return m
 
     @property
     def _width(self) -> int:

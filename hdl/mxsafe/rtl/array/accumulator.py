@@ -69,8 +69,7 @@ class Accumulator(Unit[AccumulatorConfiguration]):
             "acc": Out(32),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         sum_format = self.config.sum_format
         unpack = Unpacker(sum_format=sum_format)
         scale = Scaler(
@@ -108,7 +107,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
         adds = named(m, "adds", 1, self.en & product_valid)
         with m.If(adds):
             m.d.sync += self.acc.eq(adder.sum)
-        return m
 
 
 class BF16AccumulatorConfiguration(Configuration):
@@ -144,8 +142,7 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
             "acc": Out(32),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         noted(
             self.acc, "The first partial sum is added to +0: a first -0 becomes +0, as any other."
         )
@@ -158,4 +155,3 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
         adds = named(m, "adds", 1, self.en & self.valid)
         with m.If(adds):
             m.d.sync += self.acc.eq(adder.sum)
-        return m

@@ -214,8 +214,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             "acc": Out(data.ArrayLayout(32, config.shown)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         flags = self._flags(m, platform)
         sums = add_blocks(
             m,
@@ -230,7 +229,6 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         scaled = self._scale(m, platform, head)
         accumulate = self._accumulate_in_memory if _in_memory(self.config) else self._accumulate
         accumulate(m, platform, scaled)
-        return m
 
     def _flags(self, m: Module, platform: object) -> list[_Flags]:
         """Flags of the sum of each MAC."""

@@ -106,8 +106,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
             "done": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         en, token = self.en, self.token
         last = named(m, "is_last", 1, token.block_last | token.last)
@@ -153,7 +152,6 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
             self.first.eq(delayed(m, en, "first_after", block_first, steps_after)),
             self.done.eq(delayed(m, en, "final_after", final, results_after, reset=True)),
         ]
-        return m
 
     def _starting(self, m: Module, starts: Value) -> list[Value]:
         """Whether a block starts, when its dot products come: from a register for each group."""

@@ -66,8 +66,7 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
             "guarded": Out(codes),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         bits, count = self.config.distance_bits, self.config.count
         above = []
         for i in range(count):
@@ -94,4 +93,3 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
             self.guarded[i].eq(self.anchors[i] | here[i].replicate(E8M0.width))
             for i in range(count)
         ]
-        return m

@@ -160,8 +160,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             Value.cast(getattr(self, f"{name}{suffix}")) for name in names if name in present
         )
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         shape, arithmetic = self.config.shape, self.config.arithmetic
         beat = self._enter(m)
         operands_w = self._copies_of_w(m, platform)
@@ -192,7 +191,6 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             ]
         else:
             self._hold_results(m, completion)
-        return m
 
     def _copies_of_w(self, m: Module, platform: object) -> list[Any]:
         """Operands of the columns, for each row of MACs.

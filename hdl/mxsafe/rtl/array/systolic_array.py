@@ -225,8 +225,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             "m_axis_c": Out(AxiStream(results, user=errors)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         errors = self.m_axis_c.tuser
         if self.config.queue is None:
             en = named(m, "en", 1, ~self.m_axis_c.tvalid | self.m_axis_c.tready)
@@ -244,7 +243,6 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         if self.config.queue is not None:
             moves, valid, row = self._queue_rows(m, platform, valid, row, errors)
         self._put_out(m, moves, valid, row)
-        return m
 
     def _unpack(self, m: Module, platform: object) -> dict[Side, Any]:
         """The operand streams, a code in each place."""

@@ -135,8 +135,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             "results": Out(data.ArrayLayout(32, config.shown)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         sums = add_blocks(
             m,
@@ -149,7 +148,6 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         )
         windows = self._windows(m, sums)
         self._convert(m, platform, self._head(m, windows))
-        return m
 
     def _windows(self, m: Module, sums: list[Signal]) -> list[Signal]:
         """Sums of tiles, of rounded sums of blocks."""

@@ -83,8 +83,7 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
             "done": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         en, token = self.en, self.token
         ends_block = named(m, "ends_block", 1, token.block_last | token.last)
@@ -116,4 +115,3 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
                 delayed(m, en, "completes_after", completes, config.result_latency, reset=True)
             ),
         ]
-        return m

@@ -83,8 +83,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             "access": In(MemoryAccess(self.config.memory_bytes // (_WORD_BITS // _BYTE))),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, axi, access = self.config, self.s_axi, self.access
         self._word_bits = (config.data_bits // _WORD_BITS).bit_length() - 1
         write_index, write_fault, writes = self._take_writes(m)
@@ -144,7 +143,6 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         ]
         # A register close to all of them, as what wants the word lies elsewhere.
         m.d.sync += access.found.eq(chosen(m, "word_of_beat", wanted, words))
-        return m
 
     def _start(self, m: Module, name: str, address: Value) -> tuple[Value, Signal]:
         """Where a burst starts, and whether it is outside."""

@@ -80,8 +80,7 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
             "gives_up": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         header = Signal(_BYTE * REQUEST_HEADER_BYTES, name="header")
         m.d.comb += Cat(self.command, self.number, self.words_less_1, self.address).eq(header)
         crc = Signal(CRC_BITS, name="crc")
@@ -130,7 +129,6 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
             m.d.sync += header.eq(Cat(header[_BYTE:], self.byte_value))
         wrong = named(m, "is_wrong", 1, self.valid & self.ready & ~self.good)
         m.d.sync += self.gives_up.eq(wrong | inside & breaks)
-        return m
 
     def _wait(self, m: Module) -> Signal:
         """Whether a byte has come lately."""

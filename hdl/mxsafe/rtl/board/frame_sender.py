@@ -59,8 +59,7 @@ class FrameSender(Unit[FrameSenderConfiguration]):
             "ready": In(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         crc = Signal(CRC_BITS, name="crc")
         # Between block RAM and checksum stands a register. The sum is whole in time: the step
         # "read" comes between the last byte that counts and the first one of the checksum.
@@ -112,4 +111,3 @@ class FrameSender(Unit[FrameSenderConfiguration]):
             m.d.sync += index.eq(index + 1)
         with m.If(taken & of_word):
             m.d.sync += lane.eq(lane + 1)
-        return m

@@ -115,8 +115,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
             "gives_up": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         self._receiver, self._sender = FrameReceiver(self.config.receiver), FrameSender()
         self._buffer = BeatMemory(beat_bits=_WORD_BITS, depth=MOST_WORDS)
         place(m, platform, "receiver", self._receiver)
@@ -137,7 +136,6 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         self._address = Signal(len(address), name="word_address", reset_less=True)
         m.d.sync += self._address.eq(address)
         self._sequence(m, verdict)
-        return m
 
     def _connect(self, m: Module) -> None:
         """Bytes in and out, and counts of what is wrong with them."""

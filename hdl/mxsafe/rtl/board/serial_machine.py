@@ -109,8 +109,7 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {"from_host": In(1), "to_host": Out(1), "lights": Out(len(LIGHTS))}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         machine, memory = Accelerator(config.accelerator), BlockMemory(config.memory)
         bridge = SerialBridge(config.bridge)
@@ -156,4 +155,3 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
                 )
             ),
         ]
-        return m

@@ -58,8 +58,7 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
             "busy": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         divisor = self.config.divisor
         # Behind a reset the line is taken to be low, so that a byte begins with a real fall.
         seen = Signal(_SYNCHRONISERS, name="line_seen")
@@ -92,4 +91,3 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
                 m.d.sync += self.data.eq(Cat(self.data[1:], level))
         with m.Else():
             m.d.sync += wait.eq(wait - 1)
-        return m

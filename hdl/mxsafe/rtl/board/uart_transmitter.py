@@ -43,8 +43,7 @@ class UartTransmitter(Unit[UartTransmitterConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {"valid": In(1), "data": In(8), "ready": Out(1), "line": Out(1, init=1)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         divisor = self.config.divisor
         wait = Signal(range(divisor), name="clocks_of_bit")
         left = Signal(range(_BITS + 1), name="bits_left")
@@ -67,4 +66,3 @@ class UartTransmitter(Unit[UartTransmitterConfiguration]):
             ]
         with m.Else():
             m.d.sync += wait.eq(wait - 1)
-        return m

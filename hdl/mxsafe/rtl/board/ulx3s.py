@@ -205,8 +205,7 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {pin.name: pin.member for pin in PINS}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         domain = ClockDomain("sync")
         m.domains += domain
         locked = self._make_clock(m, domain.clk)
@@ -231,7 +230,6 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
             self.led.eq(inside.lights),
             self.wifi_gpio0.eq(1),
         ]
-        return m
 
     def _make_clock(self, m: Module, clock: Signal) -> Signal:
         """Make the clock; return whether it is steady."""

@@ -48,8 +48,7 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {"a": In(BF16.width), "w": In(BF16.width), "product": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         width = 2 * _SIGNIFICAND_BITS
         scale = Scaler(width=width, quantum_exponent=-2 * _FIELDS.mantissa_bits)
         place(m, platform, "scale", scale)
@@ -86,7 +85,6 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
             scale.nan.eq(invalid),
             self.product.eq(Mux(any_infinite, Cat(Const(INFINITY, 31), negative), scale.product)),
         ]
-        return m
 
 
 _DEFAULT_STAGES = 3
@@ -162,8 +160,7 @@ class BF16Mac(Unit[BF16MacConfiguration]):
         codes = data.ArrayLayout(BF16.width, self.config.lanes)
         return {"en": In(1), "a": In(codes), "w": In(codes), "partial_sum": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         pipe = Pipeline(m, self.en, self.config.boundaries, self.latency)
         sums: list[Value] = []
         for lane in range(self.config.lanes):
@@ -180,7 +177,6 @@ class BF16Mac(Unit[BF16MacConfiguration]):
                 for i in range(0, len(sums), 2)
             ]
         pipe.drive(self.partial_sum, sums[0])
-        return m
 
     def _add(
         self,

@@ -97,13 +97,12 @@ class Decoder(Unit[DecoderConfiguration]):
             **({"nan": Out(1)} if has_special_codes(config.format) else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         format, bias, width = self.config.format, self.config.bias, self.config.exponent_bits
         element = format.element
         if isinstance(element, IntFormat):
             m.d.comb += self.number.eq(self.code.as_signed())
-            return m
+            return
         fields, sub = element.fields, element.sub
         mantissa = named(m, "mantissa", fields.mantissa_bits, self.code[: fields.mantissa_bits])
         field = named(
@@ -156,7 +155,6 @@ class Decoder(Unit[DecoderConfiguration]):
             m.d.comb += self.nan.eq(is_special(element, self.code))
             exponent, significand = Mux(self.nan, 0, exponent), Mux(self.nan, 0, significand)
         m.d.comb += [self.exponent.eq(exponent), self.significand.eq(significand)]
-        return m
 
     def _normalised(
         self, m: Module, name: str, mantissa: Signal, exponent: int

@@ -241,15 +241,14 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             ),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, product = self.config, self.config.product
         if config.shifts_first:
             self._multiply_in_place(m, platform)
-            return m
+            return
         if config.signed:
             self._multiply_in_stages(m, platform)
-            return m
+            return
         significands = _significand_product(m, config.formats, self.a, self.w, dsp=config.dsp)
         shift, always_zero = _shift_of_product(m, product, self.a, self.w, dsp=config.dsp)
         m.d.comb += self.sign.eq(self.a.sign ^ self.w.sign)
@@ -258,7 +257,6 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
             m.d.comb += self.magnitude.eq(shifted >> always_zero)
         else:
             m.d.comb += self.magnitude.eq(self._shifted(m, significands, shift))
-        return m
 
     def _shifted(self, m: Module, significands: Value, shift: Value) -> Value:
         """The product, whose upper steps to the left are one choice.
@@ -561,8 +559,7 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
             "products": Out(data.ArrayLayout(config.product.significand_bits, 2)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         apart = self.config.product.significand_bits
         both = Cat(self.a[0], Const(0, apart - len(self.a[0])), self.a[1])
         factors = (named(m, "both", None, both), self.w)
@@ -573,7 +570,6 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
         )
         products = dsp_product(m, platform, "both", self.en, factors, reset=False)
         m.d.comb += self.products.as_value().eq(products)
-        return m
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -686,8 +682,7 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
             **({"nan": Out(1)} if config.flagged else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         left, right = (self._decoder(m, platform, side) for side in SIDES)
         product = _significand_product(m, config.formats, left, right, dsp=config.dsp)
@@ -712,7 +707,6 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         if config.flagged:
             flags = (unit.nan for unit in (left, right) if unit.config.nan)
             m.d.comb += self.nan.eq(Cat(*flags).any())
-        return m
 
     def _decoder(self, m: Module, platform: object, side: Side) -> OperandDecoder:
         """The decoder of one operand, with its code."""

@@ -115,8 +115,7 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
             **({"nan": Out(1)} if config.nan else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         format, factor = self.config.format, self.config.factor
         if isinstance(format, FormatSet):
             shift, significand = self._decode_set(m, format)
@@ -146,7 +145,6 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
                 "here once for all multipliers of a row or column.",
             )
             m.d.comb += self.triple.eq(upper_triple(self.significand))
-        return m
 
     def _put_shift(self, m: Module, shift: Value) -> None:
         """Drive what the operand has of its shift."""
@@ -320,8 +318,7 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
             **({"nan": Out(1)} if config.nan else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, flags = self.config, []
         fields = config.layout.members
         format = config.format
@@ -343,4 +340,3 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
                 flags.append(decoder.nan)
         if config.nan:
             m.d.comb += self.nan.eq(Cat(flags).any())
-        return m

@@ -316,8 +316,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
             config.carries: Out(config.half_count),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         enable = self.en if config.pipeline else Const(1)
         # All places given hold registers, so their order does not matter.
@@ -328,7 +327,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
             terms = pipe.cross_terms("shifted", terms)
         if config.carry_save:
             self._put_without_carries(m, platform, pipe, pipe.cross_terms("products", terms))
-            return m
+            return
         add_level = add_pairs
         if config.signed:
             add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
@@ -353,7 +352,6 @@ class OperandDot(Unit[OperandDotConfiguration]):
         for index, (value, negate) in enumerate(terms):
             carries = getattr(self, config.carries)
             m.d.comb += [self.halves[index].eq(value), carries[index].eq(negate)]
-        return m
 
     def _add_with_late_carry(self, m: Module, pipe: Pipeline, terms: Sequence[Term]) -> list[Term]:
         """A level of additions before a register, whose upper bits take their carry behind it."""

@@ -174,12 +174,11 @@ class SafeMac(Unit[SafeMacConfiguration]):
             **({"nan": Out(1)} if config.multiplier.flagged else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         if config.in_steps:
             self._add_in_steps(m, platform)
-            return m
+            return
         flagged = config.multiplier.flagged
         pipe = Pipeline(m, self.en, config.boundaries, config.latency)
 
@@ -219,7 +218,6 @@ class SafeMac(Unit[SafeMacConfiguration]):
         pipe.drive(self.partial_sum, pack.code)
         if flagged:
             pipe.drive(self.nan, nan)
-        return m
 
     def _add_in_steps(self, m: Module, platform: object) -> None:
         """The same for an FPGA: see `MacSteps`."""

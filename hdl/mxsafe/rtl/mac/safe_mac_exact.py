@@ -124,8 +124,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
             **({"nan": Out(1)} if config.formats.has_special_codes else {}),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         boundaries = config.boundaries
         pipe = Pipeline(m, self.en, boundaries, config.latency)
@@ -141,7 +140,6 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
             for boundary in boundaries[:-1]:
                 nan = pipe.cross(boundary, "nan", nan)
             pipe.drive(self.nan, nan)
-        return m
 
     def _total(self, m: Module, multiply: OperandDot) -> Value:
         """The last addition, which in an array is made with that to the sum before."""

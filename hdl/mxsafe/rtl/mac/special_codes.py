@@ -87,8 +87,7 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
             "guarded": Out(scales),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         element, count = self.config.format.element, self.config.count
         now = [Cat(is_special(element, code) for code in self.codes[i]).any() for i in range(count)]
         here = named(m, "is_special", count, Cat(now))
@@ -107,4 +106,3 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
             self.guarded[i].eq(self.scales[i] | here[i].replicate(len(self.scales[i])))
             for i in range(count)
         ]
-        return m

@@ -66,8 +66,7 @@ class Accelerator(Unit[AcceleratorConfiguration]):
             "irq": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         registers, core = Registers(self.config.registers), AcceleratorCore(self.config.core)
         place(m, platform, "registers", registers)
         connect(m, flipped(self.s_axi), registers.s_axi)
@@ -96,4 +95,3 @@ class Accelerator(Unit[AcceleratorConfiguration]):
             *(getattr(core, name).eq(getattr(registers, name)) for name in _ASKED),
             *(getattr(registers, name).eq(getattr(core, name)) for name in _TOLD),
         ]
-        return m

@@ -177,8 +177,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             "m_axi": Out(Axi4(self.config.machine.data_width)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         parts: dict[str, Any] = {
             "fetch": Fetch(config.fetch),
@@ -201,7 +200,6 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         self._connect_memory(m, platform, parts)
         self._connect_buffers(m, parts)
         self._tell(m, parts)
-        return m
 
     def _connect_program(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Fetch, queues, engines."""

@@ -248,15 +248,13 @@ class Layer(Unit[LayerConfiguration]):
             "m_axis": Out(AxiStream(config.packer.operand, user=flags)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         array = place(m, platform, "array", SystolicArray(self.config.array))
         chain = self._place_chain(m, platform)
         self._feed(m, array, chain[0].s_axis, self._admit(m, array))
         for before, after in pairwise(chain):
             wiring.connect(m, before.m_axis, after.s_axis)
         self._put_out(m, array, chain[-1])
-        return m
 
     def _place_chain(self, m: Module, platform: object) -> list[Unit[Any]]:
         """Everything that results pass, in a row: stages, converter, packer."""

@@ -84,8 +84,7 @@ class BeatChain(Unit[BeatChainConfiguration]):
             "shown_largest": Out(config.largest_bits),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         beat: Any = self.beat
         valid, ends = self.beat_valid, self.beat_ends
         choices = []
@@ -112,4 +111,3 @@ class BeatChain(Unit[BeatChainConfiguration]):
             self.waiting.as_value().eq(beat.as_value()),
             self.shown_largest.eq(gated_or(m, "largest", choices)),
         ]
-        return m

@@ -67,8 +67,7 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
             "read_data": Out(config.beat_bits),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         beats = Memory(shape=self.config.beat_bits, depth=self.config.depth, init=[])
         m.submodules.beats = beats
         write, read = beats.write_port(), beats.read_port()
@@ -80,4 +79,3 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
             read.addr.eq(self.read_address),
             self.read_data.eq(read.data),
         ]
-        return m

@@ -193,8 +193,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             "m_axis": Out(AxiStream(config.beat, user=flags)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         replay = place(m, platform, "waiting", RowReplay(self.config.replay))
         tiles: Value = Const(self.config.shapes == ("tiles",), 1)
         if len(self.config.shapes) > 1:
@@ -220,7 +219,6 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             registers=at(self.config, "waiting"),
         )
         self._encode(m, platform, source)
-        return m
 
     def _enter(self, m: Module, platform: object) -> Any:
         """Beats as they wait, with what their largest exponents are found from.

@@ -104,8 +104,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {"s_axis": In(self.config.stream), "m_axis": Out(self.config.stream)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, into, out_of = self.config, self.m_axis, self.s_axis
         format = config.format
         most = max(format.packed)
@@ -146,7 +145,6 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
                 into.tuser.first.eq(out_of.tuser.first & (part == 0)),
                 into.tuser.block_last.eq(out_of.tuser.block_last & ends),
             ]
-        return m
 
     def _packed(self, m: Module, mode: Value) -> dict[tuple[int, int], Signal]:
         """By the width of codes, and how many lie in a place: whether the mode has such codes."""

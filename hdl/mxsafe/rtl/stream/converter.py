@@ -202,8 +202,7 @@ class Converter(Unit[ConverterConfiguration]):
         )
         return data.ArrayLayout(lane, config.width)
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         taken = Signal(name="taken")
         block_last = self._count_beats(m, taken)
         # Front: floats to what waits. Chain: it waits for its block. Back: codes and scales.
@@ -211,7 +210,6 @@ class Converter(Unit[ConverterConfiguration]):
         pieces = self._place_chain(m, platform, lanes, largest, taken & block_last)
         self._move(m, taken, pieces)
         self._encode(m, platform, pieces)
-        return m
 
     def _count_beats(self, m: Module, taken: Signal) -> Signal:
         """Whether the beat that is offered ends a block."""

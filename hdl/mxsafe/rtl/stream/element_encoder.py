@@ -76,8 +76,7 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
             "code": Out(self.config.format.element.width),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         element, alignment = self.config.format.element, self.config.alignment
         low_bits = alignment.low_bits
         width = element.width - 1
@@ -120,7 +119,6 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
             m.d.comb += self.code.eq(negated[: width + 1])
         else:
             m.d.comb += self.code.eq(Cat(magnitude, self.sign))
-        return m
 
     def _shortened(self, m: Module, name: str, kept: int) -> Value:
         """The fraction with fewer mantissa bits, or as many: they, guard and sticky."""

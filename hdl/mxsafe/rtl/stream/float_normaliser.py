@@ -109,8 +109,7 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
             "fraction": Out(alignment.mantissa_bits + 2),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         fields, kept = self.config.word.fields, self.config.alignment.mantissa_bits
         bits = fields.mantissa_bits
         mantissa = named(m, "mantissa", bits, self.word[:bits])
@@ -139,7 +138,6 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
             ),
             self.fraction.eq(Mux(subnormal, normalised, normal)),
         ]
-        return m
 
     def _normalised(self, m: Module, mantissa: Signal) -> tuple[Value, Value]:
         """How far below the top the leading one of a mantissa is, and the fraction below it."""

@@ -56,11 +56,10 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
         bits, count = self.config.bits, self.config.count
         return {"fields": In(data.ArrayLayout(bits, count)), "largest": Out(bits)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         if self.config.target == "fpga":
             m.d.comb += self.largest.eq(self._of_pairs(m))
-            return m
+            return
         bits, count = self.config.bits, self.config.count
         left: Value = Const((1 << count) - 1, count)  # the numbers that may still be the largest
         for bit in reversed(range(bits)):
@@ -75,7 +74,6 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
             m.d.comb += self.largest[bit].eq(some)
             if bit:
                 left = named(m, f"left_{bit}", count, Mux(some, have, left))
-        return m
 
     def _of_pairs(self, m: Module) -> Value:
         """The largest, by rounds of comparisons; one that is left over enters the next round."""

@@ -115,8 +115,7 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
             "m_axis": Out(AxiStream(config.operand, user=flags)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         codes = self.s_axis.tdata.codes
         if self.config.lanes == 1:
             beats = [codes]
@@ -141,7 +140,6 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
             self.m_axis.tlast.eq(self.s_axis.tlast),
             self.m_axis.tuser.eq(self.s_axis.tuser),
         ]
-        return m
 
     def _control(self, m: Module) -> tuple[Signal, Signal]:
         """When a lane is filled, and whether with zeros."""

@@ -53,8 +53,7 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
         signature = stream.Signature(self.config.bits)
         return {"source": In(signature), "sink": Out(signature)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         bits, source, sink = self.config.bits, self.source, self.sink
         held = Signal(bits, name="held", reset_less=True)
         is_held = Signal(name="is_held")
@@ -72,7 +71,7 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
             m.d.sync += [is_held.eq(fills), is_free.eq(~fills)]
             with m.If(~is_held):
                 m.d.sync += held.eq(source.payload)
-            return m
+            return
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
         # ready goes low a cycle late: a beat that comes while the first one stays waits behind it.
@@ -85,7 +84,6 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
                 is_held.eq(is_full | arrives),
                 held.eq(Mux(is_full, behind, source.payload)),
             ]
-        return m
 
 
 def sliced(

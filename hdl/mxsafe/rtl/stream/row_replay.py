@@ -136,14 +136,12 @@ class RowReplay(Unit[RowReplayConfiguration]):
             "m_axis": Out(AxiStream(config.beat_bits, user=config.flags)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         memory = place(m, platform, "memory", BeatMemory(self.config.memory))
         freed, done = Signal(name="beat_freed"), Signal(name="row_done")
         complete = Signal(range(self.config.rows + 1), name="rows_complete")
         waiting, oldest = self._store(m, memory, freed, done, complete)
         self._give(m, memory, waiting, oldest, (freed, done), complete)
-        return m
 
     def _store(
         self, m: Module, memory: BeatMemory, freed: Signal, done: Signal, complete: Signal

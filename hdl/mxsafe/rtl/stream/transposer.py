@@ -81,13 +81,11 @@ class Transposer(Unit[TransposerConfiguration]):
         row = self.config.row
         return {"s_axis": In(AxiStream(row)), "m_axis": Out(AxiStream(row))}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         step = Signal(name="step")
         padding = Signal(name="is_padding")
         downwards = self._control(m, step, padding)
         self._shift(m, step, padding, downwards)
-        return m
 
     def _control(self, m: Module, step: Signal, padding: Signal) -> Signal:
         """Count steps, a row in and a column out each, in rounds of a tile; return the direction.

@@ -123,13 +123,12 @@ class Activation(Unit[ActivationConfiguration]):
         code = {"code": In(config.code_bits)} if config.code_bits else {}
         return {**enable, **code, "values": In(numbers), "results": Out(numbers)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         if config.functions == "relu" and not config.latency:
             for lane in range(config.width):
                 m.d.comb += self.results[lane].eq(_relu(m, lane, self.values[lane]))
-            return m
+            return
         late = config.lane.front_latency
         if config.code_bits and late:
             code_next = delayed(m, self.en, "code", self.code, late - 1)
@@ -149,4 +148,3 @@ class Activation(Unit[ActivationConfiguration]):
                 m.d.comb += lane.chosen.eq(chosen)
             if config.latency:
                 m.d.comb += lane.en.eq(self.en)
-        return m

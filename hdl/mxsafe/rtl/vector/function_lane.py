@@ -235,8 +235,7 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
             function = {name: In(self.config.code_bits) for name in names}
         return {**enable, **function, "value": In(32), "result": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, names = self.config, self.config.names
         enable = self.en if config.pipeline else Const(1)
         pipe = Pipeline(m, enable, config.boundaries, config.pipeline, reset=False)
@@ -260,7 +259,6 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         )
         number = front_of(m, pipe, self.value, first, known, config.grade)
         m.d.comb += self.result.eq(_Lane(m, pipe, number, late, config.grade).result())
-        return m
 
 
 def function_flags(m: Module, verb: str, names: Sequence[str], code: Value) -> dict[str, Value]:

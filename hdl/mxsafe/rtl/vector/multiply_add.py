@@ -108,8 +108,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
         addend = {"addend": In(32)} if self.config.add else {}
         return {"en": In(1), "x": In(32), **factor, **addend, "result": Out(32)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         value: Value = self.x
         if config.multiply:
@@ -131,4 +130,3 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
                 m.d.comb += add.en.eq(self.en)
             value = kept(m, self.en, "total", add.sum)
         m.d.comb += self.result.eq(value)
-        return m

@@ -68,8 +68,7 @@ class Normalise(Unit[NormaliseConfiguration]):
         own = {"s_axis": In(AxiStream(beat))}
         return {**own, **{k: v for k, v in core.items() if k not in ("s_axis", "looked")}}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         replay, core = RowReplay(config.replay), NormaliseCore(config.core)
         place(m, platform, "replay", replay)
@@ -103,7 +102,6 @@ class Normalise(Unit[NormaliseConfiguration]):
         connect(m, core.m_axis, flipped(self.m_axis))
         if config.statistics:
             connect(m, core.m_axis_statistics, flipped(self.m_axis_statistics))
-        return m
 
     def _sweep(
         self, m: Module, replay: RowReplay, core: NormaliseCore, taken: Value, flags: data.View

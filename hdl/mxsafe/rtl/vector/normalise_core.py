@@ -270,8 +270,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             ),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         shared = [NormaliseRow(config.row) for _ in range(config.dividers)]
         for number, unit in enumerate(shared):
@@ -317,7 +316,6 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 found = Mux(more, unit.sums[row], found)
             m.d.comb += self.m_axis.tdata[number].eq(found)
         self._add_up(m, en, lanes, shared, tokens)
-        return m
 
     def _end(self, m: Module, token: data.View, passed: Signal, result: Signal) -> None:
         """What is in the last stage: the end of a row without results, or a result."""

@@ -163,8 +163,7 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
             "result": Out(32),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         places, widths = self.config.places, self.config.widths
         pipe = Pipeline(m, self.en, places, len(places), reset=False)
         number, place, negative, zero = self._difference(m, pipe)
@@ -197,7 +196,6 @@ class NormaliseLane(Unit[NormaliseLaneConfiguration]):
         far = named(m, "is_far_square", 1, squares & twice[_shift_bits(widths.square) :].any())
         nothing = named(m, "is_nothing", 1, zero | far)
         self._finish(m, pipe, product, amount, negative, (nothing, squares))
-        return m
 
     def _difference(self, m: Module, pipe: Pipeline) -> tuple[Value, Value, Value, Value]:
         """Significand of a difference, zeros above it, sign, and whether it is 0."""

@@ -251,8 +251,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             ),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config, widths = self.config, self.config.widths
         phases = {name: Signal(name=f"is_{name}") for name in _PHASES}  # one of them at most
         row = Signal(range(max(config.rows, 2)), name="row")
@@ -316,7 +315,6 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 with m.If(self.begins):
                     m.d.sync += after_mean.eq(0)
         self._keep(m, keep, deviates, is_row, (quotient, root, power, divisor), found_sum)
-        return m
 
     def _keep(
         self,

@@ -260,11 +260,9 @@ class Polynomial(Unit[PolynomialConfiguration]):
             "value": Out(result_shape(table)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         enable = self.en if self.config.pipeline else Const(1)
         stages = self.config.pipeline
         pipe = Pipeline(m, enable, POLYNOMIAL_BOUNDARIES, stages, reset=False)
         value = polynomial(m, "result", self.table, self.segment, self.offset, pipe=pipe)
         m.d.comb += self.value.eq(value)
-        return m

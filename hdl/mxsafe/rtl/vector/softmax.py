@@ -121,8 +121,7 @@ class Softmax(Unit[SoftmaxConfiguration]):
             "m_axis": Out(AxiStream(config.core.beat)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         entry, replay = SoftmaxEntry(config.entry), RowReplay(config.replay)
         core = SoftmaxCore(config.core)
@@ -136,7 +135,6 @@ class Softmax(Unit[SoftmaxConfiguration]):
         m.d.comb += joined(entry.m_axis_summary, core.s_axis_summary)
         if config.sweeps:
             self._sweep(m, entry, replay, core)
-        return m
 
     def _sweep(self, m: Module, entry: SoftmaxEntry, replay: RowReplay, core: SoftmaxCore) -> None:
         """Tell units what kind of sweep it is; give a beat where one for the largest ends."""

@@ -83,8 +83,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
             "invalid": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         stages = self.config.stages
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         significand, scale = self._factor(m)
@@ -115,7 +114,6 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
             self.complement.eq(complement),
             self.invalid.eq(invalid),
         ]
-        return m
 
     def _factor(self, m: Module) -> tuple[Value, Value]:
         """The factor's significand from 0.75 to 1.5, and its exponent with the usual bias."""

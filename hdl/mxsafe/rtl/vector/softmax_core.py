@@ -150,8 +150,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             "s_axis_summary": In(AxiStream(config.summary, last=False)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         tokens = _Tokens(m, self)
         constants = SoftmaxConstants(config.constants)
@@ -163,7 +162,6 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         terms = self._lanes(m, platform, tokens, constants, rows)
         self._sums(m, tokens, terms, rows)
         self._logarithms(m, tokens, constants, logarithm, rows)
-        return m
 
     def _constants(
         self, m: Module, tokens: "_Tokens", constants: SoftmaxConstants, rows: "list[_Row]"

@@ -86,8 +86,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             "m_axis_summary": Out(AxiStream(core.summary)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         s_axis, m_axis, summary = self.s_axis, self.m_axis, self.m_axis_summary
         waits = Signal(name="summary_waits")
         free = named(m, "is_free", 1, ~waits & ~ResetSignal())
@@ -149,7 +148,6 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             summary.tdata.factor.eq(factor),
             summary.tdata.maxima.as_value().eq(Cat(*maxima)),
         ]
-        return m
 
     def _in_lanes(self, m: Module, taken: Value, begins: Value) -> list[Value]:
         """Whether the values of a beat of one row count."""

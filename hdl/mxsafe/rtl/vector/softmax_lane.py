@@ -152,8 +152,7 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
             "result": Out(32),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         stages, widths = self.config.stages, self.config.widths
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         key = self.key.as_signed()
@@ -185,7 +184,6 @@ class SoftmaxLane(Unit[SoftmaxLaneConfiguration]):
             "power", mantissa=mantissa, whole=whole, counts=counts, below_one=below_one
         )
         self._give(m, mantissa, whole, counts, below_one)
-        return m
 
     def _exponent(self, m: Module, pipe: Pipeline, difference: Value) -> Value:
         """The product with the factor, and the offset: a sum of rows, each cut where it ends."""

@@ -64,8 +64,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
             "logarithm": Out(widths.product_bits),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         stages, widths = self.config.stages, self.config.widths
         pipe = Pipeline(m, self.en, stages, len(stages), reset=False)
         table, total_bits = widths.logarithm, self.config.total_bits
@@ -83,4 +82,3 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         low = value[table.fraction_bits - below :]
         whole = Cat(Const(0, below), self.config.longest.bit_length() - 1 - zeros)
         m.d.comb += self.logarithm.eq(low[:below] + whole)
-        return m

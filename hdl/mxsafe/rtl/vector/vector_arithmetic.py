@@ -219,8 +219,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             "m_axis": Out(AxiStream(config.numbers)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         turn = self._move(m)
         for lane in range(self.config.lanes):
             unit = MultiplyAdd(self.config.lane)
@@ -232,7 +231,6 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
                 self.m_axis.tdata[lane].eq(unit.result),
             ]
             self._choose(m, lane, unit, turn)
-        return m
 
     def _field(self, name: str) -> Value:
         """A field of `tuser`; 0 if there is none."""

@@ -90,8 +90,7 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
             "m_axis": Out(AxiStream(numbers, user=along)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         lanes = place(m, platform, "lanes", Activation(config.lanes), reset=False)
         source, sink = self.s_axis, self.m_axis
@@ -107,7 +106,7 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
                 source.tready.eq(sink.tready),
                 Cat(sink.tlast, *self._along()).eq(Cat(*flags)),
             ]
-            return m
+            return
         enable = Signal(name="moves")
         taken = named(m, "is_taken", 1, source.tvalid & source.tready)
         valid = delayed(m, enable, "valid", taken, config.latency, reset=True)
@@ -119,7 +118,6 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
             sink.tvalid.eq(valid),
             Cat(sink.tlast, *self._along()).eq(out),
         ]
-        return m
 
     def _along(self) -> list[Value]:
         return [self.m_axis.tuser] if self.config.user_bits else []

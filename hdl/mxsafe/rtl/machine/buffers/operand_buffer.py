@@ -126,8 +126,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
             "scales": In(config.scales_read),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         code_halves = self._place_halves(m, platform, "codes", config.codes)
         scale_halves = self._place_halves(m, platform, "scales", config.scales)
@@ -141,7 +140,6 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
             self._read_words(m, scale_halves)
         else:
             self._read_entries(m, scale_halves)
-        return m
 
     def _read_words(self, m: Module, halves: Sequence[BeatMemory]) -> None:
         """Two entries side by side at a time."""

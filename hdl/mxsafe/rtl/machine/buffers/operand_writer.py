@@ -142,8 +142,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             "outside": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         s_axis = self.s_axis
         sizes = {"codes": self.config.beats, "scales": self.config.entries}
         is_target = [
@@ -197,7 +196,6 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         ]
         for written, takes in finished:
             m.d.sync += written.eq((written | takes) & ~done)
-        return m
 
     def _write(self, m: Module, kind: str, offers: Sequence[Value], address: Value) -> Value:
         """Offer what there is to the buffer that it is for; return whether it is taken."""

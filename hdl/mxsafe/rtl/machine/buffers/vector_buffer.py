@@ -100,8 +100,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         reads = {name: In(BufferRead(config.beats, config.beat_bits)) for name in READERS}
         return writes | reads
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         writers: dict[str, Any] = {name: getattr(self, name) for name in WRITERS}
         readers: dict[str, Any] = {name: getattr(self, name) for name in READERS}
         shown = {
@@ -147,7 +146,6 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
             bank = held(m, f"{shown[name].name}_later", shown[name], at(self.config, "beat"))
             beat = gated_or(m, f"{name}_data", zip(bank, banks, strict=True))
             m.d.comb += reader.data.eq(beat)
-        return m
 
     def _grant(
         self,

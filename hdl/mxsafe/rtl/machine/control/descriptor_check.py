@@ -68,8 +68,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         return {"descriptor": In(DESCRIPTOR_BITS), "error": Out(ERROR_BITS)}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         kinds, broken = [], []
         for kind in DESCRIPTORS.values():
             opcode = self._field(kind, "opcode")
@@ -85,7 +84,6 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
         malformed = named(m, "is_malformed", 1, any_of(broken))
         found = Mux(malformed, ERRORS["malformed"], ERRORS["none"])
         m.d.comb += self.error.eq(Mux(is_known, found, ERRORS["opcode"]))
-        return m
 
     def _field(self, kind: Descriptor, name: str) -> Value:
         """Bits of a field."""

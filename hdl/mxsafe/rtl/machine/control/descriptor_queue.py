@@ -120,8 +120,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             "number": Out(config.number_bits),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         started, retired = Signal(name="started"), Signal(name="retired")
         shows, head = self._store(m, platform, retired)
         oldest, running = self._under_way(m, started, retired, head)
@@ -129,7 +128,6 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         waits = self._start(m, started, shows, head, running)
         blocked = self._retire(m, retired, oldest)
         m.d.comb += self.is_stuck.eq(self.is_empty | Mux(running.any(), blocked, waits))
-        return m
 
     def _store(self, m: Module, platform: object, retired: Signal) -> tuple[Signal, data.View]:
         """Take descriptors in and show the next one; return whether it is there, and what it is."""

@@ -133,8 +133,7 @@ class Fetch(Unit[FetchConfiguration]):
             "ended": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         leaves = named(m, "leaves", 1, self.descriptor_valid & self.descriptor_ready)
         self._ask(m, leaves)
         memories = [BeatMemory(self.config.memory) for _ in range(self.config.words)]
@@ -142,7 +141,6 @@ class Fetch(Unit[FetchConfiguration]):
             place(m, platform, f"memory_{number}", memory)
         complete = self._store(m, memories)
         self._hand_over(m, platform, memories, complete, leaves)
-        return m
 
     def _ask(self, m: Module, leaves: Value) -> None:
         """Ask for words while there is room for them."""

@@ -160,8 +160,7 @@ class Queues(Unit[QueuesConfiguration]):
             "lacks": Out(len(QUEUES) - 1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         queues = [DescriptorQueue(self.config.queue(number)) for number in range(len(QUEUES))]
         stops = named(m, "stops", 1, self.stopped | self.stop)
         for name, queue in zip(QUEUES, queues, strict=True):
@@ -181,7 +180,6 @@ class Queues(Unit[QueuesConfiguration]):
         self._end(m, queues, full)
         others = (name for number, name in enumerate(QUEUES) if number != GEMM)
         m.d.comb += self.lacks.eq(Cat(getattr(queues[GEMM], f"lacks_{name}") for name in others))
-        return m
 
     def _count_tokens(self, m: Module, queues: Sequence[DescriptorQueue]) -> None:
         """Counters of tokens from every queue to every other one."""

@@ -140,8 +140,7 @@ class Registers(Unit[RegistersConfiguration]):
             **{name: In(1) for name in _EVENTS},
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         written = self._take_writes(m)
         values: dict[str, Value] = {
             name: Const(value, _REGISTER_BITS) for name, value in self.config.constants.items()
@@ -150,7 +149,6 @@ class Registers(Unit[RegistersConfiguration]):
         begins, running, states = self._run(m, written, values)
         values |= states | self._count(m, begins, running)
         self._answer_reads(m, values)
-        return m
 
     def _take_writes(self, m: Module) -> dict[str, tuple[Value, Value]]:
         """Answer writes; return by register whether it is written, and which bits."""

@@ -104,11 +104,9 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             "last_turn": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         carries = self._count(m)
         self._add(m, carries)
-        return m
 
     def _count(self, m: Module) -> list[Value]:
         """Count turns down; return for each loop whether all loops within it end."""

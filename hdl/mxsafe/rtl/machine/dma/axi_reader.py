@@ -85,15 +85,13 @@ class AxiReader(Unit[AxiReaderConfiguration]):
             "m_axi": Out(Axi4Read(config.data_bits)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         splitters = self._split(m, platform)
         asked = Signal(name="burst_asked")
         took = Signal(name="beat_taken")
         client = self._remember(m, platform, asked, took)
         self._ask(m, splitters, asked, took)
         self._take(m, took, client)
-        return m
 
     def _split(self, m: Module, platform: object) -> list[BurstSplitter]:
         """Cut the runs of each client into bursts."""

@@ -67,11 +67,9 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             "m_axi": Out(Axi4Write(config.data_bits)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         begins, burst = self._begin(m, platform)
         self._send(m, begins, burst)
-        return m
 
     def _begin(self, m: Module, platform: object) -> tuple[Signal, data.View]:
         """Offer addresses and count responses; return whether a burst begins, and which."""

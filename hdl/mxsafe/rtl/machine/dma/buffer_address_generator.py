@@ -101,8 +101,7 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
             "advance": In(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         walk = place(m, platform, "walk", AddressGenerator(config.walk))
         kept = data.View(config.fields, Signal(config.fields.size, name="kept", reset_less=True))
@@ -130,4 +129,3 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
             self.last.eq(walk.last),
             self.last_turn.eq(walk.last_turn),
         ]
-        return m

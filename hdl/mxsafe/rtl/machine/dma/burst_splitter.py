@@ -84,8 +84,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
             "burst": Out(stream.Signature(config.bursts)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         byte_bits = config.beat_bytes.bit_length() - 1
         place_bits = config.burst.bit_length() - 1  # of a beat between two ends of bursts
@@ -144,4 +143,3 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
             m.d.sync += [place.eq(0), low.eq(next_low), left.eq(next_left)]
             with m.If(carries):
                 m.d.sync += high.eq(next_high)
-        return m

@@ -124,8 +124,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             **buffers,
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         walk = BufferAddressGenerator(paced=bool(at(self.config, "word")))
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
@@ -149,7 +148,6 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         else:
             m.d.comb += [moves.eq(self._written), walk.advance.eq(self._written)]
         self._write(m, write)
-        return m
 
     def _hold(
         self, m: Module, walk: BufferAddressGenerator, write: "_Write", moves: Signal

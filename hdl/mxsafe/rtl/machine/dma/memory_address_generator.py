@@ -121,8 +121,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
             "run": Out(stream.Signature(config.run)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         walk = place(m, platform, "walk", AddressGenerator(config.walk))
         walking, valid = Signal(name="is_walking"), Signal(name="run_is_valid")
@@ -176,4 +175,3 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
             m.d.sync += [walking.eq(0), all_asked.eq(1)]
         with m.Elif(self.leaves):
             m.d.sync += all_asked.eq(0)
-        return m

@@ -88,8 +88,7 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
             "outside": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         bits = self.config.address_bits
         here = Signal(bits + 1, name="here", reset_less=True)
         row = Signal(bits + 1, name="row", reset_less=True)
@@ -107,4 +106,3 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
         m.d.comb += self.address.eq(here[: len(self.address)])
         domain = m.d.sync if self.config.later else m.d.comb
         domain += self.outside.eq(here >= self.config.depth)
-        return m

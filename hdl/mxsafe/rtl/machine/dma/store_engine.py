@@ -119,14 +119,12 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             **ports,
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         walk = BufferAddressGenerator(paced=bool(at(self.config, "within")))
         place(m, platform, "buffer_walk", walk)
         unwritten = self._take_descriptors(m, platform, walk)
         past = self._read(m, platform, walk)
         self._finish(m, unwritten, past)
-        return m
 
     def _take_descriptors(
         self, m: Module, platform: object, walk: BufferAddressGenerator

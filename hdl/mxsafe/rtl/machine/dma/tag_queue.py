@@ -62,8 +62,7 @@ class TagQueue(Unit[TagQueueConfiguration]):
             "full": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         bits, depth = self.config.tag_bits, self.config.depth
         held = Signal(range(depth + 1), name="tags_held")
         m.d.sync += held.eq(held + self.push - self.pop)
@@ -77,4 +76,3 @@ class TagQueue(Unit[TagQueueConfiguration]):
             self.empty.eq(~held.any()),
             self.full.eq(named(m, "is_full", 1, held[-1])),
         ]
-        return m

@@ -79,8 +79,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         alone = {"alone": In(1)} if self.config.rows == _MOST_ROWS else {}
         return {"s": In(words), "m": Out(words), **alone}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         number = Signal(2, name="word_of_group")
         takes = named(m, "word_enters", 1, self.s.valid & self.s.ready)
         with m.If(takes):
@@ -91,7 +90,6 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             self._two_tiles(m, number[1], at, takes, ends)
         else:
             self._one_tile(m, at, takes, ends)
-        return m
 
     def _two_tiles(
         self, m: Module, second: Value, at: Sequence[Value], takes: Value, ends: Value

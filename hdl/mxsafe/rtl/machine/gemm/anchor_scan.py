@@ -83,8 +83,7 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         flags = {"enters": In(1), "is_free": In(1), "is_known": Out(1), "begins": In(1)}
         return {**flags, "descriptor": In(_GEMM), **memories}
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         scans, follows = Signal(name="scans"), Signal(name="tile_follows", reset_less=True)
         noted(
             follows,
@@ -111,7 +110,6 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         for side in SIDES:
             self._walk(m, side, reads, ends_strip, ends_inner)
             self._find(m, side, arrives, anew)
-        return m
 
     def _turn(self, m: Module, field: str, step: str | None, turns: Value) -> Value:
         """Count down from a field of the descriptor, by another one or 1, again and again.

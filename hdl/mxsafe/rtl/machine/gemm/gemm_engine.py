@@ -156,8 +156,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             "array_busy": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         feed, rows = OperandFeed(self.config.feed), ResultRows(self.config.rows)
         # What enters the array comes from slices that its reset clears too.
         array = SystolicArray(replace(self.config.array, gated=not at(self.config, "streams")))
@@ -200,7 +199,6 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         fault = rows.fault | (feed.fault & rows.is_only_one)
         m.d.comb += self.engine.error.eq(Mux(fault, ERRORS["address"], ERRORS["none"]))
         m.d.comb += joined(into, self.result)
-        return m
 
     def _feed(self, m: Module, platform: object, feed: OperandFeed, array: SystolicArray) -> None:
         """Beats that the memories show to the array, part by part if it has fewer lanes."""

@@ -143,8 +143,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             **anchors,
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         loops = self._loop(m)
         scan = None if self.config.anchors is None else AnchorScan(self.config.anchors)
         outside = [
@@ -176,7 +175,6 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
                 self.block_last.eq(loops.ends_block),
                 self.last.eq(loops.ends_tile),
             ]
-        return m
 
     def _steady(self, m: Module, flag: Signal) -> Signal:
         """A flag of the loops' state: from a register if there are two cycles for it."""

@@ -104,8 +104,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
             "stop": In(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         there: Value = self.s_axis.tvalid
         may_go: Value = ~self.stop
         if at(self.config, "descriptor"):
@@ -138,7 +137,6 @@ class ResultRows(Unit[ResultRowsConfiguration]):
             self.result.data.eq(self.s_axis.tdata),
             self.s_axis.tready.eq(ready),
         ]
-        return m
 
     def _keep(self, m: Module) -> data.View:
         """Keep descriptors, newest first; return the oldest."""

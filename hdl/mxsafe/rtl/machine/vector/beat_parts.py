@@ -116,8 +116,7 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
             "m_axis": Out(AxiStream(config.part)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         part = Signal(range(config.parts), name="part")
         left = Signal(config.beats_bits, name="beats_left", reset_less=True)
@@ -162,7 +161,6 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
             self.m_axis.tlast.eq(ends_row),
             self.m_axis.tdata.as_value().eq(shown),
         ]
-        return m
 
     def _store(
         self,
@@ -247,8 +245,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             "m_axis": Out(AxiStream(config.beat)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         source, sink = self.s_axis, self.m_axis
         part = Signal(range(config.parts), name="part")
@@ -278,7 +275,6 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
             sink.tlast.eq(source.tlast),
             sink.tdata.as_value().eq(Cat(*others, source.tdata.as_value())),
         ]
-        return m
 
     def _store(
         self,

@@ -113,8 +113,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
             "outside": Out(1),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         walk = place(m, platform, "walk", RowAddressGenerator(config.walk), reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
@@ -162,7 +161,6 @@ class BeatReader(Unit[BeatReaderConfiguration]):
                 beats_left.eq(Mux(ends_row, self.beats, beats_less_1)),
             ]
         self._keep(m, taken, asked, ends_row)
-        return m
 
     def _keep(self, m: Module, taken: Value, asked: Value, ends_row: Value) -> None:
         """Beats as they come, the oldest in the first place."""

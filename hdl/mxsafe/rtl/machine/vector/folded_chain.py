@@ -124,8 +124,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
             "m_axis": Out(AxiStream(beat)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         chain: Any = VectorChain(config.chain)
         joiner = BeatJoiner(config.joiner)
@@ -166,4 +165,3 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         results = sliced(m, platform, "slice_results", results, registers=at(config, "results"))
         connect(m, results, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
-        return m

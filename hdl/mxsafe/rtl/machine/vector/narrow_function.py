@@ -79,8 +79,7 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
             "m_axis": Out(AxiStream(numbers)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         config = self.config
         function, joiner = VectorFunction(config.function), BeatJoiner(config.joiner)
         place(m, platform, "function", function)
@@ -109,4 +108,3 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
         ]
         connect(m, function.m_axis, joiner.s_axis)
         connect(m, joiner.m_axis, flipped(self.m_axis))
-        return m

@@ -79,8 +79,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
             "m_axis": Out(AxiStream(operand, last=False)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         columns = self.config.columns
         numbers: Value = Const(1, 1)
         constant: Value = Const(0, 1)
@@ -133,4 +132,3 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
             self.m_axis.tvalid.eq(Mux(numbers, held, self.s_axis.tvalid)),
             self.m_axis.tdata.as_value().eq(Cat(first, *others)),
         ]
-        return m

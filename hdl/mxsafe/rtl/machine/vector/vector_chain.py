@@ -274,8 +274,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
             "m_axis": Out(AxiStream(config.beat)),
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         stream: Any = flipped(self.s_axis)
         before, behind = self._arithmetic(m, platform)
         wanted = named(m, "operates", 1, self.controls.operation.any())
@@ -285,7 +284,6 @@ class VectorChain(Unit[VectorChainConfiguration]):
         units = self._reductions(m, platform, behind)
         stream = self._switch(m, platform, "reduced", stream, units)
         connect(m, stream, flipped(self.m_axis))
-        return m
 
     def _arithmetic(self, m: Module, platform: object) -> tuple["_Ends", "_Ends | None"]:
         """The unit of arithmetic; return how it is reached in front of functions, and behind norms.

@@ -235,8 +235,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             **{name: Out(port) for name, port in writes.items()},
         }
 
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
+    def fill(self, m: Module, platform: object) -> None:
         command = self.queue.descriptor
         busy = Signal(name="is_busy")
         start = named(m, "starts", 1, self.queue.valid & ~busy & ~self.queue.stop)
@@ -271,7 +270,6 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             self.queue.done.eq(done),
             self.queue.error.eq(Mux(misplaced, ERRORS["sweep"], Mux(failed, ERRORS["address"], 0))),
         ]
-        return m
 
     def _sweep(self, m: Module, start: Value) -> Value:
         """Follow the sweeps of a row; return whether a piece of one comes where it must not."""
