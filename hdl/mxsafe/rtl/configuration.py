@@ -15,15 +15,6 @@ from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
 from mxsafe.validation import Form, bounded
 
-__all__ = [
-    "Configuration",
-    "Options",
-    "Part",
-    "describe",
-    "differing",
-    "part_of_name",
-]
-
 T = TypeVar("T", bound="Options")
 
 

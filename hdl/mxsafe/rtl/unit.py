@@ -20,8 +20,6 @@ from amaranth.lib import wiring
 
 from mxsafe.rtl.configuration import Configuration
 
-__all__ = ["ModulePlatform", "Unit", "place"]
-
 C = TypeVar("C", bound=Configuration)
 
 

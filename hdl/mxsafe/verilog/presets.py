@@ -38,7 +38,8 @@ from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.stream.transposer import Transposer
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
+from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import FUNCTIONS
 from mxsafe.rtl.vector.normalise import Normalise
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic

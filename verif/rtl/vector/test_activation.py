@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mxsafe.model import activate
-from mxsafe.rtl.vector.activation import FUNCTIONS, Activation, ActivationConfiguration
+from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import FUNCTIONS
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
+from mxsafe.rtl.vector.activation import ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import FUNCTIONS
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from verif.rtl.vector.function_checks import (
     arguments,

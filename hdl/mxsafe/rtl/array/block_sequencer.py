@@ -16,9 +16,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, require_integer, within
 
-__all__ = ["BlockSequencer", "BlockSequencerConfiguration"]
-
-
 Latency = Annotated[int, within(0, 256)]
 """Annotation of enabled cycles that flags are delayed by."""
 

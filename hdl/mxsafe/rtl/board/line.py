@@ -9,8 +9,6 @@ from typing import Annotated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.validation import within
 
-__all__ = ["LineConfiguration"]
-
 _LEAST_DIVISOR = 4
 """The middle of a bit is found to a quarter of it."""
 _MOST_DIVISOR = 1 << 16

@@ -21,8 +21,6 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower
 
-__all__ = ["BF16Mac", "BF16MacConfiguration", "BF16Multiplier"]
-
 _FIELDS = BF16.fields
 _SIGNIFICAND_BITS = _FIELDS.mantissa_bits + 1
 _TOP_FIELD = (1 << _FIELDS.exponent_bits) - 1

@@ -23,8 +23,6 @@ from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
-__all__ = ["BeatBlocks", "Converter", "ConverterConfiguration"]
-
 Block = int | tuple[int, int]
 _MOST_BEATS = 256
 

@@ -24,8 +24,6 @@ from mxsafe.rtl.vector.function_lane import (
 from mxsafe.tables import Grade
 from mxsafe.validation import Alike, Names, require_integer
 
-__all__ = ["ACTIVATIONS", "FUNCTIONS", "Activation", "ActivationConfiguration"]
-
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 """Functions that results of a layer can pass."""
 _DEFAULT = "relu+gelu+silu+tanh"

@@ -47,17 +47,6 @@ from mxsafe.tables import Grade, Table, activation
 from mxsafe.tables.activation import Form
 from mxsafe.validation import Names, require_integer
 
-__all__ = [
-    "FUNCTIONS",
-    "FunctionLane",
-    "FunctionLaneConfiguration",
-    "check_functions",
-    "default_stages",
-    "function_flags",
-    "most_stages",
-    "short_name",
-]
-
 FUNCTIONS = ("relu", "relu_derivative", *activation.FUNCTIONS, *POWERS, *ROOTS)
 """Functions that a lane can have."""
 _OF_TABLES: tuple[tuple[str, ...], ...] = (

@@ -18,8 +18,6 @@ from mxsafe.rtl.vector.polynomial import columns, product_rows, slope_at
 from mxsafe.rtl.vector.segments import Segment, Segments
 from mxsafe.tables import Grade, activation
 
-__all__ = ["FIELD_BITS", "FRONT", "POWERS", "ROOTS", "front_of"]
-
 POWERS = ("exp", "sigmoid")
 """Functions with a power of e."""
 ROOTS = ("reciprocal", "rsqrt")

@@ -14,8 +14,6 @@ from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import at, stages_of
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["MultiplyAdd", "MultiplyAddConfiguration"]
-
 _UNITS = {"multiply_stages": "Float32Multiplier", "add_stages": "Float32Adder"}
 
 

@@ -18,8 +18,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
 
-__all__ = ["Normalise", "NormaliseConfiguration"]
-
 _GROUP = 8
 """Lanes whose largest exponent is found by itself: bit by bit from the top, as that of groups is,
 which therefore follows a bit behind, and a step takes no longer than eight lanes need."""

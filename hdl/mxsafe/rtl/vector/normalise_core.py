@@ -26,8 +26,6 @@ from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
-__all__ = ["NormaliseCore", "NormaliseCoreConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NormaliseCoreConfiguration(Configuration):

@@ -21,13 +21,6 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 
-__all__ = [
-    "BASE_BITS",
-    "EARLY_BITS",
-    "NormaliseLane",
-    "NormaliseLaneConfiguration",
-]
-
 EARLY_BITS = 18
 """Lower bits of a mean, which are subtracted a cycle before the others."""
 BASE_BITS = 10

@@ -23,8 +23,6 @@ from mxsafe.tables import Grade
 from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
-__all__ = ["NormaliseRow", "NormaliseRowConfiguration"]
-
 _BIAS = 127
 _FULL = MANTISSA_BITS + 1
 _PARTS = 3

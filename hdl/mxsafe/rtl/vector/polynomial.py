@@ -14,15 +14,6 @@ from mxsafe.rtl.unit import Unit
 from mxsafe.tables import Table
 from mxsafe.validation import require_integer, require_one_of
 
-__all__ = [
-    "POLYNOMIAL_BOUNDARIES",
-    "Polynomial",
-    "PolynomialConfiguration",
-    "lookup",
-    "polynomial",
-    "range_shape",
-]
-
 POLYNOMIAL_BOUNDARIES = ("looked_up", "sloped")
 """Where registers may stand within `polynomial`: behind the table, and behind the slope."""
 

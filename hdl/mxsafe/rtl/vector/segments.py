@@ -9,8 +9,6 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from mxsafe.rtl.arithmetic.bits import named
 
-__all__ = ["Segment", "Segments", "shared_pairs"]
-
 LEAST = 3
 """Columns that have to share two lines for these to have an OR gate of their own."""
 _BIAS = 127

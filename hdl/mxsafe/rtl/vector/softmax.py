@@ -20,8 +20,6 @@ from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfigurat
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import Grade
 
-__all__ = ["Softmax", "SoftmaxConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxConfiguration(Configuration):

@@ -23,8 +23,6 @@ from mxsafe.rtl.vector.softmax_lane import POSITION, digits_of, windowed
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES
 
-__all__ = ["SoftmaxConstants", "SoftmaxConstantsConfiguration"]
-
 _STAGES = ("aligned", "subtracted", "normalised", "rounded")
 _FPGA_STAGES = (
     "reached",

@@ -28,8 +28,6 @@ from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW
 from mxsafe.tables.softmax import LONGEST_ROW
 
-__all__ = ["SoftmaxCore", "SoftmaxCoreConfiguration"]
-
 _GROUP = 4  # terms that are added before a register
 _LOW = 20  # bits of the sum of a row of its own that are added up by themselves
 _DIGIT_GROUPS = 2  # groups of lanes with digits of their own

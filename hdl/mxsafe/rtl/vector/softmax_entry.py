@@ -17,8 +17,6 @@ from mxsafe.rtl.vector.softmax_stages import SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables.softmax import LENGTH_BITS
 
-__all__ = ["SoftmaxEntry", "SoftmaxEntryConfiguration"]
-
 _LOWEST = 0xFFFFFFFF ^ INFINITY
 """Key of -Inf."""
 _LENGTH = range(1 << LENGTH_BITS)

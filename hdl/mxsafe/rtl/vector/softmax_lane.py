@@ -16,14 +16,6 @@ from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import ROOM_BITS, SoftmaxWidths
 
-__all__ = [
-    "POSITION",
-    "SoftmaxLane",
-    "SoftmaxLaneConfiguration",
-    "digits_of",
-    "windowed",
-]
-
 POSITION = signed(10)
 """Shape of the offset between an exponent field and a distance in the window."""
 _STAGES = ("difference", "product", "sloped", "power")

@@ -16,8 +16,6 @@ from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import LONGEST_ROW
 from mxsafe.validation import PowerOfTwo
 
-__all__ = ["SoftmaxLogarithm", "SoftmaxLogarithmConfiguration"]
-
 _STAGES = ("normalised", "sloped", "evaluated")
 _FPGA_STAGES = ("counted", *_STAGES)
 

@@ -13,8 +13,6 @@ from mxsafe.tables import Grade
 from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
 from mxsafe.validation import Alike
 
-__all__ = ["SoftmaxPartConfiguration", "SoftmaxRowsConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxRowsConfiguration(Configuration):

@@ -5,8 +5,6 @@ Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 
 from amaranth.lib import data
 
-__all__ = ["SWEEP"]
-
 SWEEP = data.StructLayout({"begins": 1, "largest": 1, "streams": 1, "ends": 1, "number": 2})
 """What a unit is told of a sweep.
 

@@ -17,8 +17,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.validation import Alike
 
-__all__ = ["OPERATIONS", "VectorArithmetic", "VectorArithmeticConfiguration"]
-
 OPERATIONS: tuple[str, ...] = ("add", "multiply", "axpy", "scale")
 """Operations that a unit may have, see `VectorArithmetic`."""
 

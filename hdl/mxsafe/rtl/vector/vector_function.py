@@ -15,8 +15,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
 from mxsafe.validation import Count
 
-__all__ = ["VectorFunction", "VectorFunctionConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class VectorFunctionConfiguration(Configuration):

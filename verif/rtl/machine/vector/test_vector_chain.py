@@ -5,7 +5,7 @@ import pytest
 from mxsafe.machine.configuration import FUNCTIONS as FUNCTION_NAMES
 from mxsafe.machine.configuration import REDUCTIONS as REDUCTION_NAMES
 from mxsafe.rtl.machine.vector.vector_chain import REDUCTIONS, VectorChain
-from mxsafe.rtl.vector.activation import FUNCTIONS
+from mxsafe.rtl.vector.function_lane import FUNCTIONS
 from verif.support.tests import refused
 
 test_configurations_that_cannot_work = refused(

@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger
 
-__all__ = ["OperandBuffer", "OperandBufferConfiguration"]
-
 WRITERS = ("vector", "load")
 """Who writes, in the order in which they go first."""
 

@@ -31,8 +31,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Alike, PositiveInteger, require_integer
 
-__all__ = ["Queues", "QueuesConfiguration", "descriptor_layout"]
-
 GEMM = QUEUES.index("gemm")
 
 

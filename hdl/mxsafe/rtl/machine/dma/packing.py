@@ -13,8 +13,6 @@ from mxsafe.machine.description import PACKING
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
 from mxsafe.rtl.notes import noted
 
-__all__ = ["Parts"]
-
 
 class Parts:
     """The parts of words of memory, as the words of a buffer go through them.

@@ -29,9 +29,6 @@ from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 
-__all__ = ["GemmEngine", "GemmEngineConfiguration", "array_of"]
-
-
 LANES = 4
 """Values of k of a row that a beat of operands holds."""
 _BYTE = 8

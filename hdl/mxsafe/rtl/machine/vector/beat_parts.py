@@ -16,13 +16,6 @@ from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
-__all__ = [
-    "BeatJoiner",
-    "BeatJoinerConfiguration",
-    "BeatSplitter",
-    "BeatSplitterConfiguration",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _PartsConfiguration(Configuration):

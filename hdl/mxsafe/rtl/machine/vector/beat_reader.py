@@ -19,8 +19,6 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, within
 
-__all__ = ["BeatReader", "BeatReaderConfiguration"]
-
 _MOST_AHEAD = 8
 _MOST_BITS = 32
 _WIDTHS = WIDTHS["vector"]

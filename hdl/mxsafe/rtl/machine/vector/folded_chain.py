@@ -26,8 +26,6 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, about
 
-__all__ = ["FoldedChain", "FoldedChainConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FoldedChainConfiguration(Configuration):

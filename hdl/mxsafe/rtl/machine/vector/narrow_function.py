@@ -19,8 +19,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.validation import AlikePower
 
-__all__ = ["NarrowFunction", "NarrowFunctionConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowFunctionConfiguration(Configuration):

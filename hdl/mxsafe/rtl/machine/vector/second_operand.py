@@ -17,8 +17,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import AlikePower
 
-__all__ = ["SecondOperand", "SecondOperandConfiguration"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SecondOperandConfiguration(Configuration):

@@ -19,8 +19,8 @@ from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, domain, held
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.activation import FUNCTIONS, ActivationConfiguration
-from mxsafe.rtl.vector.function_lane import check_functions, most_stages, short_name
+from mxsafe.rtl.vector.activation import ActivationConfiguration
+from mxsafe.rtl.vector.function_lane import FUNCTIONS, check_functions, most_stages, short_name
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
@@ -34,8 +34,6 @@ from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConf
 from mxsafe.tables import Grade
 from mxsafe.tables.softmax import LENGTH_BITS
 from mxsafe.validation import AlikePower, PowerOfTwo
-
-__all__ = ["REDUCTIONS", "VectorChain", "VectorChainConfiguration"]
 
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions, in the order of their numbers, from 1."""

@@ -36,8 +36,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.tables import MOST_IN_ROW
 from mxsafe.validation import about
 
-__all__ = ["VectorEngine", "VectorEngineConfiguration"]
-
 _Chain = VectorChain | FoldedChain
 _DESCRIPTOR = DESCRIPTORS["vector"]
 _WIDTHS = WIDTHS["vector"]
