@@ -7,7 +7,6 @@ what is there is not measured again, unless ``--again`` is given. It takes some 
 ``pip install '.[models]'``.
 """
 
-import argparse
 import re
 import sys
 import time
@@ -24,7 +23,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.torch._compile import compile_exported, exported
 from mxsafe.torch._evaluator import evaluated
 from studies import pages
-from studies.prose import as_help
+from studies.prose import parser_of
 
 PAGE = pages.DOCS / "compiled_models.json"
 MACHINE = replace(MachineConfiguration(), reduction_beats=2048)
@@ -237,9 +236,7 @@ def _error(found: Any, wanted: Any) -> float:
 
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, and write the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.compiled_models", description=as_help(__doc__)
-    )
+    parser = parser_of("compiled_models", __doc__)
     parser.add_argument("--again", action="store_true", help="measure everything anew")
     arguments = parser.parse_args(argv)
     warnings.simplefilter("ignore")  # of the packages

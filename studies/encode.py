@@ -15,7 +15,6 @@ Usage (``make encode`` installs what it needs)::
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -40,7 +39,7 @@ from mxsafe.machine.configuration import ARITHMETICS, MachineConfiguration
 from mxsafe.machine.program import Program
 from studies import pages
 from studies.pages.encode import as_text, costs, similarities
-from studies.prose import as_help
+from studies.prose import parser_of
 from verif.machine.compiler.transformer_graphs import bert
 from verif.support.data.minilm import make_slice
 from verif.support.data.minilm.make_slice import FloatArray, Model
@@ -232,7 +231,7 @@ def main(argv: Sequence[str]) -> int:
     int
         Exit code: 0 success, 1 the work failed, 2 the command line is wrong.
     """
-    parser = argparse.ArgumentParser(prog="python -m studies.encode", description=as_help(__doc__))
+    parser = parser_of("encode", __doc__)
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE")
     parser.add_argument("--backend", choices=_BACKENDS, default=_BACKENDS[0])
     parser.add_argument("--arithmetic", choices=ARITHMETICS, default="exact")

@@ -7,7 +7,6 @@ not measured again, unless ``--again`` is given. It needs ``pip install '.[model
 some minutes; PyTorch gets one thread.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -25,7 +24,7 @@ from mxsafe.torch._evaluator import evaluated
 from studies import pages
 from studies.compiled_models import totals
 from studies.evidence import language, smollm2
-from studies.prose import as_help
+from studies.prose import parser_of
 
 PAGE = pages.DOCS / "language_machine.json"
 MACHINE = replace(MachineConfiguration(), reduction_beats=1024)
@@ -141,9 +140,7 @@ def _loss(logits: torch.Tensor, text: torch.Tensor) -> float:
 
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, and write the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.language_machine", description=as_help(__doc__)
-    )
+    parser = parser_of("language_machine", __doc__)
     parser.add_argument("--again", action="store_true", help="measure everything anew")
     arguments = parser.parse_args(argv)
     language.require()

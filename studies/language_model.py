@@ -6,7 +6,6 @@ Results are kept in ``docs/language_model.json`` as they come: what is there is 
 unless ``--again`` is given. It takes some minutes; PyTorch gets one thread.
 """
 
-import argparse
 import copy
 import math
 import sys
@@ -20,7 +19,7 @@ import torch
 import mxsafe.torch as mxt
 from studies import pages
 from studies.evidence import language, smollm2
-from studies.prose import as_help
+from studies.prose import parser_of
 
 PAGE = pages.DOCS / "language_model.json"
 FORMATS = ("float32", "mxsf", "mxfp8_e2m5", "mxfp8_e4m3", "mxint8", "mxfp4_e2m1")
@@ -73,9 +72,7 @@ def _perplexity(model: torch.nn.Module, texts: Sequence[torch.Tensor]) -> float:
 
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, and write the page."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.language_model", description=as_help(__doc__)
-    )
+    parser = parser_of("language_model", __doc__)
     parser.add_argument("--again", action="store_true", help="measure everything anew")
     arguments = parser.parse_args(argv)
     language.require()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_array
-from studies.prose import as_help
+from studies.prose import parser_of
 from verif.rtl.array.array_job import Result, array_schedule, run_products
 from verif.support import manifest
 from verif.support.data import minilm
@@ -133,9 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 is success, 1 work that failed, 2 a wrong command line.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.multiply", description=as_help(__doc__)
-    )
+    parser = parser_of("multiply", __doc__)
     parser.add_argument("a", nargs="?", type=Path, metavar="A.npy", help="M x K (default: MiniLM)")
     parser.add_argument("w", nargs="?", type=Path, metavar="W.npy", help="K x N")
     parser.add_argument("--arithmetic", choices=tuple(ARRAYS), default="exact")

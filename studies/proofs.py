@@ -8,7 +8,6 @@ and what is proved is proved again only when its Verilog or the proof has change
 proved for some cycles alone and the module is named.
 """
 
-import argparse
 import fnmatch
 import hashlib
 import json
@@ -22,7 +21,7 @@ from typing import Any
 
 from studies import pages
 from studies.pages.trust import DATA
-from studies.prose import as_help
+from studies.prose import parser_of
 from verif.rtl import pipelines, stream_claims, stream_rules
 from verif.rtl.pipelines import PIPELINES, prove_pipeline
 from verif.rtl.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
@@ -104,7 +103,7 @@ def _write(proofs: Mapping[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prove, print and write."""
-    parser = argparse.ArgumentParser(prog="python -m studies.proofs", description=as_help(__doc__))
+    parser = parser_of("proofs", __doc__)
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
     parser.add_argument("--all", action="store_true", help="modules of a kind, not the smallest")
     parser.add_argument("--seconds", type=int, default=300, help="that a method may take (300)")

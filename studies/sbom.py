@@ -4,7 +4,6 @@ The packages that ``pyproject.toml`` names and those that they need in turn, in 
 are installed, without extras. Nothing is fetched.
 """
 
-import argparse
 import json
 import tomllib
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import mxsafe
 from mxsafe.atomic import write_atomically
-from studies.prose import as_help
+from studies.prose import parser_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -89,7 +88,7 @@ def bill() -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write it to a file, or print it."""
-    parser = argparse.ArgumentParser(prog="python -m studies.sbom", description=as_help(__doc__))
+    parser = parser_of("sbom", __doc__)
     parser.add_argument("file", nargs="?", type=Path, help="is printed without one")
     file = parser.parse_args(arguments).file
     text = json.dumps(bill(), indent=2) + "\n"

@@ -5,7 +5,6 @@ on where it was. Then it prints the numbers and writes them to ``docs/coverage.j
 ``docs/trust.md`` with them.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,16 +16,14 @@ from studies.coverage import reasons, record
 from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
-from studies.prose import as_help
+from studies.prose import parser_of
 
 FOLDER = Path("sim_build/coverage")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.coverage", description=as_help(__doc__)
-    )
+    parser = parser_of("coverage", __doc__)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="(all cores)")
     parser.add_argument(
         "--kept",

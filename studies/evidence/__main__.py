@@ -16,7 +16,7 @@ from mxsafe.cli.outputs import require_folder, writing_to
 from mxsafe.executors import workers
 from studies.evidence import PARTS
 from studies.evidence.runs import Run, RunError, execute
-from studies.prose import as_help
+from studies.prose import parser_of
 
 OUT = Path("sim_build") / "evidence"
 
@@ -80,9 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 is success, 1 a run that failed, 2 a wrong command line, 130 an interrupt.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.evidence", description=as_help(__doc__)
-    )
+    parser = parser_of("evidence", __doc__)
     parser.add_argument(
         "parts",
         nargs="*",

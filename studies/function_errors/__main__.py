@@ -25,7 +25,7 @@ from studies.function_errors.errors import BOUNDS, Worst
 from studies.function_errors.models import MODELS
 from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
-from studies.prose import as_help
+from studies.prose import parser_of
 
 STATE = Path("sim_build/function_errors.json")
 _EVERY = 5.0
@@ -48,9 +48,7 @@ def _file(text: str) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.function_errors", description=as_help(__doc__)
-    )
+    parser = parser_of("function_errors", __doc__)
     parser.add_argument("names", nargs="*", type=_function, metavar="NAME", help="of functions")
     parser.add_argument(
         "--tables",

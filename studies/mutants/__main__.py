@@ -30,7 +30,7 @@ from studies.mutants.designs import Design, load, module_without_parameters
 from studies.mutants.designs import record as record_tests
 from studies.mutants.reasons import reason
 from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
-from studies.prose import as_help
+from studies.prose import parser_of
 from verif.support import manifest
 from verif.support.manifest import Module
 
@@ -38,7 +38,7 @@ FOLDER = Path("sim_build/mutants")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m studies.mutants", description=as_help(__doc__))
+    parser = parser_of("mutants", __doc__)
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
     parser.add_argument(
         "--jobs", type=parse_positive, default=os.cpu_count() or 1, help="(all cores)"

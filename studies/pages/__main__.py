@@ -3,17 +3,16 @@
 ``--check`` writes nothing and fails if a page is not what its template and its numbers make.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 from studies import pages
-from studies.prose import as_help
+from studies.prose import parser_of
 
 
 def main(argv: Sequence[str]) -> int:
     """Write or check pages; 1 if one of those that are checked is stale."""
-    parser = argparse.ArgumentParser(prog="python -m studies.pages", description=as_help(__doc__))
+    parser = parser_of("pages", __doc__)
     parser.add_argument("--check", action="store_true", help="compare with what is there")
     parser.add_argument("name", nargs="*", help=f"of {', '.join(pages.NAMES)}; by default all")
     arguments = parser.parse_args(argv)

@@ -18,7 +18,7 @@ from mxsafe.atomic import write_together
 from mxsafe.cli.arguments import UsageError, UserError, parse_block, parse_positive
 from studies import pages
 from studies.pages import training
-from studies.prose import as_help
+from studies.prose import parser_of
 from studies.training.comparison import (
     FLOATS,
     LANES,
@@ -112,9 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0 is success, 1 work that failed, 2 a wrong command line.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.training", description=as_help(__doc__)
-    )
+    parser = parser_of("training", __doc__)
     parser.add_argument("--data", choices=tuple(DATASETS), help="images (default: digits)")
     parser.add_argument(
         "--hidden", type=_sizes, metavar="N,N", help="outputs of each hidden layer (default: 64,32)"
