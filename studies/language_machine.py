@@ -96,7 +96,7 @@ class Study:
         self._program: Compiled | None = None
 
     def compiled(self) -> Numbers:
-        """What the program takes, and whether it has the evaluator's bits on the first text."""
+        """Costs of the program, and whether it has the evaluator's bits on the first text."""
         start = time.process_time()
         program = self._compiled()
         seconds = time.process_time() - start

@@ -78,7 +78,7 @@ def shares(predicted: Prediction, bins: int) -> list[float]:
 
 
 def stalls(predicted: Prediction) -> str:
-    """What the array waits for, in a line."""
+    """The reason why the array waits, in a line."""
     cycles, idle = predicted.cycles, predicted.idle()
     waits = {name.upper(): idle.get(name, 0) for name in QUEUES if name != "gemm"}
     listed = ", ".join(

@@ -56,7 +56,7 @@ BLOCK = 64
 _PLACES = np.arange(BLOCK)[:, np.newaxis] / BLOCK
 _SMALLEST_NORMAL = 2.0**-126
 _UNITS: Mapping[Grade, float] = {"compact": 2.0**-140, "fine": 2.0**-149}
-"""What errors of subnormal results may be larger by."""
+"""Allowance for errors of subnormal results."""
 _LARGEST = float(np.finfo(np.float32).max)
 _MAY_VANISH = ("exp", "reciprocal", "rsqrt")
 """Functions whose results below 2^-126 may be 0."""

@@ -1,4 +1,4 @@
-"""What is proved: each function in each grade, by a name such as ``gelu`` or ``gelu_fine``."""
+"""Functions that are proved, in each grade, by a name such as ``gelu`` or ``gelu_fine``."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -90,7 +90,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that does not keep quiet about a help that cannot be written."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As usual, but ``--option=--`` is refused, of which some versions make an empty list."""
+        """As of argparse; ``--option=--`` is refused, of which some versions make an empty list."""
         for word in args or ():
             if word.startswith("--") and word.endswith("=--"):
                 self.error(f"argument {word[:-3]}: must be a value, not '--'")

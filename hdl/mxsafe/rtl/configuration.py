@@ -185,7 +185,7 @@ class Options(metaclass=_Checked):
 
 
 class Part(Generic[T]):
-    """What `Options.part` gives, as a property of the whole.
+    """A part as a property of the whole: the result of `Options.part`.
 
     Parameters
     ----------

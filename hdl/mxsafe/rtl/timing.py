@@ -27,7 +27,7 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         "quiet": (0, 1),
     },
     "Exact": {
-        # Usual registers of the adder; whether scales that are looked up have a clock of their own.
+        # Registers of the adder by default; whether scales that are looked up have their own cycle.
         "add_stages": (3, 12),
         "scales": (0, 1),
         # Those of its own in front of each MAC, where an enable of all would be the longest path.

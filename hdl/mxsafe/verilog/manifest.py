@@ -166,10 +166,10 @@ def summary(unit: Unit[Any]) -> str:
 def manifest_entry(unit: Unit[Any], files: Sequence[str]) -> dict[str, Any]:
     """Return the manifest's entry of a module.
 
-    `unit` is the name that its configuration gives it, with all that is not as usual; `parameters`
-    are the fields of the configuration, `properties` numbers that follow from them. Those of a
-    parametric unit are the defaults of the Verilog's parameters, which are called the same in
-    capitals; `size` is the width of a port that follows from them.
+    `unit` is the name that its configuration gives it, with all that is not at its default;
+    `parameters` are the fields of the configuration, `properties` numbers that follow from them.
+    Those of a parametric unit are the defaults of the Verilog's parameters, which are called the
+    same in capitals; `size` is the width of a port that follows from them.
 
     Parameters
     ----------

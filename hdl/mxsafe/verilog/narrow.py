@@ -30,7 +30,7 @@ _ALIKE = frozenset(("$mul", "$eq", "$ne", "$lt", "$le", "$gt", "$ge"))
 _OUTPUTS = {"$dff": "Q", "$memrd_v2": "DATA"}
 """Outputs that are not called Y, of cells that go where nothing reads them."""
 _CONTENTS = "$meminit_v2"
-"""What a memory holds at power-up: ours hold nothing."""
+"""Initial content of a memory: ours have none."""
 
 _WIRE = re.compile(r"(  wire width )(\d+)(.*? )([\\$]\S+)")
 _FIELD = re.compile(r"[.[]")
@@ -46,7 +46,7 @@ class _Wire:
     line: re.Match[str]
     needed: int = 0
     driver: int | None = None
-    """What drives it and goes if nothing reads it, by number."""
+    """Number of the driver that goes with it if nothing reads it."""
 
     @property
     def is_port(self) -> bool:
@@ -227,7 +227,7 @@ class _Module:
         self._items: list[tuple[list[str], str | _Wire | _Cell | _Process]] = []
         """Each with the lines of its attributes."""
         self._names: dict[str, _Bits] = {}
-        """What wires are other names of, ports among them."""
+        """Bits of wires that are other names, ports among them."""
         self._drivers: list[_Cell | _Process] = []
         self._open: list[int] = []
         """Numbers of drivers whose inputs are to be looked at, negated: the last comes first."""
@@ -246,7 +246,7 @@ class _Module:
                 attributes = []
 
     def _item(self, line: str, lines: Iterator[str]) -> str | _Wire | _Cell | _Process:
-        """What begins at a line."""
+        """The item that begins at a line."""
         if found := _WIRE.fullmatch(line):
             wire = _Wire(int(found[2]), found)
             self._wires[found[4]] = wire

@@ -133,9 +133,8 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         a, b, clearing, b_larger = pipe.cross_all(
             "compared", a=self.a, b=self.b, clear=clear, b_is_larger=b_larger
         )
-        swap = named(m, "swap", 1, clearing | b_larger)
-        noted(
-            swap,
+        swap = noted(
+            named(m, "swap", 1, clearing | b_larger),
             "A cleared operand counts as the smaller one, and is masked once it is known to be.",
         )
         a_sign, a_bits = self._kept(m, a, clearing)
@@ -219,9 +218,8 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         total, exponent, negative, subtract, infinite, invalid = added
         carry, top, second = total[-1], total[-2], total[-3]
         unlimited = named(m, "is_unlimited", 1, exponent[1:].any())  # more than that of subnormals
-        rounds: Value = named(m, "rounds", 1, carry | top | (second & unlimited))
-        noted(
-            rounds,
+        rounds: Value = noted(
+            named(m, "rounds", 1, carry | top | (second & unlimited)),
             "A sum is rounded only if it lost at most one leading bit; with more of them lost it "
             "is exact, and is normalised beside.",
         )
@@ -357,9 +355,8 @@ def _sum_or_difference(
         prefix = "" if name == "lower" else f"{name}_"
         low, to_add = large[place], addend[place]
         room = named(m, f"{prefix}room", len(low), ~to_add)
-        overflows = named(m, f"{name}_overflows", 1, low > room)
-        noted(
-            overflows,
+        overflows = noted(
+            named(m, f"{name}_overflows", 1, low > room),
             "The sum is made in parts. The carry into a part comes from a comparison with the "
             "largest number that has no carry, not from the sum of the part below.",
         )

@@ -350,9 +350,8 @@ def _shifted(m: Module, product: Value, distance: Value) -> tuple[Value, Value]:
         moved = Cat(value[step:], Const(0, step))[:width]
         dropped = named(m, f"dropped_{step}", 1, moves & value[:step].any())
         sticky = named(m, f"sticky_{step}", 1, sticky | dropped)
-        value = named(m, f"shifted_{step}", width, Mux(moves, moved, value[:width]))
-        noted(
-            value,
+        value = noted(
+            named(m, f"shifted_{step}", width, Mux(moves, moved, value[:width])),
             "One shifter to the right for both ways: it starts as far left as a subnormal operand "
             "can need. Largest distance first: later steps need fewer bits.",
         )

@@ -36,9 +36,8 @@ def shift_sticky(
     for stage in range(stages):
         distance = 1 << stage
         if distance < width:
-            sticky = named(m, f"{name}_{distance}_sticky", 1, shifted[: distance + 1].any())
-            noted(
-                sticky,
+            sticky = noted(
+                named(m, f"{name}_{distance}_sticky", 1, shifted[: distance + 1].any()),
                 "Alignment: the new lowest bit is sticky. It gathers the bits that go and the one "
                 "in its place.",
             )
@@ -106,9 +105,8 @@ def normalise(
         distance = lesser(m, f"{name}_distance", zeros, most, Const(0, 1))
         shifted = named(m, name, width, shift_left(m, f"{name}_by", value, distance, Sideband()))
     else:
-        subnormal = named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any())
-        noted(
-            subnormal,
+        subnormal = noted(
+            named(m, f"{name}_subnormal", 1, lowered[-1] | ~lowered.any()),
             "Normalisation stops where the exponent is 1, that of subnormals: then the distance is "
             "the exponent less one, not the number of leading zeros.",
         )
@@ -142,9 +140,8 @@ def lesser(m: Module, name: str, left: Value, right: Value, right_wins: Value) -
     for place in reversed(range(width)):
         here, there = left[place], right[place]
         both = (here | is_right) & (there | is_left)
-        bit = named(m, f"{name}_{place}", 1, both)
-        noted(
-            bit,
+        bit = noted(
+            named(m, f"{name}_{place}", 1, both),
             "The lesser of two distances, found from the top bit so that shifting can begin: as "
             "long as neither is less, a bit of both is one of the lesser.",
         )
@@ -213,9 +210,8 @@ def leading_one_and_zeros(
     high, high_count = leading_one_and_zeros(m, f"{name}_high", high_half, sideband, boundary)
     any_set = named(m, f"{name}_any", 1, high | low)
     width = len(high_count)
-    count = named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high))
-    noted(
-        count,
+    count = noted(
+        named(m, name, width + 1, Cat(Mux(high, high_count, low_count)[:width], ~high)),
         "Leading zeros: the upper part has a power of two of bits, so its being empty is the top "
         "bit of the count.",
     )

@@ -153,15 +153,13 @@ class Packer(Unit[PackerConfiguration]):
             increment, "Nearest even: up if more than half an ulp is below, or half of an odd one."
         )
         width = len(self.code.exponent) + len(self.code.mantissa)
-        down = named(m, "rounded_down", None, Cat(Const(0, precision - 1), shift) + kept)
-        noted(
-            down,
+        down = noted(
+            named(m, "rounded_down", None, Cat(Const(0, precision - 1), shift) + kept),
             "The hidden bit adds itself to the exponent, and so does a carry out of the mantissa.",
         )
         packed = truncated(m, "packed", width, down + increment)
-        nonzero = named(m, "is_nonzero", 1, magnitude.any())
-        noted(
-            nonzero,
+        nonzero = noted(
+            named(m, "is_nonzero", 1, magnitude.any()),
             "A sum of zeros has no sign of its own: zero_sign tells whether all of them were -0.",
         )
         sign = named(m, "sign", 1, negative ^ self.negate)
@@ -180,9 +178,8 @@ def count_ones(m: Module, name: str, thermometer: Signal) -> Value:
         full = rest[size - 1] if len(rest) >= size else Const(0, 1)
         count.insert(0, full)
         if size > 1:
-            rest = named(m, f"{name}_{size}", size - 1, Mux(full, rest[size:], rest[: size - 1]))
-            noted(
-                rest,
+            rest = noted(
+                named(m, f"{name}_{size}", size - 1, Mux(full, rest[size:], rest[: size - 1])),
                 "Ones of a thermometer code by halving: the bit in the middle is one of the count. "
                 "Where it is set the lower half is full, and the rest is in the upper half.",
             )

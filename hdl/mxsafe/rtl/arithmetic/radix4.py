@@ -144,9 +144,8 @@ def multiply_in_chains(
     for number in range(1, len(rows)):
         done, upper = product[: 2 * number], product[2 * number :]
         added = (upper.as_signed() if is_signed else upper) + rows[number]
-        product = named(m, f"{name}_to_row_{number}", None, Cat(done, added))
-        noted(
-            product,
+        product = noted(
+            named(m, f"{name}_to_row_{number}", None, Cat(done, added)),
             "The table in front of a carry chain chooses by the digit and adds. Bits below a row "
             "are done: tools that merge two additions would lose the chain.",
         )

@@ -83,9 +83,8 @@ class Rounder(Unit[RounderConfiguration]):
         width = len(self.value)
         bits = self.value.as_unsigned()
         high = bits[self.config.precision : -1]
-        folded = named(m, "folded", len(high), Mux(bits[-1], ~high, high))
-        noted(
-            folded,
+        folded = noted(
+            named(m, "folded", len(high), Mux(bits[-1], ~high, high)),
             "Leading one: of a negative number it is looked for in the complement, which is one "
             "short only for -2^k, and that is exact at either position. The lowest bits always "
             "fit.",
@@ -94,9 +93,8 @@ class Rounder(Unit[RounderConfiguration]):
         noted(drops, "drops[i]: bit i lies below the kept ones.")
         tie_to_even = named(m, "tie_to_even", 1, select(leading_one(drops), bits[1:]))
         noted(tie_to_even, "The lowest kept bit: 1 where a tie goes up to even.")
-        with_half = named(m, "with_half", None, bits + drops[1:])
-        noted(
-            with_half,
+        with_half = noted(
+            named(m, "with_half", None, bits + drops[1:]),
             "drops[1:] is half an ulp less one: with the lowest kept bit added it rounds to "
             "nearest even, with no sticky bit.",
         )

@@ -208,9 +208,8 @@ class Scaler(Unit[ScalerConfiguration]):
         too_large = named(m, "is_too_large", 1, exponent >= LARGEST_EXPONENT)
         normal: Value = named(m, "is_normal", 1, ~subnormal & any_set)
         infinite: Value = named(m, "is_infinite", 1, normal & too_large)
-        far: Value = named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1])
-        noted(
-            far,
+        far: Value = noted(
+            named(m, "far", len(top) - 1, (top ^ below.replicate(len(top)))[:-1]),
             "The distance of a right shift is the inverted exponent, one short: no subtraction in "
             "front of the shifter.",
         )
@@ -253,11 +252,8 @@ class Scaler(Unit[ScalerConfiguration]):
         magnitude, below, beyond, base, distance, negative, infinite, nan = counted.values()
         padded = Cat(Const(0, width - len(magnitude)), magnitude)
         sign = negative if twos_complement else Const(0, 1)
-        turned: Value = named(
-            m, "turned_from", width, Mux(below, Cat(padded[1:], sign), padded[::-1])
-        )
-        noted(
-            turned,
+        turned: Value = noted(
+            named(m, "turned_from", width, Mux(below, Cat(padded[1:], sign), padded[::-1])),
             "One shifter for both ways: what goes left passes it bits reversed. What goes right "
             "does so by one place here already, for its distance is one short.",
         )

@@ -36,9 +36,8 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     shape = Shape(width, signed=True)
     if isinstance(left_negate, Const) and isinstance(right_negate, Const):
         return named(m, f"{name}_sum", shape, left_value + right_value), left_negate
-    differ = named(m, f"{name}_differ", 1, left_negate ^ right_negate)
-    noted(
-        differ,
+    differ = noted(
+        named(m, f"{name}_differ", 1, left_negate ^ right_negate),
         "Signs stay beside the sums: where they differ one addend is complemented, whose missing "
         "one is the carry into the addition. The other sign is that of the result.",
     )
@@ -137,13 +136,11 @@ def add_in_a_chain(m: Module, name: str, left: Value, right: Value, carry: Value
     do not merge with the next one: for three they would make rows of full adders of look-up tables.
     """
     total = Cat(Const(1, 1), left).as_signed() + Cat(carry, right).as_signed()
-    result = named(m, f"{name}_sum", Shape(len(total) - 1, signed=True), total[1:].as_signed())
-    noted(
-        result,
+    return noted(
+        named(m, f"{name}_sum", Shape(len(total) - 1, signed=True), total[1:].as_signed()),
         "The carry comes out of a bit below both numbers: tools then see an addition of two, with "
         "one carry chain, and do not merge it with the next.",
     )
-    return result
 
 
 def add_resolved(m: Module, name: str, left: Term, right: Term) -> Signal:

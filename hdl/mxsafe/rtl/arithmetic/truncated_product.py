@@ -61,9 +61,8 @@ def truncated_product(
         kept = Cat(complement, ~negative)[cut_bits:]
         left = max(place - cut, 0)
         constant -= 1 << width + place - cut
-        placed = named(m, row, len(kept), kept)
-        noted(
-            placed,
+        placed = noted(
+            named(m, row, len(kept), kept),
             "Booth row, low columns left out. A negative one has ones above it without end: they "
             "are part of the constant, for which its inverted sign stands.",
         )

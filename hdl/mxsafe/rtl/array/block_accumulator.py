@@ -311,9 +311,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         around = [*ring, add.sum]
         if inside:
             m.d.comb += add.en.eq(self.en)
-        moves = named(m, "moves", 1, self.en & before)
-        noted(
-            moves,
+        moves = noted(
+            named(m, "moves", 1, self.en & before),
             "The ring of accumulators turns for steps alone: between them they stay, and take no "
             "power. Its last register is the last one in the adder.",
         )

@@ -155,9 +155,8 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         latency = self.config.dot_latency - self.config.early
         if self.config.groups == 1:
             return [delayed(m, self.en, "starts_after", starts, latency)]
-        goes_on = named(m, "goes_on", 1, ~starts)
-        noted(
-            goes_on,
+        goes_on = noted(
+            named(m, "goes_on", 1, ~starts),
             "Registers that share the loads of a flag: every other one is inverted, for synthesis "
             "makes one register of two that are equal.",
         )

@@ -44,9 +44,8 @@ def add_blocks(
     sums, shape = [], signed(sum_bits)
     for i, (halves, beside) in enumerate(zip(dots, carries, strict=True)):
         register = Signal(shape, name=f"sum_{i}", reset_less=True)
-        kept = named(m, f"kept_{i}", shape, Mux(starts[i], 0, register))
-        noted(
-            kept,
+        kept = noted(
+            named(m, f"kept_{i}", shape, Mux(starts[i], 0, register)),
             "The halves of a dot product are added here, with the sum so far: three numbers take a "
             "row of full adders more than two, and no second carry chain.",
         )

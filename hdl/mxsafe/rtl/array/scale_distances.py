@@ -80,9 +80,8 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
         ends = named(m, "block_ends", 1, self.valid & self.ends)
         now = named(m, "is_above", count, Cat(*above) & ends.replicate(count))
         earlier = Signal(count, name="above_before")
-        here = named(m, "above_so_far", count, now | Mux(self.first, 0, earlier))
-        noted(
-            here,
+        here = noted(
+            named(m, "above_so_far", count, now | Mux(self.first, 0, earlier)),
             "A scale above its anchor breaks the promise of the window: the anchor becomes NaN. "
             "The first beat of a tile forgets what came before it, not its own block.",
         )

@@ -279,9 +279,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ):
             if kind == "tile" and cycles <= block_cycles:
                 break  # a tile ends a block
-            wait = Signal(range(max(cycles, 2)), name=f"{kind}_wait")
-            noted(
-                wait,
+            wait = noted(
+                Signal(range(max(cycles, 2)), name=f"{kind}_wait"),
                 "Counts down from the last end while the array runs; no end passes before it is 0.",
             )
             if registered:
@@ -304,9 +303,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         in_time = named(m, "is_in_time", 1, ~Cat(*early).any())
         works = en & in_time
         ready = named(m, "is_ready", 1, works & ~ResetSignal() if self.config.gated else works)
-        open_ = named(m, "is_open", 1, ready & stream_a.tvalid)
-        noted(
-            open_,
+        open_ = noted(
+            named(m, "is_open", 1, ready & stream_a.tvalid),
             "A beat of A and one of W are taken together, so tready of each waits for tvalid of "
             "the other. Whether they come too early shows once s_axis_a holds its beat.",
         )
@@ -574,9 +572,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         noted(done, "The last column is done last; the others are delayed until it is.")
         if self.config.arithmetic.runs_free:
             late = self._late_reset(m, platform, "reset_results")
-            done = named(m, "is_done_since_reset", 1, done & ~late)
-            noted(
-                done,
+            done = noted(
+                named(m, "is_done_since_reset", 1, done & ~late),
                 "The reset reaches the units a cycle later: until then they say what was before.",
             )
         return delayed(m, en, "c_valid", done, 1, reset=True), Cat(*columns)

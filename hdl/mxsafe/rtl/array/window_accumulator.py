@@ -200,9 +200,8 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             gates: list[Value] = []
             for number in range(1 << high - low):
                 name = f"distance_{i}_{low}_is_{number}"
-                here = named(m, name, 1, equals(distance[low:high], number))
-                noted(
-                    here,
+                here = noted(
+                    named(m, name, 1, equals(distance[low:high], number)),
                     "Two bits of a distance at once: a choice of four with gates from registers "
                     "is as quick as a multiplexer of two.",
                 )

@@ -99,9 +99,8 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
         last_shown = range(config.shown - 1, config.macs, config.shown)
         completes = named(m, "completes", 1, Cat(turn[i] for i in last_shown).any())
         dots = config.dot_latency
-        goes_on = named(m, "goes_on", 1, ~starts)
-        noted(
-            goes_on,
+        goes_on = noted(
+            named(m, "goes_on", 1, ~starts),
             "Two registers share the loads; one is inverted, or synthesis would merge them.",
         )
         goes_on_after = delayed(m, en, "goes_on_after", goes_on, dots)

@@ -368,9 +368,8 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     def _in_fixed_point(self, m: Module, side: Side) -> Value:
         """Magnitude of an operand, a multiple of its format's smallest subnormal."""
         operand = getattr(self, side)
-        far = named(m, f"shifted_{side}", None, operand.significand << operand.shift)
-        noted(
-            far,
+        far = noted(
+            named(m, f"shifted_{side}", None, operand.significand << operand.shift),
             "Element in fixed point, in front of the DSP block: nothing is left to shift behind "
             "it. Bit 0 is always 0, for the smallest shift is 1.",
         )
@@ -454,9 +453,8 @@ def _negated(m: Module, name: str, value: Value, negate: Value) -> Value:
     A negated number differs from its opposite in all bits above the lowest one.
     """
     above = Cat(value[:place].any() for place in range(1, len(value) + 1))
-    flips = named(m, f"{name}_flips", len(above), above & negate.replicate(len(above)))
-    noted(
-        flips,
+    flips = noted(
+        named(m, f"{name}_flips", len(above), above & negate.replicate(len(above))),
         "Negation without a carry chain: a number and its opposite differ in all bits above the "
         "lowest one.",
     )
@@ -732,9 +730,8 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         low = Cat(shift < level if level > least else Const(0, 1) for level in levels)
         too_long = named(m, "drops_for_precision", most, long)
         too_low = named(m, "drops_for_subnormals", most, low)
-        drops = named(m, "drops", most, too_long | too_low)
-        noted(
-            drops,
+        drops = noted(
+            named(m, "drops", most, too_long | too_low),
             "drops[j]: at least j + 1 low bits go, for the precision or for the smallest "
             "subnormal. The product is rounded while it is narrow, and shifted then.",
         )
@@ -742,9 +739,8 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
             m, "tie_to_even", 1, select(leading_one(drops), product[1:].as_unsigned())
         )
         noted(tie_to_even, "The lowest kept bit: 1 where a tie goes up to even.")
-        with_half = named(m, "with_half", None, product + drops[1:])
-        noted(
-            with_half,
+        with_half = noted(
+            named(m, "with_half", None, product + drops[1:]),
             "drops[1:] is half of the new quantum less one: with the lowest kept bit added it "
             "rounds to nearest even, with no sticky bit.",
         )

@@ -241,9 +241,8 @@ class MacSteps:
         (low,) = beside.cross("shifted", shifted=low[: precision + 1])
         guard, kept = low[0], low[1:]
         odd, sticky, negative = kept[0], beside["sticky"], beside["negative"]
-        of_negative = named(m, "increment_of_negative", 1, guard | (odd & ~sticky))
-        noted(
-            of_negative,
+        of_negative = noted(
+            named(m, "increment_of_negative", 1, guard | (odd & ~sticky)),
             "Nearest even of a negative number from its complement, which is one short: that one "
             "reaches the guard bit if there are only ones below it.",
         )

@@ -348,9 +348,8 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             m.d.sync += self.quiet.eq(idle & self._stops)
         else:
             m.d.comb += self.quiet.eq(idle)
-        events = Signal(len(_EVENTS), name="events")
-        noted(
-            events,
+        events = noted(
+            Signal(len(_EVENTS), name="events"),
             "From registers, for counters are long: a descriptor is done cycles after these.",
         )
         m.d.sync += events.eq(

@@ -369,9 +369,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             lowering = held[chosen[0]]
             if not at(config, "lowered"):
                 lowering = Mux(lowering, *steps)
-            lowering = named(m, f"lowering_{lane}", bits, lowering)
-            noted(
-                lowering,
+            lowering = noted(
+                named(m, f"lowering_{lane}", bits, lowering),
                 "What turns a height into a binade. A block with NaN or Inf is lowered so far "
                 "that all its codes are zero: its scale says what it is.",
             )
@@ -399,9 +398,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             Cat(Const(1, 1), value.exponent).as_signed(),
             Cat(subnormal, lift).as_signed(),
         )
-        raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
-        noted(
-            raised,
+        raised = noted(
+            named(m, f"raised_{lane}", None, addends[0] + addends[1]),
             "One adder for three terms: the lowest bits of its operands make the carry, 1 for "
             "subnormals. What ends up below 0 rounds to zero, wherever it is.",
         )

@@ -112,9 +112,8 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
         packed = self._packed(m, out_of.tuser.format)
         lasts = ((gate, Const(many - 1, len(part))) for (_, many), gate in packed.items())
         last = gated_or(m, "last_part", lasts)
-        ends = named(m, "is_last_part", 1, part == last)
-        noted(
-            ends,
+        ends = noted(
+            named(m, "is_last_part", 1, part == last),
             "A beat of packed codes stays for as many beats as it holds: it is taken with its last "
             "part, which alone ends a block or a packet.",
         )

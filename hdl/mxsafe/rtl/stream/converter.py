@@ -245,9 +245,8 @@ class Converter(Unit[ConverterConfiguration]):
                     Cat(Const(1, 1), normalise.exponent).as_signed(),
                     Cat(normalise.subnormal, lift).as_signed(),
                 )
-                raised = named(m, f"raised_{lane}", None, addends[0] + addends[1])
-                noted(
-                    raised,
+                raised = noted(
+                    named(m, f"raised_{lane}", None, addends[0] + addends[1]),
                     "One adder for three terms: the lowest bits of its operands make the carry, "
                     "the one that a subnormal adds to its exponent. What ends up below 0 rounds "
                     "to zero.",
@@ -322,9 +321,8 @@ class Converter(Unit[ConverterConfiguration]):
         moves = named(m, "moves", stages, gap | leaves.replicate(stages))
         ready = named(m, "is_ready", 1, moves[0] & ~ResetSignal())
         ended = ones_below_leading(m, "ended", ends)
-        first_end = named(m, "first_end", stages, leading_one(ended))
-        noted(
-            first_end,
+        first_end = noted(
+            named(m, "first_end", stages, leading_one(ended)),
             "The block at the head ends where the end nearest to the head is: the largest "
             "exponents there are those of the whole block.",
         )
@@ -370,11 +368,8 @@ class Converter(Unit[ConverterConfiguration]):
             far = named(m, f"is_far_{group}", 1, special | (growth >= alignment.steps))
             steps = named(m, f"steps_{group}", None, growth + (1 - alignment.bottom))
             bits = Shape.cast(range(1 - alignment.lowest)).width
-            lowering = named(
-                m, f"lowering_{group}", bits, Mux(far, -alignment.lowest, steps[:bits])
-            )
-            noted(
-                lowering,
+            lowering = noted(
+                named(m, f"lowering_{group}", bits, Mux(far, -alignment.lowest, steps[:bits])),
                 "What turns a height into a binade. From so far up all codes are zero; so are "
                 "those of a block with NaN or Inf, whose scale says what it is.",
             )

@@ -91,16 +91,14 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
             field = truncated(m, "upper_field", bits, self.binade - (alignment.normals_from - 1))
             upper = named(m, "is_in_upper_mode", 1, self.binade >= alignment.normals_from)
             extended = Mux(upper, Cat(self.fraction, field), extended)
-        extended = named(m, "extended", width + 2, extended)
-        noted(
-            extended,
+        extended = noted(
+            named(m, "extended", width + 2, extended),
             "The code below the value, then guard and sticky. Codes grow with values, so the next "
             "one up is one more, over the seam of two modes too.",
         )
         sticky, guard, below = extended[0], extended[1], extended[2:]
-        at_top = named(m, "at_top", 1, below >= element.max_magnitude)
-        noted(
-            at_top,
+        at_top = noted(
+            named(m, "at_top", 1, below >= element.max_magnitude),
             "Saturation: a code above the largest would be NaN, Inf or none at all, and so would "
             "one that rounds up from it.",
         )

@@ -152,9 +152,8 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
         with m.If(step):
             # A power of two of lanes: the count wraps by itself.
             m.d.sync += [lane.eq(lane + 1), padding.eq(~full & ends_block)]
-        ready = named(m, "is_ready", 1, Mux(full, self.m_axis.tready, ~ends_block))
-        noted(
-            ready,
+        ready = noted(
+            named(m, "is_ready", 1, Mux(full, self.m_axis.tready, ~ends_block)),
             "The last beat of a block is taken last: it waits while code 0 fills the lanes that "
             "are missing, and its scales are those of the operand beat.",
         )

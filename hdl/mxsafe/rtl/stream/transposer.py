@@ -98,9 +98,8 @@ class Transposer(Unit[TransposerConfiguration]):
         downwards = Signal(name="is_downwards")
         done = Signal(range(max(size, 2)), name="steps_done")
         open_ = named(m, "is_open", 1, ~full | self.m_axis.tready)
-        takes = named(m, "takes_rows", 1, ~draining & ~padding)
-        noted(
-            takes,
+        takes = noted(
+            named(m, "takes_rows", 1, ~draining & ~padding),
             "A short tile is filled up with rows of zeros: then, and while the last tile drains, "
             "rows come from here and not from the stream.",
         )
@@ -139,9 +138,8 @@ class Transposer(Unit[TransposerConfiguration]):
         for i, row in enumerate(rows):
             above = rows[i - 1].as_value() if i else Cat(*entering)
             left = Cat(entering[i], row.as_value()[:-bits]) if size > 1 else entering[i]
-            following = named(m, f"row_{i}_next", layout.size, Mux(downwards, above, left))
-            noted(
-                following,
+            following = noted(
+                named(m, f"row_{i}_next", layout.size, Mux(downwards, above, left)),
                 "Both directions share the registers: a cell takes one of two neighbours.",
             )
             with m.If(step):

@@ -316,7 +316,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         self._add_up(m, en, lanes, shared, tokens)
 
     def _end(self, m: Module, token: data.View, passed: Signal, result: Signal) -> None:
-        """What is in the last stage: the end of a row without results, or a result."""
+        """Drive flags of the last stage: the end of a row without results, or a result."""
         if self.config.sums or self.config.sweeps:
             m.d.comb += result.eq(token.results)
         if self.config.sweeps:

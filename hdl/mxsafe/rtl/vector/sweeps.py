@@ -6,7 +6,7 @@ Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 from amaranth.lib import data
 
 SWEEP = data.StructLayout({"begins": 1, "largest": 1, "streams": 1, "ends": 1, "number": 2})
-"""What a unit is told of a sweep.
+"""Controls of a sweep.
 
 ``begins``: rows begin; whatever is left of others is forgotten. For a cycle, in which there is no
 beat. The others are steady while there are beats. ``largest``: beats are looked at for the largest

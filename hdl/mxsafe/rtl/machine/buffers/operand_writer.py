@@ -156,9 +156,8 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         finished, served, outside, offered = [], [], [], []
         for kind, walk_config in self.config.walks.items():
             walk = place(m, platform, f"{kind}_walk", RowAddressGenerator(walk_config), reset=False)
-            written = Signal(name=f"{kind}_written")
-            noted(
-                written,
+            written = noted(
+                Signal(name=f"{kind}_written"),
                 "Codes and scales of a beat go to different memories, perhaps in different "
                 "cycles: what is written already waits for the other kind.",
             )

@@ -196,9 +196,8 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         runs = Signal(name="head_runs")
         waits = named(m, "waits_for_start", 1, shows & ~runs)
         missing = named(m, "missing", len(QUEUES), head.wait & ~self.available)
-        is_next = named(m, "is_next", 1, ~running.any() | self.has_room_for_all.all())
-        noted(
-            is_next,
+        is_next = noted(
+            named(m, "is_next", 1, ~running.any() | self.has_room_for_all.all()),
             "A descriptor starts before the one in front is done only if the tokens of all that "
             "run are sure to find room.",
         )
@@ -219,9 +218,8 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
 
     def _retire(self, m: Module, retired: Signal, oldest: data.View) -> Value:
         """Let the oldest descriptor signal once it is done; return whether it waits for room."""
-        is_done = Signal(name="oldest_is_done")
-        noted(
-            is_done,
+        is_done = noted(
+            Signal(name="oldest_is_done"),
             "Waits here until its tokens are given. Only the last one that runs can find a counter "
             "full, so no other is done meanwhile.",
         )

@@ -219,9 +219,8 @@ class Queues(Unit[QueuesConfiguration]):
             is_for = named(m, f"is_for_{name}", 1, header.opcode == DESCRIPTORS[name].opcode)
             goes = self.descriptor_valid & ~self.stopped & is_for
             if is_late:
-                turn = Signal(name=f"{name}_has_turn")
-                noted(
-                    turn,
+                turn = noted(
+                    Signal(name=f"{name}_has_turn"),
                     "A cycle after both were seen: a descriptor stays until it is taken, and so "
                     "does its place in the queue.",
                 )
@@ -246,9 +245,8 @@ class Queues(Unit[QueuesConfiguration]):
         all_empty = named(m, "all_are_empty", 1, Cat(queue.is_empty for queue in queues).all())
         all_stuck = named(m, "all_are_stuck", 1, Cat(queue.is_stuck for queue in queues).all())
         fetch_stuck = named(m, "fetch_is_stuck", 1, self.ended | full)
-        deadlock = named(m, "is_deadlock", 1, all_stuck & ~all_empty & fetch_stuck)
-        noted(
-            deadlock,
+        deadlock = noted(
+            named(m, "is_deadlock", 1, all_stuck & ~all_empty & fetch_stuck),
             "No queue can do anything any more, and no descriptor can come that would change that: "
             "there are no more, or the next one finds its queue full.",
         )

@@ -220,9 +220,8 @@ class Registers(Unit[RegistersConfiguration]):
         resets = commands["reset"]
         stopped = named(m, "is_stopped", 1, self.stopped | refused)
         is_free = ~waits & (resetting | (~running & ~stopped))
-        starts = named(m, "start_is_taken", 1, commands["start"] & (resets | is_free))
-        noted(
-            starts,
+        starts = noted(
+            named(m, "start_is_taken", 1, commands["start"] & (resets | is_free)),
             "A start is taken where no program waits, runs or has failed; else a reset comes "
             "first, which may be written with it.",
         )
@@ -237,9 +236,8 @@ class Registers(Unit[RegistersConfiguration]):
         clear = resetting & self.quiet
         is_clear: Value = self.clear
         if stages := self.config.reset_stages:
-            left = Signal(range(2 * stages + 2), name="clocks_of_reset_left")
-            noted(
-                left,
+            left = noted(
+                Signal(range(2 * stages + 2), name="clocks_of_reset_left"),
                 "The reset lasts as long as it takes to arrive everywhere, and is over when it has "
                 "gone everywhere.",
             )

@@ -153,9 +153,8 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             step = named(
                 m, f"step_from_{i}", width, Mux(carries[i], step, getattr(self, f"step_{i}"))
             )
-        total = named(m, "total", bits, origin[:-1] + step)
-        noted(
-            total,
+        total = noted(
+            named(m, "total", bits, origin[:-1] + step),
             "The next address is a step on from where the turn of the outermost loop that goes on "
             "began; past the end of all of them anything may come.",
         )

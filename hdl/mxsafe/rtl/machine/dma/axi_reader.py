@@ -178,9 +178,8 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         valid = Signal(name="word_is_valid")
         word = Signal(config.word.size, name="word", reset_less=True)
         held = data.View(config.word, word)
-        moves = named(m, "word_moves", 1, ~valid | words.ready | self.stop)
-        noted(
-            moves,
+        moves = noted(
+            named(m, "word_moves", 1, ~valid | words.ready | self.stop),
             "While all is to end, beats are taken and dropped: AXI cannot take back a burst.",
         )
         m.d.comb += [

@@ -98,9 +98,8 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         left = Signal(config.beats_bits, name="beats_left", reset_less=True)
         last = Signal(name="run_is_last", reset_less=True)
         noted(low, "Addresses in two halves: no chain of carries goes through both.")
-        room = named(m, "room", place_bits + 1, Const(config.burst, place_bits + 1) - place)
-        noted(
-            room,
+        room = noted(
+            named(m, "room", place_bits + 1, Const(config.burst, place_bits + 1) - place),
             "Beats up to the next multiple of the longest burst: cut there, a burst never crosses "
             "4 KiB, which AXI forbids.",
         )

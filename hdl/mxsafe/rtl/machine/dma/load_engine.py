@@ -192,15 +192,13 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         is_oldest: Value = taken
         if at(self.config, "word"):
             is_oldest = taken & ~self._holds
-        self._runs_past = named(m, "runs_past", 1, memory.past & is_oldest)
-        noted(
-            self._runs_past,
+        self._runs_past = noted(
+            named(m, "runs_past", 1, memory.past & is_oldest),
             "An error belongs to the oldest descriptor that is not done: this one is, once its "
             "addresses in the buffer have begun.",
         )
-        is_free = named(m, "is_free", 1, ~walk.active | ends)
-        noted(
-            is_free,
+        is_free = noted(
+            named(m, "is_free", 1, ~walk.active | ends),
             "Words of the next descriptor are asked for while those of this one still come; its "
             "addresses in the buffer begin when the last of these is written.",
         )

@@ -359,9 +359,8 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         """Tell when a descriptor is written, or that the oldest one has an error."""
         engine = self.engine
         failed = Signal(name="has_failed")
-        is_oldest = named(m, "is_oldest", 1, unwritten == 1)
-        noted(
-            is_oldest,
+        is_oldest = noted(
+            named(m, "is_oldest", 1, unwritten == 1),
             "An address belongs to the newest descriptor: those before it come to their end first.",
         )
         alone = named(m, "is_alone", 1, past & is_oldest)
@@ -379,9 +378,8 @@ def _half(beat: Value, upper: Value, bits: int) -> Value:
 def _rounded(m: Module, index: int, number: Value) -> Value:
     """A binary32 number as bfloat16, to nearest even; NaN has one code."""
     upper, lower = number[16:], number[:16]
-    increment = named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any()))
-    noted(
-        increment,
+    increment = noted(
+        named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any())),
         "binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.",
     )
     total = truncated(m, f"rounded_{index}", 16, upper + increment)

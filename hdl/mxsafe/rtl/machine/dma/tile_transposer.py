@@ -105,9 +105,8 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         with m.Elif(leaves & waiting.any()):
             m.d.sync += waiting.eq(waiting - 1)
         waits = named(m, "some_wait", 1, waiting.any())
-        has_place = named(m, "has_place", 1, ~waits | (waiting[0] & at[0]))
-        noted(
-            has_place,
+        has_place = noted(
+            named(m, "has_place", 1, ~waits | (waiting[0] & at[0])),
             "A word of the first beat takes the place of one that waits, if as many wait as will "
             "come.",
         )
@@ -120,9 +119,8 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             named(m, name, _SQUARE_BITS, self.s.payload.word_select(i, _SQUARE_BITS))
             for i, name in enumerate(("entering_low", "entering_high"))
         )
-        swapped = Signal(name="is_swapped")
-        noted(
-            swapped,
+        swapped = noted(
+            Signal(name="is_swapped"),
             "Which of the two squares in the middle holds the upper tile takes turns, because "
             "places become free in another order than that in which they were filled.",
         )
@@ -158,9 +156,8 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         """Squares of four rows, of which the second leaves after the third."""
         held = Signal(_SQUARE_BITS, name="held_square", reset_less=True)
         waits = Signal(name="word_waits")
-        passes = named(m, "word_passes", 1, at[0] | at[2])
-        noted(
-            passes,
+        passes = noted(
+            named(m, "word_passes", 1, at[0] | at[2]),
             "Of four words of a group the first and the third leave as they come, the second one "
             "while the last enters, and that one behind it: no word enters then.",
         )

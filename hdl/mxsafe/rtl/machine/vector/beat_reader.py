@@ -116,9 +116,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         walk = place(m, platform, "walk", RowAddressGenerator(config.walk), reset=False)
         rows_left = Signal(config.rows_bits, name="rows_left")
         beats_left = Signal(len(self.beats), name="beats_left", reset_less=True)
-        room = Signal(range(config.ahead + 1), init=config.ahead, name="room")
-        noted(
-            room,
+        room = noted(
+            Signal(range(config.ahead + 1), init=config.ahead, name="room"),
             "Credits: a beat is asked for only where it finds a place here when it comes, so "
             "nothing that was read has to wait in the memory.",
         )

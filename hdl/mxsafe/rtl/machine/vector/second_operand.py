@@ -98,9 +98,8 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         if at(self.config, "row ends"):
             ends = Signal(name="row_ends", reset_less=True)
         ends_row = named(m, "ends_row", 1, ends)
-        ends_beat = named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant))
-        noted(
-            ends_beat,
+        ends_beat = noted(
+            named(m, "ends_beat", 1, ends_row | Mux(numbers, lane.all(), ~constant)),
             "A beat of operands is taken with its last number, or at the end of a row; a constant "
             "one stays for the whole row.",
         )

@@ -38,7 +38,7 @@ from mxsafe.validation import AlikePower, PowerOfTwo
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions, in the order of their numbers, from 1."""
 SWEEPS = ("whole", "largest", "sums", "squares", "results")
-"""What a row is there for, in the order of their numbers."""
+"""Kinds of sweeps of a row, in the order of their numbers."""
 AFFINE = ("s_axis_gain", "s_axis_bias")
 """Streams of what norms apply."""
 _NARROW = frozenset({*POWERS, *ROOTS})
@@ -428,7 +428,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         return units
 
     def _sweep(self, m: Module) -> data.View:
-        """What units are told of a sweep."""
+        """Controls of a sweep for the units."""
         controls = self.controls
         sweep = data.View(SWEEP, Signal(SWEEP.size, name="sweep"))
         is_kind = {
