@@ -5,10 +5,8 @@ The numbers are those that enter the functions of the first layer of MiniLM
 which it takes beats; there is always one on offer, and every result is taken.
 """
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -240,19 +238,18 @@ def stimulus(unit: Unit[Any]) -> Stimulus | None:
         return _of_activation(unit)
     if isinstance(unit, Float32Multiplier):
         return _of_multiplier(unit)
-    with tempfile.TemporaryDirectory(prefix="activity-") as folder:
-        module = generated(unit, Path(folder))
-        rows = _STREAMS[type(unit)](unit, module)
-        rows = replace(rows, steady={**_idle(module), **rows.steady})
-        streamed = run_stream(
-            "icarus",
-            module,
-            rows.job,
-            apart=rows.apart,
-            clocks=4 * len(rows.job["s_axis_tlast"]) + 2 * _ROWS * module.latency,
-            probe=(int(np.flatnonzero(rows.job["s_axis_tlast"])[0]) + 1, rows.passes),
-            steady=rows.steady,
-        )
+    module = generated(unit)
+    rows = _STREAMS[type(unit)](unit, module)
+    rows = replace(rows, steady={**_idle(module), **rows.steady})
+    streamed = run_stream(
+        "icarus",
+        module,
+        rows.job,
+        apart=rows.apart,
+        clocks=4 * len(rows.job["s_axis_tlast"]) + 2 * _ROWS * module.latency,
+        probe=(int(np.flatnonzero(rows.job["s_axis_tlast"])[0]) + 1, rows.passes),
+        steady=rows.steady,
+    )
     return _of_streams(module, rows, streamed)
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import settings
 
 from verif.support import coverage, manifest
-from verif.support.simulators import SIMULATORS
+from verif.support.checkers import COMPARED
+from verif.support.simulators import SIMULATED, SIMULATORS
 from verif.support.tests import Tally, Volume, available, on_one_simulator
 
 # Speeds vary on shared machines; a failure prints how to repeat it.
@@ -107,9 +108,22 @@ def volume(pytestconfig: pytest.Config) -> Volume:
     return count
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Count what a test compares with simulations, as `assert_equal` has counted it."""
+    COMPARED.clear()
+    SIMULATED.clear()
+    result = yield
+    if SIMULATED and (items := COMPARED.total()):
+        unit = item.path.stem.removeprefix("test_")
+        kind = "compared", (" and ".join(sorted(SIMULATED)), unit, items)
+        item.user_properties.append(kind)
+    return result
+
+
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Tally:
-    """Count compared items: ``tally(simulator, unit, items)``; the sums end the test report."""
+    """Count what is compared with another library: the sums end the test report, too."""
 
     def add(simulator: str, unit: str, items: int) -> None:
         request.node.user_properties.append(("compared", (simulator, unit, items)))

@@ -92,7 +92,10 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
     """At the end, whatever the width of the terminal; of a failed bench it is what this said."""
     (tmp_path / "conftest.py").write_text("from verif.conftest import *\n")
     (tmp_path / "test_it.py").write_text(
+        "import numpy as np\nfrom verif.support import checkers, simulators\n"
         "def test_it():\n    raise AssertionError('unit: ' + 'x' * 200 + '\\nmore')\n"
+        "def test_others():\n    simulators.SIMULATED.add('icarus')\n"
+        "    checkers.assert_equal('unit', np.ones((2, 3), int), np.ones((2, 3), int))\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
     run = subprocess.run(
@@ -105,6 +108,8 @@ def test_each_failure_is_told_in_a_line(tmp_path: Path) -> None:
     )
     told = run.stdout.partition(" what failed, in a line each ")[2].splitlines()
     assert told[1] == f"test_it.py::test_it: AssertionError: unit: {'x' * 200}"
+    compared = run.stdout.partition(" compared with the model")[2].splitlines()
+    assert compared[1].split() == ["it", "icarus", "6"]
 
 
 def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ class SimulatedBoard:
         Cycles of a bit, and cycles after which the board gives up a frame.
     """
 
-    def __init__(self, configuration: Ulx3sConfiguration, folder: Path) -> None:
-        module = generated(Ulx3s(configuration), folder)
+    def __init__(self, configuration: Ulx3sConfiguration) -> None:
+        module = generated(Ulx3s(configuration))
         sources = [*module.sources, _PLL]
         self.divisor, self.patience = (module.parameters[n] for n in ("divisor", "patience"))
         made_of = (*sources, _MAIN, Path(verilator.__file__))
@@ -324,13 +324,13 @@ def test_ports_that_cannot_be_opened(
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> SimulatedBoard:
+def board() -> SimulatedBoard:
     """All of a board but its machine, which copies."""
     available("verilator")
     # Units are generated once for a configuration: no other test has this one.
     machine = replace(SMALL, queue_depth=7)
     with copying_machines():
-        return SimulatedBoard(replace(BOARD, machine=machine), tmp_path_factory.mktemp("board"))
+        return SimulatedBoard(replace(BOARD, machine=machine))
 
 
 def test_the_simulated_top_of_a_board(board: SimulatedBoard, tally: Tally) -> None:
@@ -367,11 +367,11 @@ def test_garbage_on_the_line_of_the_simulated_top(board: SimulatedBoard) -> None
 
 
 @pytest.mark.full
-def test_the_simulated_board(tmp_path: Path, tally: Tally) -> None:
+def test_the_simulated_board(tally: Tally) -> None:
     """A product, an error, the product again: memory is the interpreter's, byte for byte."""
     available("verilator")
     wanted = product()
-    on_board, interpreted = host_of(SimulatedBoard(BOARD, tmp_path)), host_of(FakeBoard(SMALL))
+    on_board, interpreted = host_of(SimulatedBoard(BOARD)), host_of(FakeBoard(SMALL))
     data = bytearray(wanted.program.data)
     data[3 * DESCRIPTOR_BYTES] |= 0xF
     wrong = Program(bytes(data), SMALL)

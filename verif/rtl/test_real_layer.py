@@ -15,7 +15,7 @@ from verif.support.checkers import assert_equal, check_mac
 from verif.support.data import minilm
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, some
+from verif.support.tests import some
 
 BLOCKS: dict[str, int | tuple[int, int]] = {"1x64": 64, "8x8": (8, 8)}
 
@@ -31,7 +31,7 @@ def quantised(block: int | tuple[int, int]) -> tuple[mx.QuantizedTensor, mx.Quan
 @pytest.mark.parametrize("block", some(BLOCKS))
 @pytest.mark.parametrize("unit", ["safe_mac", "safe_mac_exact"])
 def test_rows_and_columns_on_hardware(
-    simulator: str, unit: str, block: str, modules: dict[str, Module], tally: Tally
+    simulator: str, unit: str, block: str, modules: dict[str, Module]
 ) -> None:
     module = modules[unit]
     a, w = quantised(BLOCKS[block])
@@ -52,7 +52,6 @@ def test_rows_and_columns_on_hardware(
     reference = model.safe_mac if unit == "safe_mac" else model.safe_mac_exact
     compared = check_mac(module, log, output, reference)
     assert compared == rows * columns * beats
-    tally(simulator, f"{unit}, real layer", compared)
 
     # What came out of the simulator, scaled and accumulated, is what `matmul` says.
     results = (
@@ -89,19 +88,18 @@ def test_rows_and_columns_on_hardware(
     ],
 )
 def test_whole_layer_on_the_full_array(
-    arithmetic: ProductArithmetic, tokens: int, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic, tokens: int, modules: dict[str, Module]
 ) -> None:
     names = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact", "window": "mxsf_sta_window"}
     module = modules[names[arithmetic]]
     a, w = minilm.load_whole_layer()
     assert (a.shape, w.shape) == ((128, 384), (384, 1536))
     a = mx.QuantizedTensor(a.codes[:tokens], a.scales[:tokens], a.format, a.block, a.axis)
-    result = run_products(available("verilator"), module, [(a, w)])
+    result = run_products("verilator", module, [(a, w)])
     expected = mx.matmul(a, w, arithmetic=arithmetic)
     compared = assert_equal("layer", result.products[0].view(np.uint32), expected.view(np.uint32))
     assert compared == tokens * 1536
     assert result.ideal / result.cycles > 0.98
-    tally("verilator", f"{module.name}, real layer", compared)
 
 
 def test_error_table(report: Callable[[str], None]) -> None:

@@ -1,7 +1,6 @@
 """Real numbers at the pins of vector units: beats wait as the unit wants them to."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,12 @@ DATA = minilm.load_vectors()
 Floats = NDArray[np.float32]
 
 
-def played(case: Case | Unit[Any], folder: Path) -> tuple[Stimulus, dict[str, Words]]:
+def played(case: Case | Unit[Any]) -> tuple[Stimulus, dict[str, Words]]:
     """The stimulus, and what the pins carried in the cycles that count and those before."""
     unit = case.build() if isinstance(case, Case) else case
     found = stimulus(unit)
     assert found is not None
-    module = generated(unit, folder)
+    module = generated(unit)
     rows = dict(found.rows)
     if "rst" in module.ports:
         reset = np.arange(len(rows[next(iter(rows))])) < RESET
@@ -103,9 +102,9 @@ UNITS: dict[str, tuple[Case | Unit[Any], Callable[[int], Floats]]] = {
 
 
 @pytest.mark.parametrize("name", some(UNITS, every=len(UNITS)))
-def test_results_are_those_of_real_rows(name: str, tmp_path: Path) -> None:
+def test_results_are_those_of_real_rows(name: str) -> None:
     case, model = UNITS[name]
-    found, pins = played(case, tmp_path)
+    found, pins = played(case)
     # Of two passes that a memory gives, one is new.
     numbers = 1 if name == "row_replay" else 2
     got = results(found, pins, numbers)
@@ -116,23 +115,23 @@ def test_results_are_those_of_real_rows(name: str, tmp_path: Path) -> None:
         assert found.rows[pin].all(), pin
 
 
-def test_blocks_are_of_real_states(tmp_path: Path) -> None:
+def test_blocks_are_of_real_states() -> None:
     unit = BlockConverter(format=MX_FORMATS["mxsf"], width=2, block=16, tile=2)
-    found, pins = played(unit, tmp_path)
+    found, pins = played(unit)
     assert found.windows >= 4
     valid = pins["m_axis_tvalid"][:, 0] == 1
     valid[:RESET] = False
     assert valid[found.skipped :].sum() * 2 == found.results >= 2 * 64
-    port = generated(unit, tmp_path).ports["m_axis_tdata"]
+    port = generated(unit).ports["m_axis_tdata"]
     codes = port.split(pins["m_axis_tdata"][valid])[:, :2]
     states = DATA.hidden[:16].reshape(8, 2, -1)[:, :, :16].transpose(0, 2, 1).reshape(-1, 2)
     expected = convert_beats(states, np.arange(128) % 16 == 15, unit.config.format, block=(16, 1))
     assert codes.tolist() == expected.codes[: len(codes)].tolist()
 
 
-def test_functions_take_what_enters_the_gelu(tmp_path: Path) -> None:
+def test_functions_take_what_enters_the_gelu() -> None:
     options: dict[str, int | str] = {"functions": "relu+gelu+silu+tanh", "width": 2}
-    found, pins = played(Case(name="x", unit="activation", options=options), tmp_path)
+    found, pins = played(Case(name="x", unit="activation", options=options))
     values = found.rows["values"].view(np.float32)
     assert values.ravel().tolist() == DATA.preactivations.ravel()[: values.size].tolist()
     late = len(values) - found.skipped
@@ -143,9 +142,9 @@ def test_functions_take_what_enters_the_gelu(tmp_path: Path) -> None:
     assert got.tolist() == expected.tolist()
 
 
-def test_products_are_of_states_and_gains(tmp_path: Path) -> None:
+def test_products_are_of_states_and_gains() -> None:
     case = Case(name="x", unit="float32_multiplier", options={"pipeline": 2})
-    found, pins = played(case, tmp_path)
+    found, pins = played(case)
     a, b = (found.rows[name].view(np.float32)[:, 0] for name in ("a", "b"))
     assert a.tolist() == DATA.hidden[0, : len(a)].tolist()
     got = pins["product"].view(np.uint32)[found.skipped :, 0]

@@ -1,5 +1,6 @@
 """Comparing what a simulator logged with what the model says, item by item."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,9 @@ from numpy.typing import NDArray
 
 from verif.bench.difference import difference, shown
 from verif.support.manifest import Module, Words
+
+COMPARED: Counter[str] = Counter()
+"""How many items a test has compared, by the kind of comparison."""
 
 
 def assert_equal(
@@ -54,6 +58,7 @@ def assert_equal(
             f"got {_shown(got[at])}, expected {_shown(expected[at])}"
             + (f", for {', '.join(inputs)}" if inputs else "")
         )
+    COMPARED["items"] += int(got.size)
     return int(got.size)
 
 

@@ -13,7 +13,7 @@ from mxsafe.verilog.generate import generate
 from verif.support import manifest
 from verif.support.manifest import Module, Port, Words
 from verif.support.simulators import SCRATCH, run_lockstep
-from verif.support.units import published
+from verif.support.units import new_folder, published
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Farm:
 
 
 def farm_of(
-    folder: Path,
     name: str,
     units: Mapping[str, Unit[Any]],
     around: Callable[[Path, str, Mapping[str, Module]], Module] | None = None,
 ) -> Farm:
-    """Different units, generated into a folder, in a wrapper: by default that of `beside`."""
+    """Different units, generated, in a wrapper: by default that of `beside`."""
+    folder = new_folder()
     generate(units.values(), folder)
     loaded = manifest.load(folder)
     modules = {key: loaded[unit.module_name] for key, unit in units.items()}
@@ -38,14 +38,11 @@ def farm_of(
 
 
 def published_farm(
-    folder: Path,
-    name: str,
-    unit: type[Unit[Any]],
-    wanted: Callable[[Module], bool] = lambda module: True,
+    name: str, unit: type[Unit[Any]], wanted: Callable[[Module], bool] = lambda module: True
 ) -> Farm:
     """Those of them that are wanted, side by side in one simulation."""
     modules = {key: module for key, module in published(unit).items() if wanted(module)}
-    return Farm(beside(folder, name, modules), modules)
+    return Farm(beside(new_folder(), name, modules), modules)
 
 
 def copies_of(module: Module, count: int) -> Farm:

@@ -50,6 +50,8 @@ from verif.support.manifest import Module, Words
 from verif.verilog.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
 
 SIMULATORS = ("icarus", "verilator")
+SIMULATED: set[str] = set()
+"""Simulators that a test has run."""
 SCRATCH = Path(__file__).parents[2] / "sim_build"
 
 _TIMESCALE = ("1ns", "1ps")
@@ -119,6 +121,15 @@ def missing_tools(simulator: str) -> list[str]:
         return [] if distributed_verilator() else ["verilator"]
     needed = {"icarus": ["iverilog", "vvp"], "verilator": list(PROGRAMS), "slang": []}[simulator]
     return [program for program in needed if shutil.which(program) is None]
+
+
+def require_tools(name: str) -> None:
+    """Skip a test that needs a simulator or a linter whose programs are missing; fail it in CI."""
+    if missing := missing_tools(name):
+        message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
 
 
 def _tool_environment() -> dict[str, str]:
@@ -331,6 +342,7 @@ def lint(module: Module, *, elsewhere: Sequence[str] = ()) -> str:
     elsewhere : sequence of str
         Modules that are linted elsewhere, and are nothing but their ports here.
     """
+    require_tools("verilator")
     repeated = repeated_modules(module.name, module.sources)
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="lint-") as folder:
         ports = _ports_alone([*repeated, *elsewhere], module.sources, Path(folder))
@@ -404,6 +416,8 @@ def simulate(
         unknown.
     """
     __tracebackhide__ = True
+    require_tools(simulator)
+    SIMULATED.add(simulator)
     require_fresh(sources)
     simulator, sources = recording.simulator(simulator), recording.replaced(sources)
     if coverage.is_asked() and not coverage.is_covered(simulator, sources):

@@ -1,6 +1,5 @@
 """Shared parts of tests: simulators that are there, and the count of compared items."""
 
-import os
 import re
 import zlib
 from collections import defaultdict
@@ -9,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from verif.support.simulators import SIMULATORS, missing_tools
+from verif.support.simulators import SIMULATORS, require_tools
 
 INTEGERS = (
     "format must have floating-point elements for arithmetic fp12, not mxint8: products of "
@@ -32,11 +31,7 @@ class Volume(Protocol):
 
 def available(name: str) -> str:
     """The name of a simulator or a linter, if its programs are there."""
-    if missing := missing_tools(name):
-        message = f"{name} needs {', '.join(missing)}: see `python -m verif.support.tools`"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+    require_tools(name)
     return name
 
 
@@ -82,15 +77,6 @@ def typical(cases: Iterable[object], every: int = 2) -> list[object]:
     recorded for mutants.
     """
     return _all_but_first(cases, every, pytest.mark.variant)
-
-
-def by_turns(cases: Iterable[str], others: Sequence[str]) -> list[tuple[str, str]]:
-    """Each case with each of two others, which take turns to be the first: for `some`."""
-    return [
-        (case, other)
-        for turn, case in enumerate(cases)
-        for other in others[:: -1 if turn % 2 else 1]
-    ]
 
 
 def _all_but_first(cases: Iterable[object], every: int, mark: pytest.MarkDecorator) -> list[object]:

@@ -37,20 +37,21 @@ def layer_unit(arithmetic: str, format: MXFormat = MX_FORMATS["mxsf"], **options
 
 _kept = Path(tempfile.mkdtemp(prefix="mxsafe-units-"))
 atexit.register(shutil.rmtree, _kept)
-_made: dict[Configuration, Path] = {}
+_made: dict[Configuration, Module] = {}
 
 
-def generated(unit: Unit, folder: Path) -> Module:
-    """A unit's module, with its Verilog and manifest in `folder`.
+def new_folder() -> Path:
+    """A folder that lasts as long as the process."""
+    return Path(tempfile.mkdtemp(dir=_kept))
 
-    It is generated for the first time of a configuration; its files are copied after that.
-    """
+
+def generated(unit: Unit) -> Module:
+    """A unit's module, which is generated for the first time of a configuration."""
     if unit.config not in _made:
-        made = _kept / str(len(_made))
-        generate([unit], made)
-        _made[unit.config] = made
-    shutil.copytree(_made[unit.config], folder, dirs_exist_ok=True)
-    return manifest.load(folder)[unit.module_name]
+        folder = new_folder()
+        generate([unit], folder)
+        _made[unit.config] = manifest.load(folder)[unit.module_name]
+    return _made[unit.config]
 
 
 def published(unit: type[Unit[Any]]) -> dict[str, Module]:
@@ -76,14 +77,12 @@ def random_words(rng: np.random.Generator, bits: int, count: int) -> Words:
     return np.packbits(places, axis=1, bitorder="little")
 
 
-def mutated(
-    module: Module, right: str, wrong: str, folder: Path, *, name: str | None = None
-) -> Module:
-    """A module whose sources are copies in a new folder, with one text replaced in one of them.
+def mutated(module: Module, right: str, wrong: str, *, name: str | None = None) -> Module:
+    """A module whose sources are copies, with one text replaced in one of them.
 
     The text stands once in all sources, or in that of the module `name`.
     """
-    folder.mkdir()
+    folder = new_folder()
     meant = (
         name if name is None or name in {one.stem for one in module.sources} else part_name(name)
     )

@@ -14,7 +14,7 @@ from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, raises, some
+from verif.support.tests import Volume, raises, some
 from verif.support.units import mutated
 from verif.synthesis.netlists import NETLISTS, netlist_of, prove_netlist
 
@@ -35,42 +35,37 @@ def drive(module: Module, count: int) -> int:
     a, w = corner_cases.mixed(31, count, module.parameters["lanes"])
     rows = corner_cases.with_stalls(31, a, w, flush=module.latency - 1, resets=3)
     stimulus = mac_stimulus(module, *rows)
-    log = run_lockstep(available("icarus"), module, stimulus)
+    log = run_lockstep("icarus", module, stimulus)
     if "dot" in module.ports:
         return check_mac(module, log, "dot", model.safe_mac_exact)
     return check_mac(module, log, "partial_sum", model.safe_mac)
 
 
 @pytest.mark.parametrize("case", some(MACS, every=6), ids=str)
-def test_mac(
-    case: tuple[str, str], modules: dict[str, Module], tally: Tally, volume: Volume
-) -> None:
+def test_mac(case: tuple[str, str], modules: dict[str, Module], volume: Volume) -> None:
     name, kind = case
     count = volume(300, 4_000)
     compared = drive(netlist_of(modules[name], kind), count)
     assert compared > count // 2
-    tally("icarus", f"netlist of {name}", compared)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["ecp5", "xilinx"])
-def test_sub_matrix_unit_for_fpgas(kind: str, tmp_path: Path, tally: Tally) -> None:
+def test_sub_matrix_unit_for_fpgas(kind: str) -> None:
     """It is a netlist; the array around it is not."""
     size = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
-    module = small_array(tmp_path, "exact", **size, target="fpga")
+    module = small_array("exact", **size, target="fpga")
     module = netlist_of(module, kind, part_name("mxsf_pu_exact_fpga"))
     products = random_products(17, 3, 4, 40, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "netlists of a sub-matrix unit, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["ecp5", "xilinx"])
-def test_array(kind: str, tmp_path: Path, tally: Tally) -> None:
-    module = netlist_of(small_array(tmp_path, "exact"), kind)
+def test_array(kind: str) -> None:
+    module = netlist_of(small_array("exact"), kind)
     products = random_products(18, 2, 3, 24, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2, resets_after=[20])
-    tally("icarus", "netlists of arrays, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2, resets_after=[20])
 
 
 def broken(module: Module, folder: Path) -> Module:
@@ -125,7 +120,7 @@ def test_a_change_of_the_verilog_is_found_by_proof(
 ) -> None:
     module = modules["mxsf_decoder"]
     right, wrong = "assign sign = code[7]", "assign sign = code[6]"
-    changed = mutated(module, right, wrong, tmp_path / "wrong")
+    changed = mutated(module, right, wrong)
     with pytest.raises(AssertionError, match="Yosys failed"):
         prove_netlist(changed, netlist_of(module, "ecp5"), tmp_path / "proof")
 

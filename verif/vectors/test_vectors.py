@@ -19,7 +19,7 @@ from mxsafe.verilog.presets import build
 from verif.support import manifest
 from verif.support.exact import element_value
 from verif.support.manifest import Module
-from verif.support.tests import Tally, Volume, available, raises, refused
+from verif.support.tests import Volume, raises, refused
 
 BENCH = Path(__file__).parents[1] / "bench"
 FINITE = [name for name, fmt in MX_FORMATS.items() if getattr(fmt.element, "finite_only", False)]
@@ -94,7 +94,6 @@ def bench(
 
     `ports` gives the bench's name of each column that it reads.
     """
-    available("icarus")
     top = f"{loaded.description['unit']}_vectors"
     parameters = {"COUNT": loaded.count}
     macros = {"MODULE": module.name}
@@ -151,7 +150,7 @@ REAL_USES: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("name", REAL_USES)
 def test_a_verilog_bench_reads_them(
-    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally, volume: Volume
+    name: str, modules: dict[str, Module], tmp_path: Path, volume: Volume
 ) -> None:
     unit, options, ports = REAL_USES[name]
     if unit == "mac":
@@ -168,7 +167,6 @@ def test_a_verilog_bench_reads_them(
     compared, wrong, output = bench(loaded, module, ports, tmp_path)
     assert (compared, wrong) == (loaded.count, 0), output
     assert "$readmem" not in output, output
-    tally("icarus", f"vectors of {name}", compared)
     # A bench that cannot fail compares nothing: one flipped bit must be found, in its row.
     for column in ports.values():
         if loaded.columns[column]["direction"] == "output":
@@ -189,7 +187,7 @@ def test_a_verilog_bench_reads_them(
     assert (compared, wrong) == (loaded.count, loaded.count), output[-200:]
 
 
-def test_a_verilog_bench_reads_other_configurations(tmp_path: Path, tally: Tally) -> None:
+def test_a_verilog_bench_reads_other_configurations(tmp_path: Path) -> None:
     top = build("safe_mac_exact", MX_FORMATS["mxfp6_e3m2"], lanes=8, pipeline=1)
     generate([top], tmp_path / "verilog")
     module = manifest.load(tmp_path / "verilog")[top.module_name]
@@ -198,7 +196,6 @@ def test_a_verilog_bench_reads_other_configurations(tmp_path: Path, tally: Tally
     )
     compared, wrong, output = bench(loaded, module, REAL_USES["safe_mac_exact"][2], tmp_path)
     assert (compared, wrong) == (loaded.count, 0), output
-    tally("icarus", "vectors of other configurations", compared)
 
 
 @every_format

@@ -13,7 +13,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import GEN, Module
 from verif.support.proof import run_yosys
 from verif.support.simulators import run_lockstep
-from verif.support.tests import available, some
+from verif.support.tests import some
 from verif.support.units import generated
 
 BLOCKS = Path(__file__).parents[1] / "synthesis" / "ecp5_blocks.v"
@@ -22,7 +22,7 @@ BLOCKS = Path(__file__).parents[1] / "synthesis" / "ecp5_blocks.v"
 @pytest.mark.parametrize("unit", some(reversed(dsp_units()), every=2))
 def test_block_is_the_multiplier(unit: DspMultiplier, tmp_path: Path) -> None:
     """With stalls, and resets where there are some, in every cycle."""
-    module = generated(unit, tmp_path)
+    module = generated(unit)
     ((name, text),) = dsp_sources([source.name for source in module.sources]).items()
     block = tmp_path / "ecp5" / name
     block.parent.mkdir()
@@ -40,7 +40,7 @@ def test_block_is_the_multiplier(unit: DspMultiplier, tmp_path: Path) -> None:
         port: values.astype(np.uint32).view(np.uint8).reshape(-1, 4)[:, : 3 if port in "ab" else 1]
         for port, values in given.items()
     }
-    simulator = available("icarus")
+    simulator = "icarus"
     products = [
         run_lockstep(simulator, module, words, unsettled=4)["product"][4:]
         for sources in (None, [block, BLOCKS])

@@ -9,7 +9,6 @@ from mxsafe.verilog.unread import without_unread
 from verif.support.manifest import GEN, Module, named
 from verif.support.proof import run_yosys
 from verif.support.simulators import lint
-from verif.support.tests import available
 from verif.support.units import mutated
 from verif.verilog.linters import (
     DISTRIBUTED,
@@ -24,7 +23,6 @@ TOPS = ["safe_mac", "mxsf_pu_exact", "mxsf_operand_writer_width8_64x256x512"]
 
 def said(linter: str, files: list[Path], folder: Path) -> str:
     """The first message, and how many there are; empty if there is none."""
-    available(linter)
     messages = LINTERS[linter](files, folder)
     return f"{linter} says {len(messages)}: {messages[0]}" if messages else ""
 
@@ -49,7 +47,6 @@ def test_every_file_is_clean(linter: str, tmp_path: Path) -> None:
 def test_verilator_takes_files_as_they_are(
     name: str, linter: str, options: tuple[str, ...], modules: dict[str, Module]
 ) -> None:
-    available(linter)
     program = distributed_verilator() if linter == DISTRIBUTED else None
     top = ("--top-module", modules[name].name)
     assert not said_by_verilator(modules[name].sources, *top, *options, program=program)
@@ -58,7 +55,6 @@ def test_verilator_takes_files_as_they_are(
 @pytest.mark.full
 @pytest.mark.parametrize("linter", ["verilator", DISTRIBUTED])
 def test_verilator_takes_all_files_together(linter: str) -> None:
-    available(linter)
     program = distributed_verilator() if linter == DISTRIBUTED else None
     files = sorted(GEN.rglob("*.v"))
     assert not said_by_verilator(files, "-Wall", "-Wno-MULTITOP", program=program)
@@ -84,7 +80,7 @@ WRONG = {
 @pytest.mark.parametrize("linter", WRONG)
 def test_a_message_is_a_line(linter: str, modules: dict[str, Module], tmp_path: Path) -> None:
     right, wrong, message = WRONG[linter]
-    module = mutated(modules["safe_mac"], right, wrong, tmp_path / "wrong", name="safe_mac")
+    module = mutated(modules["safe_mac"], right, wrong, name="safe_mac")
     copies = tmp_path / "copies"
     copies.mkdir()
     found = said(linter, module.sources, copies)
@@ -95,13 +91,10 @@ def test_a_message_is_a_line(linter: str, modules: dict[str, Module], tmp_path: 
 
 
 @pytest.mark.parametrize("wrong", ["mxsf_sta", "mxsf_pu", "safe_mac", "fp12_packer"])
-def test_lint_finds_what_is_wrong_at_any_depth(
-    wrong: str, modules: dict[str, Module], tmp_path: Path
-) -> None:
+def test_lint_finds_what_is_wrong_at_any_depth(wrong: str, modules: dict[str, Module]) -> None:
     """In modules with many instances, in what they are in, and in what is in them."""
-    available("verilator")
     right, text = "endmodule\n", "  wire forgotten;\nendmodule\n"
-    found = lint(mutated(modules["mxsf_sta"], right, text, tmp_path / "wrong", name=wrong))
+    found = lint(mutated(modules["mxsf_sta"], right, text, name=wrong))
     assert f"{modules[wrong].name}.v" in found
     assert "'forgotten'" in found
 

@@ -17,7 +17,6 @@ from mxsafe.verilog.names import LONGEST, PARTS, PREFIX, part_name, renamed
 from verif.cli.command import run
 from verif.support.manifest import GEN, generated, load
 from verif.support.proof import run_yosys
-from verif.support.tests import available
 from verif.verilog.linters import said_by_verilator
 
 MXSF = MX_FORMATS["mxsf"]
@@ -78,7 +77,6 @@ def test_a_prefix_that_makes_a_name_of_two_units(tmp_path: Path) -> None:
 
 def test_modules_of_these_names_may_be_somebody_elses(tmp_path: Path) -> None:
     """A design with the machine in it, and such modules."""
-    available("icarus")
     taken = ("registers", "fetch", "queues", "scaler", "tag_queue")
     theirs = (f"module {name}(input a, output b);\n  assign b = a;\nendmodule\n" for name in taken)
     used = (f"  wire {name}_b;\n  {name} own_{name} (a, {name}_b);\n" for name in taken)
@@ -103,7 +101,6 @@ def test_verilator_reads_the_lists() -> None:
     page = (GEN / "README.md").read_text()
     top = "mxsf_sta_exact"
     assert "verilator --lint-only --top-module mxsf_decoder -F gen/mxsf_decoder.f" in page
-    available("verilator")
     assert not said_by_verilator([], "--top-module", top, "-F", str(GEN / f"{top}.f"))
 
 

@@ -28,7 +28,6 @@ from amaranth.lib.memory import Memory
 from mxsafe.verilog.convert import to_verilog
 from mxsafe.verilog.narrow import narrow
 from verif.support.proof import compared, run_yosys
-from verif.support.tests import available
 
 
 def _written(m: Module, *ports: Signal) -> str:
@@ -120,7 +119,6 @@ def test_everything_is_the_same(cut: bool, tmp_path: Path) -> None:
 
 def test_results_are_those_of_amaranth(tmp_path: Path) -> None:
     """For random inputs, where results are cut; for all of them see the proofs."""
-    available("icarus")
     before = _everything(cut=True)
     ports = re.findall(r"wire width (\d+) (input|output) \d+ +(?:signed )?\\(\S+)", before)
     texts = [

@@ -12,7 +12,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, beside, farm_of, run_farm
 from verif.support.manifest import Module
 from verif.support.simulators import lint
-from verif.support.tests import Tally, Volume, available, raises
+from verif.support.tests import Volume, raises
 from verif.support.units import published
 
 
@@ -63,7 +63,7 @@ SCALERS = {
 def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     """Those above, and all others that are published."""
     folder = tmp_path_factory.mktemp("scalers")
-    modules = farm_of(folder, "scalers", SCALERS).modules
+    modules = farm_of("scalers", SCALERS).modules
     made = {module.name for module in modules.values()}
     modules |= {name: one for name, one in published(Scaler).items() if name not in made}
     return Farm(beside(folder, "scalers", modules), modules)
@@ -71,7 +71,6 @@ def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
 
 @pytest.mark.full
 def test_lint_clean(scalers: Farm) -> None:
-    available("verilator")
     assert lint(scalers.wrapper) == ""
 
 
@@ -111,7 +110,7 @@ def inputs(module: Module, given: Operands) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.one_simulator("verilator")
-def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -> None:
+def test_products(simulator: str, scalers: Farm, volume: Volume) -> None:
     """All scalers side by side; one with fewer operands than others gets some of them again.
 
     In cycles without enable they get operands whose turn it is not.
@@ -139,7 +138,7 @@ def test_products(simulator: str, scalers: Farm, tally: Tally, volume: Volume) -
         for name, values in pins[key].items():
             carried = module.ports[name].numbers(log[key][name][en][: len(values)])
             assert (carried == values).all()
-        tally(simulator, module.name, compare(module, given[key], log[key]["product"][en]))
+        compare(module, given[key], log[key]["product"][en])
 
 
 def compare(module: Module, given: Operands, products: np.ndarray) -> int:

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,13 @@ Shape = tuple[int, ...]
 
 
 def small_array(
-    folder: Path,
-    arithmetic: ProductArithmetic,
-    fmt: str = "mxsf",
-    format_w: str | None = None,
-    **parameters: Any,
+    arithmetic: ProductArithmetic, fmt: str = "mxsf", format_w: str | None = None, **parameters: Any
 ) -> Module:
     """An array of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2, **parameters}
     other = OPERAND_FORMATS[format_w] if format_w else None
     unit = array_unit(arithmetic, OPERAND_FORMATS[fmt], format_w=other, **sizes)
-    return generated(unit, folder)
+    return generated(unit)
 
 
 def operands(

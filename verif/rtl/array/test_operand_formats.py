@@ -1,7 +1,6 @@
 """Arrays whose operands have different formats, fixed or chosen at run time, against `matmul`."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from verif.support.checkers import assert_equal
 from verif.support.data import minilm
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.simulators import SIMULATORS, lint
-from verif.support.tests import Tally, Volume, available, raises, some
+from verif.support.tests import Volume, raises, some
 from verif.support.units import array_unit, generated
 
 TWO_LINES = {"pu_rows": 1, "pu_columns": 2, "rows": 2, "columns": 1, "lanes": 4}
@@ -40,29 +39,24 @@ PAIRS: dict[str, tuple[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory, volume: Volume) -> Farm:
+def pairs(volume: Volume) -> Farm:
     """Small arrays for operands of two formats, in both arithmetics; in the default run a half."""
-    folder = tmp_path_factory.mktemp("pairs")
     units = {}
     for name, (first, second) in list(PAIRS.items())[:: volume(2, 1, 1)]:
         a, w = MX_FORMATS[first], MX_FORMATS[second]
         for arithmetic in ("exact",) if "integers" in name else ("exact", "fp12"):
             units[f"{name}{arithmetic}_"] = array_unit(arithmetic, a, format_w=w, **TWO_LINES)
-    return farm_of(folder, "pairs", units, around=prefixed)
+    return farm_of("pairs", units, around=prefixed)
 
 
 @pytest.mark.full
 def test_pairs_lint_clean(pairs: Farm) -> None:
-    available("verilator")
     assert lint(pairs.wrapper) == ""
 
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([32, (8, 8)]))
-def test_operands_of_two_formats(
-    simulator: str, pairs: Farm, block: Block, tally: Tally, volume: Volume
-) -> None:
-    available(simulator)
+def test_operands_of_two_formats(simulator: str, pairs: Farm, block: Block, volume: Volume) -> None:
     count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (8, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(pairs.modules.items()):
@@ -72,7 +66,6 @@ def test_operands_of_two_formats(
     results = run_jobs(simulator, pairs.wrapper, jobs, stall=0.15)
     for (module, products), result in zip(jobs.values(), results, strict=True):
         check_result(module, products, result)
-        tally(simulator, "arrays of two formats, tiles", result.tiles)
 
 
 MEMBERS = [fmt.name for fmt in FORMAT_SETS["multi"].members]
@@ -88,14 +81,12 @@ SET_CONFIGURATIONS: dict[str, tuple[str, str, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("configuration", some(SET_CONFIGURATIONS, 3, with_variants=True))
-def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: Tally) -> None:
+def test_formats_chosen_at_run_time(configuration: str) -> None:
     """Products of all formats of a set, in any order, on one array: as `matmul` has each."""
     first, second, parameters = SET_CONFIGURATIONS[configuration]
-    module = small_array(tmp_path, "exact", first, second, **parameters)
-    available("verilator")
+    module = small_array("exact", first, second, **parameters)
     assert lint(module) == ""
-    result = check_formats_at_run_time(available("icarus"), module, size=2, deepest=24, stall=0.15)
-    tally("icarus", "arrays of formats chosen at run time, tiles", result.tiles)
+    check_formats_at_run_time("icarus", module, size=2, deepest=24, stall=0.15)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +97,12 @@ def test_formats_chosen_at_run_time(configuration: str, tmp_path: Path, tally: T
     ),
     ids="-".join,
 )
-def test_sets_of_ones_own(members: tuple[str, ...], tmp_path: Path, tally: Tally) -> None:
+def test_sets_of_ones_own(members: tuple[str, ...]) -> None:
     """Without packed codes, without exponents to add, with a first member that lacks some."""
     own = FormatSet(name="own", members=tuple(MX_FORMATS[name] for name in members))
-    module = generated(array_unit("exact", own, **TWO_LINES), tmp_path)
-    available("verilator")
+    module = generated(array_unit("exact", own, **TWO_LINES))
     assert lint(module) == ""
-    result = check_formats_at_run_time(available("icarus"), module, deepest=24, stall=0.1)
-    tally("icarus", "arrays of formats chosen at run time, tiles", result.tiles)
+    check_formats_at_run_time("icarus", module, deepest=24, stall=0.1)
 
 
 def test_nothing_to_unpack() -> None:
@@ -123,41 +112,34 @@ def test_nothing_to_unpack() -> None:
 
 
 @pytest.mark.full
-def test_every_pair_of_formats_at_run_time(tmp_path: Path, tally: Tally) -> None:
+def test_every_pair_of_formats_at_run_time() -> None:
     """All pairs twice, ragged and deep, while every stream stalls."""
-    module = small_array(tmp_path, "exact", "multi")
-    result = check_formats_at_run_time(
-        available("verilator"), module, turns=2, deepest=90, stall=0.15
-    )
-    tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
+    module = small_array("exact", "multi")
+    check_formats_at_run_time("verilator", module, turns=2, deepest=90, stall=0.15)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("configuration", SET_CONFIGURATIONS)
-def test_formats_at_run_time_at_length(configuration: str, tmp_path: Path, tally: Tally) -> None:
+def test_formats_at_run_time_at_length(configuration: str) -> None:
     first, second, parameters = SET_CONFIGURATIONS[configuration]
-    module = small_array(tmp_path, "exact", first, second, **parameters)
-    result = check_formats_at_run_time(
-        available("verilator"), module, turns=10, deepest=200, stall=0.1
-    )
-    tally("verilator", "arrays of formats chosen at run time, tiles", result.tiles)
+    module = small_array("exact", first, second, **parameters)
+    check_formats_at_run_time("verilator", module, turns=10, deepest=200, stall=0.1)
 
 
 @pytest.mark.parametrize("array", some(["mxfp4_e2m1", "multi"]))
-def test_real_layer(array: str, tmp_path: Path, tally: Tally) -> None:
+def test_real_layer(array: str) -> None:
     """Activations in MXSF and weights in MXFP4, on arrays of either kind."""
     activations, weights = minilm.load()
     a = mx.quantize(activations[:12, :160], "mxsf", block=32)
     w = mx.quantize(weights[:160, :10], "mxfp4_e2m1", block=32, axis=0)
-    module = small_array(tmp_path, "exact", "mxsf", array, lanes=4)
-    result = check_products(available("icarus"), module, [(a, w)])
+    module = small_array("exact", "mxsf", array, lanes=4)
+    result = check_products("icarus", module, [(a, w)])
     assert np.isfinite(result.products[0]).all()
-    tally("icarus", "real layer in two formats, outputs", result.products[0].size)
 
 
-def test_format_may_change_from_block_to_block(tmp_path: Path) -> None:
+def test_format_may_change_from_block_to_block() -> None:
     """A tile goes on in other formats: the sum of both products, in that order."""
-    module = small_array(tmp_path, "exact", "multi")
+    module = small_array("exact", "multi")
     rng = np.random.default_rng(31)
     parts = [operands(rng, 4, 16, 4, 16, *names) for names in itertools.pairwise(MEMBERS)]
 
@@ -165,7 +147,7 @@ def test_format_may_change_from_block_to_block(tmp_path: Path) -> None:
         beats = np.flatnonzero(job["a_first"])
         job["a_first"][beats[1:]] = False
 
-    result = run_products(available("icarus"), module, parts, alter=without_first)
+    result = run_products("icarus", module, parts, alter=without_first)
     total = np.zeros((4, 4), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         for part, got in zip(parts, result.products, strict=True):
@@ -173,21 +155,21 @@ def test_format_may_change_from_block_to_block(tmp_path: Path) -> None:
             assert_equal("sums", got.view(np.uint32), total.view(np.uint32))
 
 
-def test_mode_that_is_none_stands_for_the_first(tmp_path: Path) -> None:
-    module = small_array(tmp_path, "exact", "multi")
+def test_mode_that_is_none_stands_for_the_first() -> None:
+    module = small_array("exact", "multi")
     products = random_products(5, 4, 4, 40, 16)
 
     def no_mode(job: Job) -> None:
         job["a_mode"][:] = len(MEMBERS)
         job["w_mode"][:] = 7
 
-    result = run_products(available("icarus"), module, products, alter=no_mode)
+    result = run_products("icarus", module, products, alter=no_mode)
     check_result(module, products, result)
 
 
-def test_packed_codes_take_half_the_beats(tmp_path: Path) -> None:
+def test_packed_codes_take_half_the_beats() -> None:
     """Of E2M1 two beats of the array lie in one of the stream, and no cycle is lost."""
-    module = small_array(tmp_path, "exact", "multi")
+    module = small_array("exact", "multi")
     schedules = [
         array_schedule(module, *operands(np.random.default_rng(1), 4, 64, 4, 64, name))
         for name in ("mxsf", "mxfp4_e2m1")
@@ -199,5 +181,5 @@ def test_packed_codes_take_half_the_beats(tmp_path: Path) -> None:
     ]
     assert beats == [[32], [16]]
     products = [operands(np.random.default_rng(1), 4, 64, 4, 64, name) for name in MEMBERS]
-    cycles = {check_products(available("icarus"), module, [pair]).cycles for pair in products}
+    cycles = {check_products("icarus", module, [pair]).cycles for pair in products}
     assert len(cycles) == 1

@@ -19,7 +19,7 @@ from verif.rtl.array.stall_checks import check_stalls
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module, Words
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, Volume, available, typical
+from verif.support.tests import Volume, typical
 from verif.support.units import random_words
 
 PASSED_ON = ("token", "a", "w", "scale_a", "scale_w")
@@ -27,7 +27,7 @@ _PUBLISHED = ("mxsf_pu_exact_fpga", "mxsf_pu_window")
 """Units that other tests give few products."""
 
 
-def _check_passed_on(module: Module) -> int:
+def _check_passed_on(module: Module) -> None:
     """Every bit comes out an enabled cycle later, whatever the others are; no token in reset.
 
     But scales of exact units come out when their block has ended, and stay.
@@ -43,8 +43,8 @@ def _check_passed_on(module: Module) -> int:
     fields = [name for name, _, _ in module.ports["token"].fields]
     token = dict(zip(fields, module.ports["token"].split(stimulus["token"]).T, strict=True))
     ends = en & (token["valid"] & (token["block_last"] | token["last"])).astype(np.bool_)
-    log = run_lockstep(available("icarus"), module, stimulus, unsettled=rows, watched=watched)
-    compared, is_exact = 0, module.parameters["arithmetic"] == "exact"
+    log = run_lockstep("icarus", module, stimulus, unsettled=rows, watched=watched)
+    is_exact = module.parameters["arithmetic"] == "exact"
     for pin in PASSED_ON:
         # The enabled cycle before each one; the token of a cycle of reset is 0.
         enters = ends if is_exact and pin.startswith("scale") else en
@@ -53,16 +53,13 @@ def _check_passed_on(module: Module) -> int:
         if pin == "token":
             before = np.maximum.accumulate(np.where(en | rst, np.arange(rows), 0))
             words = words * ~rst[:, None]
-        compared += assert_equal(f"{pin}_next", log[f"{pin}_next"][1:], words[before[:-1]])
-    return compared
+        assert_equal(f"{pin}_next", log[f"{pin}_next"][1:], words[before[:-1]])
 
 
 @pytest.mark.parametrize("name", typical(["mxsf_pu", "mxsf_pu_exact_fpga"]))
-def test_operands_and_tokens_are_passed_on(
-    name: str, modules: dict[str, Module], tally: Tally
-) -> None:
+def test_operands_and_tokens_are_passed_on(name: str, modules: dict[str, Module]) -> None:
     module = modules[name]
-    tally("icarus", f"{name}, bytes passed on", _check_passed_on(module))
+    _check_passed_on(module)
 
 
 _BEATS = 200
@@ -88,15 +85,12 @@ def _beats(module: Module, rng: np.random.Generator) -> dict[str, Words]:
 
 
 @pytest.mark.parametrize("name", typical([*_PUBLISHED, "mxsf_pu_exact_accumulators8"], every=3))
-def test_clocks_without_enable_change_nothing(
-    name: str, modules: dict[str, Module], tally: Tally
-) -> None:
-    module, simulator = modules[name], available("icarus")
+def test_clocks_without_enable_change_nothing(name: str, modules: dict[str, Module]) -> None:
+    module = modules[name]
     beats = _beats(module, np.random.default_rng(16))
-    compared, log = check_stalls(simulator, module, beats)
+    _, log = check_stalls("icarus", module, beats)
     results = log["results"][log["done"][:, 0] == 1]
     assert len(np.unique(results, axis=0)) > 5 * module.parameters["rows"]
-    tally(simulator, f"{name}, bytes with stalls", compared)
 
 
 def _as_parts(sources: Sequence[Path]) -> dict[str, str]:
@@ -107,11 +101,11 @@ def _as_parts(sources: Sequence[Path]) -> dict[str, str]:
     return {name: renamed(text[text.index("\nmodule ") :], names) for name, text in texts.items()}
 
 
-def _array_of(unit: Module, folder: Path) -> Module:
+def _array_of(unit: Module) -> Module:
     """An array of a single unit, which is a published one as it is in ``gen/``."""
     p = unit.parameters
     options = {name: p[name] for name in ("rows", "columns", "lanes", "target") if name in p}
-    array = small_array(folder, p["arithmetic"], pu_rows=1, pu_columns=1, **options)
+    array = small_array(p["arithmetic"], pu_rows=1, pu_columns=1, **options)
     texts = _as_parts(array.sources)
     for name, text in _as_parts(unit.sources).items():
         assert texts[name] == text, f"{array.name} has another {name}"
@@ -119,19 +113,15 @@ def _array_of(unit: Module, folder: Path) -> Module:
 
 
 @pytest.mark.parametrize("name", typical(_PUBLISHED[::-1]))
-def test_products(
-    name: str, modules: dict[str, Module], tmp_path: Path, tally: Tally, volume: Volume
-) -> None:
+def test_products(name: str, modules: dict[str, Module], volume: Volume) -> None:
     """Of any operands, of large ones, and of such near zero, where every bit of a sum is seen."""
-    unit, simulator = modules[name], available("verilator")
-    array = _array_of(unit, tmp_path)
+    unit = modules[name]
+    array = _array_of(unit)
     size = array.parameters["rows"]
     count = volume(8, 20, 20)
     products = random_products(9, count, size, 90, 16)
     products += near_zero_products(10, count, size, 40, 8)
     products += large_products(11, count // 4, size, 200, 16)
-    result = check_products(simulator, array, products, stall=0.1)
-    tally(simulator, f"{name} tiles", result.tiles)
+    check_products("verilator", array, products, stall=0.1)
     if array.parameters["arithmetic"] == "window":
-        result = check_distances(simulator, array)
-        tally(simulator, f"{name} tiles", result.tiles)
+        check_distances("verilator", array)

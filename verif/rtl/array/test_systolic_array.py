@@ -37,7 +37,7 @@ from verif.support import manifest
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
-from verif.support.tests import INTEGERS, Tally, Volume, available, raises, refused, some, typical
+from verif.support.tests import INTEGERS, Volume, raises, refused, some, typical
 from verif.support.units import array_unit, published
 
 ARITHMETICS: tuple[ProductArithmetic, ...] = ("fp12", "exact", "window")
@@ -54,19 +54,12 @@ def each_arithmetic(first: ProductArithmetic) -> pytest.MarkDecorator:
 @pytest.mark.parametrize("block", some([64, (8, 8)]))
 @pytest.mark.parametrize("stall", some([0.3, 0.0]))
 def test_small_array(
-    simulator: str,
-    arithmetic: ProductArithmetic,
-    block: Block,
-    stall: float,
-    tmp_path: Path,
-    tally: Tally,
-    volume: Volume,
+    simulator: str, arithmetic: ProductArithmetic, block: Block, stall: float, volume: Volume
 ) -> None:
-    module = small_array(tmp_path, arithmetic)
+    module = small_array(arithmetic)
     count = {"icarus": volume(3, 5), "verilator": 60}[simulator]
     products = random_products(7, count, 4, 90, block)
-    result = check_products(simulator, module, products, stall=stall)
-    tally(simulator, f"{module.name} tiles", result.tiles)
+    check_products(simulator, module, products, stall=stall)
 
 
 CONFIGURATIONS: dict[str, dict[str, int]] = {
@@ -81,13 +74,10 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
 
 @pytest.mark.parametrize("arithmetic", some(ARITHMETICS))
 @pytest.mark.parametrize("configuration", some(CONFIGURATIONS, 3, with_variants=True))
-def test_other_configurations(
-    configuration: str, arithmetic: ProductArithmetic, tmp_path: Path, tally: Tally
-) -> None:
-    module = small_array(tmp_path, arithmetic, **CONFIGURATIONS[configuration])
+def test_other_configurations(configuration: str, arithmetic: ProductArithmetic) -> None:
+    module = small_array(arithmetic, **CONFIGURATIONS[configuration])
     products = random_products(3, 4, 4, 40, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "array configurations, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
@@ -106,31 +96,27 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("configuration", some(EXACT_CONFIGURATIONS, 4, with_variants=True))
-def test_configurations_of_exact_arrays(configuration: str, tmp_path: Path, tally: Tally) -> None:
-    module = small_array(tmp_path, "exact", **EXACT_CONFIGURATIONS[configuration])
+def test_configurations_of_exact_arrays(configuration: str) -> None:
+    module = small_array("exact", **EXACT_CONFIGURATIONS[configuration])
     products = random_products(4, 4, 6, 40, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "array configurations, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 @pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("size", typical(["8", "16", "4, carry save", "8, carry save"], every=3))
-def test_more_lanes(simulator: str, size: str, tmp_path: Path, tally: Tally) -> None:
+def test_more_lanes(simulator: str, size: str) -> None:
     """Several numbers for each dot product, and blocks of few beats at the full rate."""
     lanes, carry_save = int(size.partition(",")[0]), "carry save" in size
-    module = small_array(
-        tmp_path, "exact", lanes=lanes, accumulators=lanes // 4, carry_save=carry_save
-    )
+    module = small_array("exact", lanes=lanes, accumulators=lanes // 4, carry_save=carry_save)
     products = random_products(6, 3, 4, 3 * lanes, 2 * lanes)
-    result = check_products(simulator, module, products, stall=0.2)
-    tally(simulator, "arrays of more lanes, tiles", result.tiles)
+    check_products(simulator, module, products, stall=0.2)
 
 
 @pytest.mark.variant
-def test_a_column_of_published_units(tmp_path: Path, tally: Tally) -> None:
+def test_a_column_of_published_units() -> None:
     """Of the array whose accumulators are eight: whole units, blocks of two beats."""
     sizes = {"lanes": 4, "rows": 4, "columns": 4, "pu_rows": 4, "pu_columns": 1}
-    module = small_array(tmp_path, "exact", **sizes, accumulators=8)
+    module = small_array("exact", **sizes, accumulators=8)
     whole = manifest.generated()["mxsf_sta_exact_accumulators8"]
     sources = [source for source in whole.sources if source.stem != whole.name]
     assert sorted(source.stem for source in sources) == sorted(
@@ -138,8 +124,7 @@ def test_a_column_of_published_units(tmp_path: Path, tally: Tally) -> None:
     )
     module = replace(module, sources=(*sources, module.sources[0]))
     products = random_products(13, 3, 6, 32, 8)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "columns of published units, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
@@ -154,23 +139,18 @@ WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("configuration", some(WINDOW_CONFIGURATIONS, 3, with_variants=True))
-def test_configurations_of_arrays_with_windows(
-    configuration: str, tmp_path: Path, tally: Tally
-) -> None:
+def test_configurations_of_arrays_with_windows(configuration: str) -> None:
     fmt, parameters = WINDOW_CONFIGURATIONS[configuration]
-    module = small_array(tmp_path, "window", fmt, **parameters)
+    module = small_array("window", fmt, **parameters)
     products = random_products(4, 4, 6, 40, 8, fmt)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", "array configurations, tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 @pytest.mark.parametrize("block", some([8, (8, 8), 2]))
-def test_windows_take_any_block_at_the_full_rate(block: Block, tmp_path: Path) -> None:
-    module = small_array(tmp_path, "window", lanes=8)
+def test_windows_take_any_block_at_the_full_rate(block: Block) -> None:
+    module = small_array("window", lanes=8)
     assert module.parameters["block_cycles"] == 1
-    result = check_products(
-        available("icarus"), module, [operands(np.random.default_rng(5), 8, 64, 8, block)]
-    )
+    result = check_products("icarus", module, [operands(np.random.default_rng(5), 8, 64, 8, block)])
     beats = 64 // min(8, block if isinstance(block, int) else block[0])
     assert result.tiles == 4
     assert result.cycles == 4 * beats + module.latency + 4 - 1
@@ -188,67 +168,58 @@ FPGA_CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("configuration", some(FPGA_CONFIGURATIONS, every=6))
-def test_configurations_for_fpgas(configuration: str, tmp_path: Path, tally: Tally) -> None:
+def test_configurations_for_fpgas(configuration: str) -> None:
     fmt, parameters = FPGA_CONFIGURATIONS[configuration]
-    module = small_array(tmp_path, "exact", fmt, **parameters, target="fpga")
-    simulator = available("icarus")
+    module = small_array("exact", fmt, **parameters, target="fpga")
     if fmt == "multi":
-        result = check_formats_at_run_time(simulator, module, deepest=24, stall=0.1)
+        check_formats_at_run_time("icarus", module, deepest=24, stall=0.1)
     else:
         products = random_products(4, 4, 6, 40, 8, fmt)
-        result = check_products(simulator, module, products, stall=0.2)
-    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+        check_products("icarus", module, products, stall=0.2)
 
 
 SMALL = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2}
 
 
-def test_full_rate_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+def test_full_rate_for_fpgas() -> None:
     """Tiles follow each other as closely as their rows leave: the queue has room for them."""
-    module = small_array(tmp_path, "exact", target="fpga")
+    module = small_array("exact", target="fpga")
     config = array_unit("exact", **SMALL, target="fpga").config
     beats = max(config.tile_cycles, config.block_cycles)
     block = beats * module.parameters["lanes"]
     products = [operands(np.random.default_rng(5), 16, block, 16, block)]
-    result = check_products(available("icarus"), module, products)
+    result = check_products("icarus", module, products)
     assert result.cycles == beats * result.tiles + config.last_row
-    tally("icarus", "arrays for FPGAs, tiles", result.tiles)
 
 
 @pytest.mark.variant
-def test_rows_wait_for_a_sink(tmp_path: Path, tally: Tally) -> None:
+def test_rows_wait_for_a_sink() -> None:
     """The sink pauses more than the sources: the queue is full again and again."""
-    module = small_array(tmp_path, "exact", target="fpga")
-    simulator = available("icarus")
-    result = check_short_tiles(simulator, module, stall=(0.0, 0.4), seed=4)
-    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
-    check_resets(simulator, module, every=5, stall=0.2)
-    check_out_of_step(simulator, module)
-    check_overlong_block(simulator, module)
+    module = small_array("exact", target="fpga")
+    check_short_tiles("icarus", module, stall=(0.0, 0.4), seed=4)
+    check_resets("icarus", module, every=5, stall=0.2)
+    check_out_of_step("icarus", module)
+    check_overlong_block("icarus", module)
 
 
-def test_beats_enter_until_the_queue_is_full(tmp_path: Path) -> None:
-    check_full_queue(available("icarus"), small_array(tmp_path, "exact", target="fpga"))
+def test_beats_enter_until_the_queue_is_full() -> None:
+    check_full_queue("icarus", small_array("exact", target="fpga"))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("configuration", FPGA_CONFIGURATIONS)
-def test_configurations_for_fpgas_at_length(
-    configuration: str, tmp_path: Path, tally: Tally
-) -> None:
+def test_configurations_for_fpgas_at_length(configuration: str) -> None:
     fmt, parameters = FPGA_CONFIGURATIONS[configuration]
-    module = small_array(tmp_path, "exact", fmt, **parameters, target="fpga")
-    simulator = available("verilator")
+    module = small_array("exact", fmt, **parameters, target="fpga")
     assert lint(module) == ""
     if fmt == "multi":
-        result = check_formats_at_run_time(simulator, module, turns=4, deepest=120, stall=0.1)
+        check_formats_at_run_time("verilator", module, turns=4, deepest=120, stall=0.1)
     else:
         products = random_products(9, 40, 6, 120, 16, fmt)
-        result = check_products(simulator, module, products, stall=0.1)
+        check_products("verilator", module, products, stall=0.1)
     if fmt == "mxsf":
-        check_short_tiles(simulator, module)
-        check_resets(simulator, module)
-    tally(simulator, "arrays for FPGAs, tiles", result.tiles)
+        check_short_tiles("verilator", module)
+        check_resets("verilator", module)
 
 
 @pytest.mark.parametrize(
@@ -275,19 +246,19 @@ def test_configurations_for_fpgas_at_length(
     ],
 )
 def test_refused_for_fpgas(
-    arithmetic: ProductArithmetic, parameters: dict[str, Any], message: str, tmp_path: Path
+    arithmetic: ProductArithmetic, parameters: dict[str, Any], message: str
 ) -> None:
     with raises(ValueError, message):
-        small_array(tmp_path, arithmetic, **parameters, target="fpga")
+        small_array(arithmetic, **parameters, target="fpga")
 
 
 @each_arithmetic("fp12")
 @pytest.mark.parametrize("parameters", some([{"pipeline": 2}, {}, {"lanes": 4}], every=3))
-def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_path: Path) -> None:
+def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int]) -> None:
     """A tile without stalls takes its beats, the latency the manifest tells, and its rows."""
-    module = small_array(tmp_path, arithmetic, **parameters)
+    module = small_array(arithmetic, **parameters)
     product = operands(np.random.default_rng(1), 4, 48, 4, 16)
-    result = check_products(available("icarus"), module, [product])
+    result = check_products("icarus", module, [product])
     beats = 48 // module.parameters["lanes"]
     assert result.tiles == 1
     assert result.cycles == beats + module.latency + 4 - 1
@@ -295,13 +266,13 @@ def test_latency(arithmetic: ProductArithmetic, parameters: dict[str, int], tmp_
 
 @pytest.mark.parametrize("accumulators", typical([2, 1, 4], every=3))
 @pytest.mark.parametrize("block", some([13, 2, 8], every=3))
-def test_accumulators(accumulators: int, block: int, tmp_path: Path, tally: Tally) -> None:
+def test_accumulators(accumulators: int, block: int) -> None:
     """A block that ends before the accumulators are free waits, and only then."""
-    module = small_array(tmp_path, "exact", accumulators=accumulators)
+    module = small_array("exact", accumulators=accumulators)
     assert module.parameters["block_cycles"] == 4 // accumulators
     rng = np.random.default_rng(accumulators)
     products = [operands(rng, 8, 52, 8, block)]
-    result = check_products(available("icarus"), module, products)
+    result = check_products("icarus", module, products)
     beats = -(-block // module.parameters["lanes"])
     blocks = [min(block, 52 - start) for start in range(0, 52, block)]
     waits = max(beats, module.parameters["block_cycles"]) * (len(blocks) - 1)
@@ -309,7 +280,6 @@ def test_accumulators(accumulators: int, block: int, tmp_path: Path, tally: Tall
     steady = result.tiles * (waits + last)
     tail = module.latency + 4 + 4  # into the array, and a tile's rows out
     assert steady <= result.cycles <= steady + tail
-    tally("icarus", "array configurations, tiles", result.tiles)
 
 
 TWO_MACS = {"pu_rows": 1, "pu_columns": 2, "rows": 1, "columns": 1, "lanes": 2}
@@ -322,9 +292,8 @@ OTHERWISE: dict[str, dict[str, int]] = {
 
 
 @pytest.fixture(scope="module", params=typical(["exact", "fp12", "window"], every=3))
-def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Farm:
+def arrays(request: pytest.FixtureRequest) -> Farm:
     arithmetic = str(request.param)
-    folder = tmp_path_factory.mktemp("arrays")
     units = {
         f"{name}_": array_unit(arithmetic, fmt, **(TWO_MACS | OTHERWISE.get(name, {})))
         for name, fmt in MX_FORMATS.items()
@@ -332,20 +301,18 @@ def arrays(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     }
     if arithmetic == "exact":  # bfloat16 goes along
         units["bf16_"] = array_unit("bf16", **(TWO_MACS | {"rows": 2}))
-    return farm_of(folder, f"arrays_{arithmetic}", units, around=prefixed)
+    return farm_of(f"arrays_{arithmetic}", units, around=prefixed)
 
 
 @pytest.mark.full
 def test_formats_lint_clean(arrays: Farm) -> None:
-    available("verilator")
     assert lint(arrays.wrapper) == ""
 
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("block", some([(8, 8), 32]))
-def test_formats(simulator: str, arrays: Farm, block: Block, tally: Tally, volume: Volume) -> None:
+def test_formats(simulator: str, arrays: Farm, block: Block, volume: Volume) -> None:
     """Every format side by side, with special codes in the middle of blocks."""
-    available(simulator)
     count, deepest = {"icarus": (volume(1, 2, 2), 70), "verilator": (12, 120)}[simulator]
     jobs = {}
     for seed, (prefix, module) in enumerate(arrays.modules.items()):
@@ -358,99 +325,86 @@ def test_formats(simulator: str, arrays: Farm, block: Block, tally: Tally, volum
     results = run_jobs(simulator, arrays.wrapper, jobs, stall=0.15)
     for (module, products), result in zip(jobs.values(), results, strict=True):
         check_result(module, products, result)
-        tally(simulator, f"{module.name} tiles", result.tiles)
 
 
 @each_arithmetic("exact")
 @pytest.mark.parametrize("stall", some([0.0, 0.3]))
-def test_tiles_of_one_beat(
-    simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
-) -> None:
-    module = small_array(tmp_path, arithmetic)
-    result = check_short_tiles(simulator, module, stall=stall)
-    tally(simulator, f"{module.name} tiles", result.tiles)
+def test_tiles_of_one_beat(simulator: str, arithmetic: ProductArithmetic, stall: float) -> None:
+    module = small_array(arithmetic)
+    check_short_tiles(simulator, module, stall=stall)
 
 
 @each_arithmetic("exact")
 @pytest.mark.parametrize("stall", some([0.2, 0.0]))
-def test_reset_at_any_time(
-    simulator: str, arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
-) -> None:
-    module = small_array(tmp_path, arithmetic)
+def test_reset_at_any_time(simulator: str, arithmetic: ProductArithmetic, stall: float) -> None:
+    module = small_array(arithmetic)
     every = {"icarus": 5, "verilator": 1}[simulator]
-    result = check_resets(simulator, module, every=every, stall=stall)
-    tally(simulator, f"{module.name} tiles", result.tiles)
+    check_resets(simulator, module, every=every, stall=stall)
 
 
 @pytest.mark.full
 @every_arithmetic
 @pytest.mark.parametrize("stall", [0.0, 0.2])
-def test_reset_at_every_moment_on_icarus(
-    arithmetic: ProductArithmetic, stall: float, tmp_path: Path, tally: Tally
-) -> None:
-    module = small_array(tmp_path, arithmetic)
-    result = check_resets(available("icarus"), module, stall=stall)
-    tally("icarus", f"{module.name} tiles", result.tiles)
+def test_reset_at_every_moment_on_icarus(arithmetic: ProductArithmetic, stall: float) -> None:
+    module = small_array(arithmetic)
+    check_resets("icarus", module, stall=stall)
 
 
 @pytest.mark.full
 @every_arithmetic
 @pytest.mark.parametrize("block", [64, (8, 8)])
-def test_more_products_on_icarus(
-    arithmetic: ProductArithmetic, block: Block, tmp_path: Path, tally: Tally
-) -> None:
-    module = small_array(tmp_path, arithmetic)
+def test_more_products_on_icarus(arithmetic: ProductArithmetic, block: Block) -> None:
+    module = small_array(arithmetic)
     products = random_products(8, 30, 4, 90, block)
-    result = check_products(available("icarus"), module, products, stall=0.2)
-    tally("icarus", f"{module.name} tiles", result.tiles)
+    check_products("icarus", module, products, stall=0.2)
 
 
 @pytest.mark.one_simulator("icarus")
 @each_arithmetic("window")
-def test_streams_out_of_step(simulator: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
-    check_out_of_step(simulator, small_array(tmp_path, arithmetic))
+def test_streams_out_of_step(simulator: str, arithmetic: ProductArithmetic) -> None:
+    check_out_of_step(simulator, small_array(arithmetic))
 
 
 @pytest.mark.parametrize("block", some([8, 1, 64, 13]))
-def test_blocks_longer_than_the_sums_hold(block: int, tmp_path: Path) -> None:
-    check_overlong_block(available("icarus"), small_array(tmp_path, "exact", block=block))
+def test_blocks_longer_than_the_sums_hold(block: int) -> None:
+    check_overlong_block("icarus", small_array("exact", block=block))
 
 
-def test_blocks_and_tiles_longer_than_windows_hold(tmp_path: Path) -> None:
-    module = small_array(tmp_path, "window", block=13, inner=48)
-    check_overlong_block(available("icarus"), module)
-    check_overlong_tile(available("icarus"), module)
+def test_blocks_and_tiles_longer_than_windows_hold() -> None:
+    module = small_array("window", block=13, inner=48)
+    check_overlong_block("icarus", module)
+    check_overlong_tile("icarus", module)
 
 
-def test_distances_of_blocks_from_anchors(tmp_path: Path) -> None:
-    module = small_array(tmp_path, "window")
-    check_distances(available("icarus"), module)
-    check_scales_above_anchors(available("icarus"), module)
+def test_distances_of_blocks_from_anchors() -> None:
+    module = small_array("window")
+    check_distances("icarus", module)
+    check_scales_above_anchors("icarus", module)
 
 
 @each_arithmetic("exact")
-def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
-    module = small_array(tmp_path, arithmetic)
-    check_continued_tiles(available("icarus"), module)
-    check_continued_tiles_with_stalls(available("icarus"), module)
+def test_tiles_that_go_on_or_start_again(arithmetic: ProductArithmetic) -> None:
+    module = small_array(arithmetic)
+    check_continued_tiles("icarus", module)
+    check_continued_tiles_with_stalls("icarus", module)
 
 
 @each_arithmetic("exact")
 @pytest.mark.parametrize("fmt", some(["mxfp8_e4m3", "mxfp8_e5m2"]))
-def test_special_codes(fmt: str, arithmetic: ProductArithmetic, tmp_path: Path) -> None:
-    check_special_codes(available("icarus"), small_array(tmp_path, arithmetic, fmt))
+def test_special_codes(fmt: str, arithmetic: ProductArithmetic) -> None:
+    check_special_codes("icarus", small_array(arithmetic, fmt))
 
 
 @each_arithmetic("exact")
-def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic, tmp_path: Path) -> None:
+def test_no_beat_is_taken_during_reset(arithmetic: ProductArithmetic) -> None:
     """Both streams offer a beat all the time: it is taken in every cycle but those of reset."""
-    module = small_array(tmp_path, arithmetic)
+    module = small_array(arithmetic)
     rst = np.array([0, 0, 1, 0, 1, 1, 0, 0])
     given = {"rst": rst, "m_axis_c_tready": 1, "s_axis_a_tvalid": 1, "s_axis_w_tvalid": 1}
     stimulus = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0) | given
     # What is on the result stream while it is not valid is unknown to a four-state simulator.
     watched = ("s_axis_a_tready", "s_axis_w_tready")
-    log = run_lockstep(available("verilator"), module, stimulus, watched=watched)
+    log = run_lockstep("verilator", module, stimulus, watched=watched)
     for stream in ("s_axis_a", "s_axis_w"):
         assert log[f"{stream}_tready"].ravel().tolist() == (1 - rst).tolist()
 
@@ -472,54 +426,46 @@ FULL_ARRAYS = {
 )
 @pytest.mark.parametrize("block", some([(8, 8), 64]))
 def test_full_array(
-    arithmetic: ProductArithmetic,
-    block: Block,
-    modules: dict[str, Module],
-    tally: Tally,
-    volume: Volume,
+    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module], volume: Volume
 ) -> None:
     module = modules[FULL_ARRAYS[arithmetic]]
     products = random_products(9, volume(8, 20, 20), 16, 150, block)
     a, w = operands(np.random.default_rng(6), 40, 56, 24, (8, 8))
     products += [(a, w), (w.T, a.T)]  # transposed tiles go in as they are
-    result = check_products(available("verilator"), module, products, stall=0.15)
-    tally("verilator", f"{module.name} tiles", result.tiles)
+    check_products("verilator", module, products, stall=0.15)
 
 
 @pytest.mark.full
 @every_arithmetic
 @pytest.mark.parametrize("block", [64, 32, 12, (8, 8)])
 def test_full_array_at_length(
-    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module], tally: Tally
+    arithmetic: ProductArithmetic, block: Block, modules: dict[str, Module]
 ) -> None:
     module = modules[FULL_ARRAYS[arithmetic]]
     for seed in range(4):
         products = random_products(100 + seed, 100, 16, 300, block)
-        result = check_products(available("verilator"), module, products, stall=0.1, seed=seed)
-        tally("verilator", f"{module.name} tiles", result.tiles)
+        check_products("verilator", module, products, stall=0.1, seed=seed)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(SystolicArray))
-def test_control_of_published_arrays(name: str, tally: Tally) -> None:
+def test_control_of_published_arrays(name: str) -> None:
     """Short tiles, resets, tiles that go on or are too long, streams out of step."""
-    simulator, module = available("verilator"), published(SystolicArray)[name]
+    module = published(SystolicArray)[name]
     arithmetic = module.parameters["arithmetic"]
-    result = check_short_tiles(simulator, module, stall=0.2)
-    tally(simulator, f"{name} tiles", result.tiles)
-    result = check_resets(simulator, module, stall=0.2)
-    tally(simulator, f"{name} tiles", result.tiles)
-    check_out_of_step(simulator, module)
-    check_continued_tiles(simulator, module)
-    check_continued_tiles_with_stalls(simulator, module)
+    check_short_tiles("verilator", module, stall=0.2)
+    check_resets("verilator", module, stall=0.2)
+    check_out_of_step("verilator", module)
+    check_continued_tiles("verilator", module)
+    check_continued_tiles_with_stalls("verilator", module)
     if arithmetic != "fp12":
-        check_overlong_block(simulator, module)
+        check_overlong_block("verilator", module)
     if arithmetic == "window":
-        check_overlong_tile(simulator, module)
-        check_distances(simulator, module)
-        check_scales_above_anchors(simulator, module)
+        check_overlong_tile("verilator", module)
+        check_distances("verilator", module)
+        check_scales_above_anchors("verilator", module)
     if module.parameters.get("target") == "fpga":
-        check_full_queue(simulator, module)
+        check_full_queue("verilator", module)
 
 
 test_configurations_that_cannot_work = refused(

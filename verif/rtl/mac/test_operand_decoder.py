@@ -14,7 +14,7 @@ from verif.support import manifest
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally, raises
+from verif.support.tests import raises
 
 Numbers = dict[str, NDArray[np.int64]]
 UNITS: dict[str, tuple[str, Factor | None]] = {
@@ -29,7 +29,7 @@ def decoders(tmp_path_factory: pytest.TempPathFactory) -> Farm:
         key: LaneDecoder(format=OPERAND_FORMATS[name], factor=factor, count=1)
         for key, (name, factor) in UNITS.items()
     }
-    return farm_of(tmp_path_factory.mktemp("operand_decoders"), "operand_decoders", units)
+    return farm_of("operand_decoders", units)
 
 
 def stimulus(format: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,7 +90,7 @@ def gate_bits(module: Module) -> int:
     return next(widths, 0)
 
 
-def test_every_code(simulator: str, decoders: Farm, tally: Tally) -> None:
+def test_every_code(simulator: str, decoders: Farm) -> None:
     rows = max(len(stimulus(name)[0]) for name in OPERAND_FORMATS)
     inputs = {}
     for key, module in decoders.modules.items():
@@ -116,7 +116,6 @@ def test_every_code(simulator: str, decoders: Farm, tally: Tally) -> None:
         assert shifts[finite].min() == 1 or name == "mxint8"
         negative = np.signbit(values).astype(np.int64)
         assert_equal(key, fields["sign"][finite], negative[finite], code=codes[finite])
-        tally(simulator, "operand decoders, codes", int(finite.sum()))
 
 
 def _quantum_exponent(module: Module, factor: Factor | None) -> int:

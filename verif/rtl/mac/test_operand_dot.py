@@ -12,7 +12,7 @@ from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from verif.support.checkers import assert_equal
 from verif.support.farm import Farm, beside, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available, refused
+from verif.support.tests import refused
 from verif.support.units import published
 
 INTEGERS = OperandFormats(MX_FORMATS["mxint8"], MX_FORMATS["mxint8"])
@@ -63,9 +63,8 @@ def _operands(module: Module, name: str, numbers: np.ndarray) -> np.ndarray:
     return np.frombuffer(b"".join(rows), np.uint8).reshape(_CLOCKS, size)
 
 
-def test_published_ones_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+def test_published_ones_for_fpgas(tmp_path: Path) -> None:
     """Operands, and products of significands from outside, at random; pauses and resets."""
-    simulator = available("icarus")
     modules = {
         name: module
         for name, module in (published(OperandDot) | published(OperandMultiplier)).items()
@@ -87,7 +86,7 @@ def test_published_ones_for_fpgas(tmp_path: Path, tally: Tally) -> None:
             )
         given[key] = a, w, outside
     logs = run_farm(
-        simulator, farm, words, en.astype(np.int64), rst.astype(np.int64), unsettled=_FILLED
+        "icarus", farm, words, en.astype(np.int64), rst.astype(np.int64), unsettled=_FILLED
     )
     taken = np.flatnonzero(en)
     for key, module in modules.items():
@@ -119,7 +118,6 @@ def test_published_ones_for_fpgas(tmp_path: Path, tally: Tally) -> None:
             got = got + part - (part >> bits - 1 << bits)
         compared = assert_equal(key, got[_FILLED:], expected[_FILLED:])
         assert compared == _CLOCKS - _FILLED
-        tally(simulator, "operand dot products for FPGAs", compared)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from verif.rtl.mac import corner_cases
 from verif.support.checkers import check_mac
 from verif.support.farm import Farm, copies_of, farm_of, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import INTEGERS, Tally, Volume, available, raises
+from verif.support.tests import INTEGERS, Volume, raises
 from verif.support.units import generated
 
 SEED = 20260
@@ -77,9 +76,7 @@ def corner_classes(
 
 @pytest.mark.both_simulators
 @module_under_test
-def test_all_code_pairs(
-    simulator: str, unit: str, modules: dict[str, Module], tally: Tally
-) -> None:
+def test_all_code_pairs(simulator: str, unit: str, modules: dict[str, Module]) -> None:
     """All 65,536 code pairs in every lane, a new one every cycle.
 
     On Icarus a quarter of them in one lane, with all codes of both operands.
@@ -95,33 +92,30 @@ def test_all_code_pairs(
     compared = drive(simulator, module, unit, pairs, *rows[2:])
     expected = {"icarus": 1 << 14, "verilator": len(lanes) << 16}[simulator]
     assert compared >= expected
-    tally(simulator, unit, expected)
 
 
 @pytest.mark.full
 @unit_under_test
-def test_all_code_pairs_without_dsp_blocks(unit: str, tmp_path: Path, tally: Tally) -> None:
+def test_all_code_pairs_without_dsp_blocks(unit: str) -> None:
     """In two lanes: the first has a negated factor, or neither has."""
     mac = build(unit, MX_FORMATS["mxsf"], target="fpga", dsp=False, pipeline=1)
-    module = generated(mac, tmp_path)
+    module = generated(mac)
     pairs = [corner_cases.all_pairs(4, lane) for lane in (0, 3)]
     rows = corner_cases.without_stalls(*pairs[0], flush=module.latency - 1)
-    compared = drive(available("verilator"), module, unit, pairs, *rows[2:])
+    compared = drive("verilator", module, unit, pairs, *rows[2:])
     assert compared >= 2 << 16
-    tally("verilator", f"{unit} without DSP blocks", compared)
 
 
 @pytest.mark.both_simulators
 @module_under_test
 def test_corner_classes(
-    simulator: str, unit: str, modules: dict[str, Module], tally: Tally, volume: Volume
+    simulator: str, unit: str, modules: dict[str, Module], volume: Volume
 ) -> None:
     count = {"icarus": volume(3_000, 8_000), "verilator": volume(40_000, 420_000, 100_000)}[
         simulator
     ]
     compared = corner_classes(simulator, modules[unit], unit, count, resets=count // 1000)
     assert compared >= count // 2
-    tally(simulator, unit, compared)
 
 
 VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -213,10 +207,10 @@ def variants(
         for name, (unit, fmt, options) in VARIANTS.items()
         if name in names
     }
-    return farm_of(tmp_path_factory.mktemp("variants"), "mac_variants", units)
+    return farm_of("mac_variants", units)
 
 
-def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> None:
+def test_other_configurations(variants: Farm, volume: Volume) -> None:
     """Side by side, every corner class in each."""
     count = volume(300, 3_000, 1_200)
     inputs = {}
@@ -229,13 +223,12 @@ def test_other_configurations(variants: Farm, tally: Tally, volume: Volume) -> N
             inputs[f"{key}.{name}"] = module.ports[name].join(codes)
     latest = max(module.latency for module in variants.modules.values())
     en, rst = corner_cases.stalls(SEED, count, flush=latest - 1, resets=3)
-    logs = run_farm(available("icarus"), variants, inputs, en, rst)
+    logs = run_farm("icarus", variants, inputs, en, rst)
     for key, module in variants.modules.items():
         unit = "safe_mac" if module.parameters["arithmetic"] == "fp12" else "safe_mac_exact"
         output, reference = UNITS[unit]
         compared = check_mac(module, logs[key], output, partial(reference, format=module.format))
         assert compared > 0.4 * count
-        tally("icarus", "other configurations", compared)
 
 
 @unit_under_test
@@ -262,24 +255,20 @@ def test_integers_have_no_adder_tree() -> None:
 
 @pytest.mark.full
 @module_under_test
-def test_many_vectors(unit: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_many_vectors(unit: str, modules: dict[str, Module]) -> None:
     module = modules[unit]
     for seed in range(10):
-        compared = corner_classes(
+        corner_classes(
             "verilator", module, unit, 500_000, seed=seed, resets=10 * COPIES["verilator"]
         )
-        tally("verilator", unit, compared)
 
 
 @pytest.mark.full
 @module_under_test
-def test_all_code_pairs_in_every_lane_on_icarus(
-    unit: str, modules: dict[str, Module], tally: Tally
-) -> None:
+def test_all_code_pairs_in_every_lane_on_icarus(unit: str, modules: dict[str, Module]) -> None:
     module = modules[unit]
     count = module.parameters["lanes"]
     pairs = [corner_cases.all_pairs(count, lane) for lane in range(count)]
     rows = corner_cases.without_stalls(*pairs[0], flush=module.latency - 1)
     compared = drive("icarus", module, unit, pairs, *rows[2:])
     assert compared >= count << 16
-    tally("icarus", unit, count << 16)

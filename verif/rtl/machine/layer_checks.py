@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,15 +193,13 @@ def _received(module: Module, schedules: Sequence[LayerSchedule], streamed: Stre
     )
 
 
-def small_layer(
-    folder: Path, fmt: str = "mxsf", format_w: str | None = None, **parameters: Any
-) -> Module:
+def small_layer(fmt: str = "mxsf", format_w: str | None = None, **parameters: Any) -> Module:
     """A layer of 2x2 units of 2x2 MACs with two lanes, apart from `parameters`, in `folder`."""
     sizes = {"pu_rows": 2, "pu_columns": 2, "rows": 2, "columns": 2, "lanes": 2} | parameters
     other = mx.MX_FORMATS[format_w] if format_w else None
     arithmetic = sizes.pop("arithmetic", "fp12")
     unit = layer_unit(arithmetic, mx.MX_FORMATS[fmt], format_w=other, **sizes)
-    return generated(unit, folder)
+    return generated(unit)
 
 
 def random_layers(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ from verif.rtl.machine.program_faults import (
 )
 from verif.rtl.machine.random_programs import all_modes, modes, random_program
 from verif.support.manifest import Module
-from verif.support.tests import Tally, Volume, available
+from verif.support.tests import Volume
 from verif.support.units import generated
 
 _LIMIT = 200_000
@@ -125,7 +124,7 @@ def check_faults(
     faults: Sequence[Fault],
     *,
     seed: int = 1,
-) -> int:
+) -> None:
     """Each error must be told with its descriptor, and a right program must run after each.
 
     Those that begin as the right program does come first, and then that program as a whole. What
@@ -176,7 +175,6 @@ def check_faults(
     kept = np.ones(len(expected), np.bool_)
     kept[named] = False
     require_memory(ended.memory[kept], expected[kept])
-    return len(faults)
 
 
 def _require_told(fault: Fault | None, ran: dict[str, int]) -> None:
@@ -347,13 +345,13 @@ _VARIANTS = (
         for name in PROGRAMS
     ],
 )
-def test_programs(name: str, modules: dict[str, Module], tmp_path: Path) -> None:
+def test_programs(name: str, modules: dict[str, Module]) -> None:
     simulator, machine, program, latency, pause = PROGRAMS[name]
     unit = Accelerator(machine=machine)
     is_published = unit.module_name in PUBLISHED
-    module = modules[unit.module_name] if is_published else generated(unit, tmp_path)
+    module = modules[unit.module_name] if is_published else generated(unit)
     check_program(
-        available(simulator),
+        simulator,
         module,
         machine,
         program(machine),
@@ -364,35 +362,29 @@ def test_programs(name: str, modules: dict[str, Module], tmp_path: Path) -> None
 
 
 @pytest.mark.full
-def test_random_programs_for_fpgas(modules: dict[str, Module], tally: Tally) -> None:
-    available("verilator")
+def test_random_programs_for_fpgas(modules: dict[str, Module]) -> None:
     module = modules["mxsf_accelerator_fpga"]
     for seed in (1, 2):
         done = check_random("verilator", module, FPGA_MACHINE, seed, 400)
         assert done == all_modes(FPGA_MACHINE)
-        tally("verilator", "descriptors of random programs", 400)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mxsf_accelerator_small", "mxsf_accelerator_fpga"])
-def test_a_long_program(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_a_long_program(name: str, modules: dict[str, Module]) -> None:
     """Of more than 2,048 descriptors."""
-    available("verilator")
     machine, count = PUBLISHED[name], 2_100
     assert check_random("verilator", modules[name], machine, 3, count) == all_modes(machine)
-    tally("verilator", "descriptors of random programs", count)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mxsf_accelerator", "mxsf_accelerator_window"])
-def test_random_programs_of_the_paper(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_random_programs_of_the_paper(name: str, modules: dict[str, Module]) -> None:
     """The machine with the array of 16x16."""
-    available("verilator")
     machine, module = PUBLISHED[name], modules[name]
     done: set[str] = set()
     for seed in (1, 2, 3):
         done |= check_random("verilator", module, machine, seed, 150)
-        tally("verilator", "descriptors of random programs", 150)
     assert done == all_modes(machine)
 
 
@@ -400,24 +392,19 @@ def test_random_programs_of_the_paper(name: str, modules: dict[str, Module], tal
 @pytest.mark.parametrize(
     "machine", [BOARD_MACHINE, BOARD_TRANSFORMER], ids=["products", "transformers"]
 )
-def test_random_programs_of_a_board(
-    machine: MachineConfiguration, tmp_path: Path, tally: Tally, volume: Volume
-) -> None:
+def test_random_programs_of_a_board(machine: MachineConfiguration, volume: Volume) -> None:
     """Four rows, without what needs tiles of 8x8."""
-    available("verilator")
-    module = generated(Accelerator(machine=machine), tmp_path)
+    module = generated(Accelerator(machine=machine))
     for seed in range(1, volume(2, 3)):
         done = check_random("verilator", module, machine, seed, 300)
         assert done == all_modes(machine)
-        tally("verilator", "descriptors of random programs", 300)
 
 
 @pytest.mark.full
-def test_large_product(tmp_path: Path) -> None:
+def test_large_product() -> None:
     """The array hardly ever waits for 32 bytes a cycle and 100 cycles of latency."""
-    available("verilator")
     module, program = (
-        generated(Accelerator(machine=VISION), tmp_path),
+        generated(Accelerator(machine=VISION)),
         large_product_program(VISION),
     )
     result = check_program("verilator", module, VISION, program, latency=100, pause=0.0)
@@ -440,22 +427,18 @@ def check_random(
     return set().union(*(modes(one, machine) for one in program.instructions))
 
 
-def test_random_programs(small: Module, tally: Tally) -> None:
+def test_random_programs(small: Module) -> None:
     """All that descriptors can do, in memory that is fast and in one that pauses."""
-    available("verilator")
     done: set[str] = set()
     for seed in (0, 1):
         done |= check_random("verilator", small, SMALL, seed, 150)
     assert done == all_modes(SMALL)
-    tally("verilator", "descriptors of random programs", 300)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(2, 10))
-def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
-    available("verilator")
+def test_long_random_programs(small: Module, seed: int) -> None:
     assert check_random("verilator", small, SMALL, seed, 600) == all_modes(SMALL)
-    tally("verilator", "descriptors of random programs", 600)
 
 
 @pytest.mark.parametrize(
@@ -463,33 +446,25 @@ def test_long_random_programs(small: Module, seed: int, tally: Tally) -> None:
     [OTHERS[0], *(pytest.param(machine, marks=pytest.mark.full) for machine in OTHERS[1:])],
     ids=["window", "training", "fp12", "4 rows"],
 )
-def test_random_programs_of_other_machines(
-    machine: MachineConfiguration, tmp_path: Path, tally: Tally, volume: Volume
-) -> None:
-    available("verilator")
-    module = generated(Accelerator(machine=machine), tmp_path)
+def test_random_programs_of_other_machines(machine: MachineConfiguration, volume: Volume) -> None:
+    module = generated(Accelerator(machine=machine))
     for seed in range(10, volume(11, 14)):
         assert check_random("verilator", module, machine, seed, 300) == all_modes(machine)
-        tally("verilator", "descriptors of random programs", 300)
 
 
 @pytest.mark.full
-def test_random_programs_on_icarus(small: Module, tally: Tally) -> None:
+def test_random_programs_on_icarus(small: Module) -> None:
     """Registers that are not reset begin unknown."""
-    available("icarus")
     for seed in (12, 14):
         check_random("icarus", small, SMALL, seed, 40)
-        tally("icarus", "descriptors of random programs", 40)
 
 
 def test_an_empty_program(small: Module) -> None:
-    available("verilator")
     check_empty("verilator", small, random_program(SMALL, 1, 4))
 
 
 def test_resets(small: Module, volume: Volume) -> None:
     """At the beginning, and at any time in a program in which everything happens."""
-    available("verilator")
     rng = np.random.default_rng(4)
     moments = (1, 3, 40, *(int(moment) for moment in rng.integers(60, 6000, volume(5, 9, 9))))
     program = based_program(SMALL, 5, 100)
@@ -499,7 +474,6 @@ def test_resets(small: Module, volume: Volume) -> None:
 @pytest.mark.full
 def test_resets_on_icarus(small: Module) -> None:
     """A short program; registers without a reset begin unknown there."""
-    available("icarus")
     program = based_program(SMALL, 5, 40)
     # The fourth to sixth wait for a burst of writes; the ninth is a longer reset by the pin.
     check_resets("icarus", small, SMALL, program, (1, 40, 300, 1100, 700, 1900, 500, 80, 1500))
@@ -508,7 +482,6 @@ def test_resets_on_icarus(small: Module) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [6, 7])
 def test_many_resets(small: Module, seed: int) -> None:
-    available("verilator")
     rng = np.random.default_rng(seed)
     program = based_program(SMALL, seed, 100)
     moments = [int(moment) for moment in rng.integers(1, 6000, 60)]
@@ -518,7 +491,6 @@ def test_many_resets(small: Module, seed: int) -> None:
 @pytest.mark.full
 def test_resets_for_fpgas(modules: dict[str, Module]) -> None:
     """At any time in a program; as many as mutants are put to at once."""
-    available("verilator")
     rng = np.random.default_rng(8)
     program = based_program(FPGA_MACHINE, 8, 60)
     moments = [int(moment) for moment in rng.integers(1, 12_000, 24)]
@@ -547,58 +519,49 @@ def some_of(faults: list[Fault], every: int, machine: MachineConfiguration) -> l
     return [fault for same in by_error.values() for fault in same[::every]]
 
 
-def check_some_errors(
-    module: Module, machine: MachineConfiguration, seed: int, every: int, tally: Tally
-) -> None:
+def check_some_errors(module: Module, machine: MachineConfiguration, seed: int, every: int) -> None:
     """One of so many errors of each kind, in a random program."""
-    available("verilator")
     program = based_program(machine, seed, 100)
     chosen = some_of(faults_of(program, machine, 8), every, machine)
-    found = check_faults("verilator", module, machine, program, chosen)
-    tally("verilator", "errors of the machine", found)
+    check_faults("verilator", module, machine, program, chosen)
 
 
-def test_errors(small: Module, tally: Tally, volume: Volume) -> None:
-    check_some_errors(small, SMALL, 11, volume(20, 10, 10), tally)
+def test_errors(small: Module, volume: Volume) -> None:
+    check_some_errors(small, SMALL, 11, volume(20, 10, 10))
 
 
 @pytest.mark.variant
-def test_errors_of_a_board(tmp_path: Path, tally: Tally) -> None:
+def test_errors_of_a_board() -> None:
     """Where what tells of an error waits in more registers."""
-    module = generated(Accelerator(machine=BOARD_MACHINE), tmp_path)
-    check_some_errors(module, BOARD_MACHINE, 11, 10, tally)
+    module = generated(Accelerator(machine=BOARD_MACHINE))
+    check_some_errors(module, BOARD_MACHINE, 11, 10)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in PUBLISHED if not name.endswith("small")])
-def test_errors_of_published_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    check_some_errors(modules[name], PUBLISHED[name], 13, 10, tally)
+def test_errors_of_published_machines(name: str, modules: dict[str, Module]) -> None:
+    check_some_errors(modules[name], PUBLISHED[name], 13, 10)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_each_bit_of_a_place(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_each_bit_of_a_place(name: str, modules: dict[str, Module]) -> None:
     """A bit that takes a descriptor outside is not lost on its way through the machine."""
-    available("verilator")
     machine = PUBLISHED[name]
     program = based_program(machine, 13, 100)
     faults = list(bits_outside(program, machine, 5))
     for part in range(4):  # each is short enough to be replayed on mutants
-        found = check_faults("verilator", modules[name], machine, program, faults[part::4])
-        tally("verilator", "errors of the machine", found)
+        check_faults("verilator", modules[name], machine, program, faults[part::4])
 
 
 @pytest.mark.full
-def test_all_errors(small: Module, tally: Tally) -> None:
-    available("verilator")
+def test_all_errors(small: Module) -> None:
     program = based_program(SMALL, 12, 100)
-    found = check_faults("verilator", small, SMALL, program, faults_of(program, SMALL, 30), seed=12)
-    tally("verilator", "errors of the machine", found)
+    check_faults("verilator", small, SMALL, program, faults_of(program, SMALL, 30), seed=12)
 
 
 @pytest.mark.full
-def test_errors_on_icarus(small: Module, tally: Tally) -> None:
-    available("icarus")
+def test_errors_on_icarus(small: Module) -> None:
     program = based_program(SMALL, 11, 60)
     chosen = some_of(faults_of(program, SMALL, 4), 40, SMALL)
-    tally("icarus", "errors of the machine", check_faults("icarus", small, SMALL, program, chosen))
+    check_faults("icarus", small, SMALL, program, chosen)

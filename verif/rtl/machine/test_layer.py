@@ -1,6 +1,5 @@
 """The layer against the model: shapes, blocks, formats, activations, stalls, resets, flags."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from verif.rtl.machine.layer_checks import (
     small_layer,
 )
 from verif.support.simulators import lint
-from verif.support.tests import INTEGERS, Tally, Volume, available, raises, refused, some, typical
+from verif.support.tests import INTEGERS, Volume, raises, refused, some, typical
 from verif.support.units import layer_unit, published
 
 Parameters = dict[str, Any]
@@ -43,9 +42,9 @@ CONFIGURATIONS: dict[str, Parameters] = {
 
 @pytest.mark.one_simulator("icarus")
 @pytest.mark.parametrize("configuration", some(CONFIGURATIONS, every=len(CONFIGURATIONS)))
-def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally: Tally) -> None:
+def test_random_layers(simulator: str, configuration: str) -> None:
     """Random shapes with NaN and extreme scales; every stream stalls."""
-    module = small_layer(tmp_path, **CONFIGURATIONS[configuration])
+    module = small_layer(**CONFIGURATIONS[configuration])
     count = {"icarus": 3, "verilator": 16}[simulator]
     for block in (8, (8, 8)) if simulator == "verilator" else (8,):
         pairs = random_layers(
@@ -58,20 +57,18 @@ def test_random_layers(simulator: str, configuration: str, tmp_path: Path, tally
             block=block,
             specials=0.002,
         )
-        _, codes = check_layers(simulator, module, pairs, stall_in=0.15, stall_out=0.25)
-        tally(simulator, f"{module.name} codes", codes)
+        check_layers(simulator, module, pairs, stall_in=0.15, stall_out=0.25)
 
 
 OTHERS = [name for name in MX_FORMATS if name not in ("mxsf", "mxfp8_e4m3", "mxint8")]
 
 
 @pytest.mark.parametrize("fmt", typical(OTHERS, every=6))
-def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
+def test_other_formats(fmt: str) -> None:
     """Elements of 6 and 4 bits too, with blocks of a length that lanes do not divide."""
-    module = small_layer(tmp_path, fmt, arithmetic="exact", block=6, lanes=4)
+    module = small_layer(fmt, arithmetic="exact", block=6, lanes=4)
     pairs = random_layers(module, 4, 3, features=19, samples=6, deepest=30, specials=0.01)
-    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.2, stall_out=0.2)
-    tally("icarus", "layers of other formats, codes", codes)
+    check_layers("icarus", module, pairs, stall_in=0.2, stall_out=0.2)
 
 
 @pytest.mark.parametrize(
@@ -82,15 +79,12 @@ def test_other_formats(fmt: str, tmp_path: Path, tally: Tally) -> None:
         pytest.param("mxint8", "mxfp8_e4m3", "exact", marks=pytest.mark.full),
     ],
 )
-def test_weights_of_another_format(
-    weights: str, samples: str, arithmetic: str, tmp_path: Path, tally: Tally
-) -> None:
+def test_weights_of_another_format(weights: str, samples: str, arithmetic: str) -> None:
     """Results are in the format of the samples."""
-    module = small_layer(tmp_path, weights, samples, arithmetic=arithmetic, block=8, lanes=4)
+    module = small_layer(weights, samples, arithmetic=arithmetic, block=8, lanes=4)
     pairs = random_layers(module, 4, 3, features=19, samples=6, deepest=30, specials=0.01)
     assert {(a.format.name, w.format.name) for a, w in pairs} == {(weights, samples)}
-    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.2, stall_out=0.2)
-    tally("icarus", "layers of two formats, codes", codes)
+    check_layers("icarus", module, pairs, stall_in=0.2, stall_out=0.2)
 
 
 SIZES: dict[str, Parameters] = {
@@ -111,13 +105,11 @@ SIZES: dict[str, Parameters] = {
 
 
 @pytest.mark.parametrize("size", some(SIZES, every=3, with_variants=True))
-def test_other_sizes(size: str, tmp_path: Path, tally: Tally) -> None:
-    module = small_layer(tmp_path, **{"block": 4} | SIZES[size])
-    available("verilator")
+def test_other_sizes(size: str) -> None:
+    module = small_layer(**{"block": 4} | SIZES[size])
     assert lint(module) == ""
     pairs = random_layers(module, 5, 4, features=15, samples=7, deepest=20)
-    _, codes = check_layers(available("icarus"), module, pairs, stall_in=0.1, stall_out=0.2)
-    tally("icarus", "layers of other sizes, codes", codes)
+    check_layers("icarus", module, pairs, stall_in=0.1, stall_out=0.2)
 
 
 STAGES: dict[str, Parameters] = {
@@ -139,17 +131,16 @@ SMALLER = {"arithmetic": "exact", "pu_rows": 1, "pu_columns": 1, "columns": 4, "
         pytest.param("verilator", "bias, gelu", marks=pytest.mark.full),
     ],
 )
-def test_stages(simulator: str, stages: str, tmp_path: Path, tally: Tally) -> None:
+def test_stages(simulator: str, stages: str) -> None:
     """Streams of bias and residual stall by themselves; nothing of them is left after a reset."""
-    module = small_layer(tmp_path, **SMALLER, **STAGES[stages])
-    available("verilator")
+    module = small_layer(**SMALLER, **STAGES[stages])
     assert lint(module) == ""
     count = {"icarus": 3, "verilator": 40}[simulator]
     pairs = random_layers(
         module, 20, count, features=15, samples=9, deepest=10, block=4, specials=0.002
     )
-    _, codes = check_layers(
-        available(simulator),
+    check_layers(
+        simulator,
         module,
         pairs,
         added=random_added(module, 21, pairs),
@@ -157,19 +148,18 @@ def test_stages(simulator: str, stages: str, tmp_path: Path, tally: Tally) -> No
         stall_out=0.2,
         resets_after=range(10, 60, 20),
     )
-    tally(simulator, "layers with bias and residual, codes", codes)
 
 
-def test_latency_of_stages(tmp_path: Path) -> None:
+def test_latency_of_stages() -> None:
     """The latency is the sum of those of the stages, and operands still go in every cycle."""
     parameters = SMALLER | STAGES["bias, relu, residual"]
-    module = small_layer(tmp_path, **parameters)
+    module = small_layer(**parameters)
     unit = layer_unit(**parameters | {"rows": 2})
     latencies = [stage.latency for stage in unit.config.stage_units.values()]
     plain = layer_unit(**parameters | {"rows": 2, "stages": ()})
     assert module.latency == plain.latency + sum(latencies)
     pairs = [operands(np.random.default_rng(9), 16, 16, 4, 16)]
-    run, _ = check_layers(available("icarus"), module, pairs, added=random_added(module, 22, pairs))
+    run, _ = check_layers("icarus", module, pairs, added=random_added(module, 22, pairs))
     assert (np.diff(run.taken) == 1).all()
     assert run.left[-1] - run.taken[-1] == module.latency
 
@@ -195,31 +185,30 @@ SHORT_BLOCKS: Parameters = {"arithmetic": "exact", "block": 8, "lanes": 4}
 """A layer whose blocks are two beats, of several tests so that it is built once."""
 
 
-def test_every_ragged_end(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+def test_every_ragged_end(volume: Volume) -> None:
     """Any number of features: short lanes, tiles and blocks, and rows that are dropped.
 
     At the end there are results that only their lowest bits keep from being half way.
     """
-    module = small_layer(tmp_path, **SHORT_BLOCKS)
+    module = small_layer(**SHORT_BLOCKS)
     rng = np.random.default_rng(6)
     pairs = [operands(rng, features, 8, 1 + features % 5, 8) for features in range(1, 26)]
     pairs.append(broken_ties(8))
     for stall in (0.3, 0.0)[: volume(1, 2, 2)]:
-        run, codes = check_layers(available("verilator"), module, pairs, stall_out=stall)
+        run, _ = check_layers("verilator", module, pairs, stall_out=stall)
         assert len(run.words) == len(pairs)
-        tally("verilator", "layers with ragged ends, codes", codes)
 
 
 @pytest.mark.parametrize("block", [8, (8, 4)])
-def test_nan(block: Block, tmp_path: Path) -> None:
+def test_nan(block: Block) -> None:
     """A NaN sample is NaN in every block, a NaN feature in those that it belongs to."""
-    module = small_layer(tmp_path, arithmetic="exact", block=block)
+    module = small_layer(arithmetic="exact", block=block)
     weights, samples = (
         mx.quantize(np.random.default_rng(7).standard_normal(shape), block=8, axis=axis)
         for shape, axis in (((20, 16), -1), ((16, 8), 0))
     )
     weights.scales[10, 1] = samples.scales[0, 5] = 255
-    run, _ = check_layers(available("icarus"), module, [(weights, samples)])
+    run, _ = check_layers("icarus", module, [(weights, samples)])
     scales = run.beats[0].scales.reshape(2, -1, 4)
     expected = np.zeros(scales.shape, np.bool_)
     expected[:, 4:8] = True  # features 8 to 15, two of them a beat
@@ -229,17 +218,14 @@ def test_nan(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.one_simulator("verilator")
-def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume: Volume) -> None:
+def test_reset_at_any_time(simulator: str, volume: Volume) -> None:
     """Of one cycle or of four; nothing is left of what was in flight."""
-    module = small_layer(tmp_path, **SHORT_BLOCKS)
+    module = small_layer(**SHORT_BLOCKS)
     rng = np.random.default_rng(8)
     pairs = [operands(rng, features, 8, 5, 4) for features in (3, 9, 14)]
     step = {"icarus": volume(8, 3), "verilator": 1}[simulator]
     moments = [*range(3, 40, step), 60, 61]
-    _, codes = check_layers(
-        simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments
-    )
-    tally(simulator, f"{module.name} codes", codes)
+    check_layers(simulator, module, pairs, stall_in=0.1, stall_out=0.2, resets_after=moments)
 
 
 @pytest.mark.parametrize(
@@ -248,53 +234,52 @@ def test_reset_at_any_time(simulator: str, tmp_path: Path, tally: Tally, volume:
         [{"block": 16, "arithmetic": "exact"}, {"block": 8}, {"block": (4, 2), "rows": 1}], every=3
     ),
 )
-def test_latency_and_rate(parameters: Parameters, tmp_path: Path) -> None:
+def test_latency_and_rate(parameters: Parameters) -> None:
     """Operands go in every cycle, and the last beat leaves as the manifest says."""
-    module = small_layer(tmp_path, lanes=4, **parameters)
+    module = small_layer(lanes=4, **parameters)
     pair = operands(np.random.default_rng(9), 32, 64, 8, 64)
-    run, _ = check_layers(available("icarus"), module, [pair])
+    run, _ = check_layers("icarus", module, [pair])
     assert (np.diff(run.taken) == 1).all()
     assert run.left[-1] - run.taken[-1] == module.latency
 
 
 @pytest.mark.parametrize("size", typical(["default", "most registers", "six rows"], every=3))
-def test_tiles_of_one_beat(size: str, tmp_path: Path) -> None:
+def test_tiles_of_one_beat(size: str) -> None:
     """Tiles follow each other as fast as their rows leave, the most that are ever in flight."""
-    module = small_layer(tmp_path, **SIZES.get(size, {"lanes": 4, "block": 8}))
+    module = small_layer(**SIZES.get(size, {"lanes": 4, "block": 8}))
     p = module.parameters
     pair = operands(np.random.default_rng(10), 36, p["lanes"], 8, p["lanes"])
-    run, _ = check_layers(available("icarus"), module, [pair])
+    run, _ = check_layers("icarus", module, [pair])
     assert (np.diff(run.taken) == max(p["rows"] * p["row_interval"], p["block_cycles"])).all()
 
 
 @pytest.mark.one_simulator("verilator")
-def test_streams_out_of_step(simulator: str, tmp_path: Path) -> None:
-    check_streams_out_of_step(simulator, small_layer(tmp_path, **SHORT_BLOCKS))
+def test_streams_out_of_step(simulator: str) -> None:
+    check_streams_out_of_step(simulator, small_layer(**SHORT_BLOCKS))
 
 
-def test_blocks_longer_than_the_sums_hold(tmp_path: Path) -> None:
-    module = small_layer(tmp_path, arithmetic="exact", block=8)
-    run = check_overlong_blocks(available("icarus"), module)
+def test_blocks_longer_than_the_sums_hold() -> None:
+    module = small_layer(arithmetic="exact", block=8)
+    run = check_overlong_blocks("icarus", module)
     assert run.overlong.tolist() == [False, False, True, True]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(Layer))
-def test_full_layer(name: str, tally: Tally) -> None:
+def test_full_layer(name: str) -> None:
     """Layers of all sizes, ties in every lane, short tiles, resets, flags."""
-    simulator, module = available("verilator"), published(Layer)[name]
+    module = published(Layer)[name]
     lanes = module.parameters["pu_rows"] * module.parameters["rows"]
     pairs = random_layers(module, 11, 8, features=90, samples=40, deepest=150, block=64)
     pairs += random_layers(module, 12, 8, features=90, samples=40, deepest=150, block=(8, 8))
     pairs += [broken_ties(64, turn) for turn in range(lanes)]
     resets = {"resets_after": range(5, 200, 13)}
-    _, codes = check_layers(simulator, module, pairs, stall_in=0.1, stall_out=0.15, **resets)
+    check_layers("verilator", module, pairs, stall_in=0.1, stall_out=0.15, **resets)
     short = random_layers(module, 13, 8, features=64, samples=40, deepest=8, block=8)
-    _, more = check_layers(simulator, module, short, stall_out=0.2)
-    tally(simulator, f"{name} codes", codes + more)
-    check_streams_out_of_step(simulator, module)
+    check_layers("verilator", module, short, stall_out=0.2)
+    check_streams_out_of_step("verilator", module)
     if module.parameters["arithmetic"] != "fp12":
-        check_overlong_blocks(simulator, module)
+        check_overlong_blocks("verilator", module)
 
 
 test_configurations_that_cannot_work = refused(

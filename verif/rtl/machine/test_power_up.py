@@ -3,8 +3,6 @@
 The simulated machine begins at random, and so does the interpreter, each by a seed of its own.
 """
 
-from pathlib import Path
-
 import pytest
 
 from mxsafe.machine.configuration import (
@@ -21,7 +19,6 @@ from verif.rtl.machine.network_programs import (
     product_program,
 )
 from verif.support.manifest import Module
-from verif.support.tests import available
 from verif.support.units import generated
 
 PUBLISHED = {
@@ -55,19 +52,16 @@ def check_buffers(module: Module, machine: MachineConfiguration) -> None:
     ],
 )
 def test_published_machines(name: str, modules: dict[str, Module]) -> None:
-    available("verilator")
     check_buffers(modules[name], PUBLISHED[name])
 
 
 @pytest.mark.yosys
-def test_machine_of_a_board(tmp_path: Path) -> None:
+def test_machine_of_a_board() -> None:
     """Which has four rows."""
-    available("verilator")
-    check_buffers(generated(Accelerator(machine=BOARD_MACHINE), tmp_path), BOARD_MACHINE)
+    check_buffers(generated(Accelerator(machine=BOARD_MACHINE)), BOARD_MACHINE)
 
 
 def test_decoder(modules: dict[str, Module]) -> None:
     """Keys and values that go to memory and come back: of 21 tokens, so with half a word free."""
-    available("verilator")
     program = decoder_program((21, 48, 3, 1, 56, 2), SMALL_MACHINE)
     check(modules["mxsf_accelerator_small"], SMALL_MACHINE, program)

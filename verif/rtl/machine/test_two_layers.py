@@ -5,7 +5,6 @@ that slice again, transposed. The network has GELU between them, biases, and ano
 which is not at hand here; shapes and distributions are those of a feed-forward block.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from verif.support.data import minilm
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS
 from verif.support.stream_job import Job
-from verif.support.tests import Tally, available, some
+from verif.support.tests import some
 
 Layers = tuple[mx.QuantizedTensor, mx.QuantizedTensor, mx.QuantizedTensor]
 """Weights of both layers, (features, k), and samples, (k, samples)."""
@@ -97,15 +96,11 @@ def check_chain(simulator: str, module: Module, layers: Layers, **stalls: Any) -
     some([{"arithmetic": "exact"}, {"block": (8, 8), "rows": 1, "columns": 4}]),
     ids=["64x1, exact", "8x8, fp12"],
 )
-def test_a_small_slice(
-    simulator: str, parameters: dict[str, Any], tmp_path: Path, tally: Tally
-) -> None:
+def test_a_small_slice(simulator: str, parameters: dict[str, Any]) -> None:
     """On an array of 4x4 or 2x8, with ragged ends everywhere and stalls."""
-    available(simulator)
-    module = small_layer(tmp_path, **parameters)
+    module = small_layer(**parameters)
     layers = two_layers(module, inputs=20, hidden=70, samples=6)
-    compared = check_chain(simulator, module, layers, stall_in=0.1, stall_out=0.1)
-    tally(simulator, "two real layers, codes", compared)
+    check_chain(simulator, module, layers, stall_in=0.1, stall_out=0.1)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +111,18 @@ def test_a_small_slice(
         pytest.param("mxsf_layer", 384, 64, marks=pytest.mark.full),
     ],
 )
-def test_the_slice(
-    name: str, inputs: int, samples: int, modules: dict[str, Module], tally: Tally
-) -> None:
+def test_the_slice(name: str, inputs: int, samples: int, modules: dict[str, Module]) -> None:
     """Tokens through 96 hidden features and back, on the array of 16x16."""
     module = modules[name]
     layers = two_layers(module, inputs=inputs, hidden=96, samples=samples)
-    compared = check_chain(available("verilator"), module, layers)
+    compared = check_chain("verilator", module, layers)
     assert compared == samples * (96 + inputs)
-    tally("verilator", "two real layers, codes", compared)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mxsf_layer", "mxsf_layer_exact", "mxsf_layer_8x8"])
-def test_the_whole_layer(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_the_whole_layer(name: str, modules: dict[str, Module]) -> None:
     """128 tokens through 384 x 1536 and back."""
     module = modules[name]
-    compared = check_chain(available("verilator"), module, whole_layers(module))
+    compared = check_chain("verilator", module, whole_layers(module))
     assert compared == 128 * (1536 + 384)
-    tally("verilator", "two real layers, codes", compared)

@@ -1,7 +1,6 @@
 """Checks of a unit that gives rows several times: rows, and the model's answer to them."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from verif.support.stream_job import Streamed, check_stream
 from verif.support.units import generated, random_words
 
 
-def row_replay(folder: Path, **parameters: Any) -> Module:
+def row_replay(**parameters: Any) -> Module:
     """A small one, generated into `folder`."""
     sizes: dict[str, Any] = {"beat_bits": 24, "depth": 8, "summary_bits": 9} | parameters
-    return generated(RowReplay(**sizes), folder)
+    return generated(RowReplay(**sizes))
 
 
 def rows_of(lengths: Sequence[int]) -> NDArray[np.bool_]:

@@ -1,23 +1,19 @@
 """Stages of a chain that move on when they are told to: all published ones, in every cycle."""
 
-from pathlib import Path
-
 import numpy as np
 
 from mxsafe.rtl.stream.beat_chain import BeatChain
 from verif.support.checkers import assert_equal
 from verif.support.farm import published_farm, run_farm
-from verif.support.tests import Tally, available
 from verif.support.units import random_words
 
 _CLOCKS, _FILLED = 700, 10
 """Cycles, and the first ones of them, in which all stages are filled."""
 
 
-def test_random_moves(tmp_path: Path, tally: Tally) -> None:
+def test_random_moves() -> None:
     """Each stage moves or stays at random, and resets come in between."""
-    simulator = available("icarus")
-    farm = published_farm(tmp_path, "beat_chains", BeatChain)
+    farm = published_farm("beat_chains", BeatChain)
     rng = np.random.default_rng(11)
     filled = np.arange(_CLOCKS) < _FILLED
     rst = (rng.random(_CLOCKS) < 0.03) & ~filled
@@ -36,7 +32,7 @@ def test_random_moves(tmp_path: Path, tally: Tally) -> None:
         }
         moves[key] = np.concatenate([moves[key], shown[:, None]], axis=1)
     logs = run_farm(
-        simulator, farm, given, np.ones(_CLOCKS, np.int64), rst.astype(np.int64), unsettled=_FILLED
+        "icarus", farm, given, np.ones(_CLOCKS, np.int64), rst.astype(np.int64), unsettled=_FILLED
     )
     for key, module in farm.modules.items():
         stages, ports = module.parameters["stages"], module.ports
@@ -60,4 +56,3 @@ def test_random_moves(tmp_path: Path, tally: Tally) -> None:
         for name, values in (("valid", told[:, 2 : 2 + stages]), ("ends", told[:, 2 + stages :])):
             assert_equal(name, ports[name].numbers(log[name]), values @ weights)
         assert compared >= _CLOCKS - _FILLED
-        tally(simulator, "beat_chain", compared)

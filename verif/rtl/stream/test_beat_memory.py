@@ -1,7 +1,5 @@
 """Memories of beats, all sizes that are published: what is read stood there last."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from verif.support.checkers import assert_equal
 from verif.support.farm import published_farm, run_farm
 from verif.support.manifest import Module, Words
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, available, raises
+from verif.support.tests import raises
 from verif.support.units import random_words
 
 _PLACES, _CLOCKS = 24, 500
@@ -49,9 +47,8 @@ def _accesses(module: Module, seed: int) -> tuple[dict[str, Words], np.ndarray]:
 
 @pytest.mark.both_simulators
 @pytest.mark.parametrize("simulator", SIMULATORS)
-def test_what_is_read_stood_there_last(simulator: str, tmp_path: Path, tally: Tally) -> None:
-    available(simulator)
-    farm = published_farm(tmp_path, "beat_memories", BeatMemory)
+def test_what_is_read_stood_there_last(simulator: str) -> None:
+    farm = published_farm("beat_memories", BeatMemory)
     given = {key: _accesses(module, at) for at, (key, module) in enumerate(farm.modules.items())}
     clocks, first = _PLACES + _CLOCKS, _PLACES + 1
     logs = run_farm(
@@ -70,7 +67,6 @@ def test_what_is_read_stood_there_last(simulator: str, tmp_path: Path, tally: Ta
         expected = words["write_data"][written]
         compared = assert_equal(key, logs[key]["read_data"][first:], expected[first:])
         assert compared >= _CLOCKS - 1
-        tally(simulator, "beat_memory", compared)
 
 
 def test_memories_that_cannot_work() -> None:

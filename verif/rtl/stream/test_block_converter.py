@@ -1,6 +1,5 @@
 """The converter whose blocks wait in a memory, in both of its shapes, against the model."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from mxsafe.vectors.corner_classes import FLOAT32, block_classes
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.stream_job import Streamed, check_stream
-from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.tests import refused, some, typical
 from verif.support.units import generated, published
 
 
-def block_converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
+def block_converter(format: str = "mxsf", **options: Any) -> Module:
     """A converter, generated into `folder`."""
-    return generated(BlockConverter(format=MX_FORMATS[format], **{"width": 8} | options), folder)
+    return generated(BlockConverter(format=MX_FORMATS[format], **{"width": 8} | options))
 
 
 def _span(module: Module, shape: str) -> tuple[int, int]:
@@ -95,31 +94,29 @@ EVERY = {"icarus": 22, "verilator": 11}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_whole_blocks(shape: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_whole_blocks(shape: str, simulator: str) -> None:
     """A beat a cycle, block after block."""
-    module = block_converter(tmp_path)
+    module = block_converter()
     beats = mixed_beats(module, shape, 1, COUNTS[simulator], ragged=False)
-    streamed = check_blocks(simulator, module, shape, beats, steady=True)
-    tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
+    check_blocks(simulator, module, shape, beats, steady=True)
 
 
 @pytest.mark.parametrize("paced", [False, True])
-def test_tiles_for_fpgas(paced: bool, tmp_path: Path, tally: Tally) -> None:
+def test_tiles_for_fpgas(paced: bool) -> None:
     """The largest exponent is found by comparisons there."""
-    module = block_converter(tmp_path, target="fpga", paced=paced)
+    module = block_converter(target="fpga", paced=paced)
     assert lint(module) == ""
     beats = mixed_beats(module, "tiles", 2, COUNTS["icarus"], ragged=True)
-    streamed = check_blocks(available("icarus"), module, "tiles", beats, stall_in=0.2)
-    tally("icarus", "block converter values", streamed.left.size * module.parameters["width"])
+    check_blocks("icarus", module, "tiles", beats, stall_in=0.2)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_packets_of_any_length(shape: str, simulator: str) -> None:
     """Short blocks, pauses on either side, resets at any moment."""
-    module = block_converter(tmp_path)
+    module = block_converter()
     for seed, (stall_in, stall_out) in enumerate(((0.0, 0.0), (0.3, 0.1))):
         beats = mixed_beats(module, shape, seed, COUNTS[simulator] // 4, ragged=True)
-        streamed = check_blocks(
+        check_blocks(
             simulator,
             module,
             shape,
@@ -128,46 +125,39 @@ def test_packets_of_any_length(shape: str, simulator: str, tmp_path: Path, tally
             stall_out=stall_out,
             resets_after=range(1, 90, EVERY[simulator]) if stall_in else (),
         )
-        tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", typical(published(BlockConverter)))
-def test_published_ones(name: str, shape: str, tally: Tally) -> None:
+def test_published_ones(name: str, shape: str) -> None:
     """Blocks in all lanes, short ones among them, with pauses on either side."""
-    simulator, module = available("icarus"), published(BlockConverter)[name]
+    module = published(BlockConverter)[name]
     beats = mixed_beats(module, shape, 6, 160, ragged=True)
-    streamed = check_blocks(simulator, module, shape, beats, stall_in=0.1, stall_out=0.2)
-    tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
+    check_blocks("icarus", module, shape, beats, stall_in=0.1, stall_out=0.2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
-def test_many_blocks(shape: str, tmp_path: Path, tally: Tally) -> None:
-    module = block_converter(tmp_path)
+def test_many_blocks(shape: str) -> None:
+    module = block_converter()
     beats = mixed_beats(module, shape, 2, 50_000, ragged=True)
-    streamed = check_blocks(available("verilator"), module, shape, beats, stall_out=0.1)
-    tally("verilator", "block converter values", streamed.left.size * module.parameters["width"])
+    check_blocks("verilator", module, shape, beats, stall_out=0.1)
 
 
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("format", some(["mxfp6_e2m3", "mxint8"]))
-def test_one_shape_of_other_formats(
-    format: str, shape: str, simulator: str, tmp_path: Path, tally: Tally
-) -> None:
+def test_one_shape_of_other_formats(format: str, shape: str, simulator: str) -> None:
     """A unit with one shape has no input for it; blocks may be shorter than tiles."""
-    available(simulator)
-    module = block_converter(tmp_path, format, width=4, shapes=(shape,), block=6, tile=2)
+    module = block_converter(format, width=4, shapes=(shape,), block=6, tile=2)
     assert "tiles" not in module.ports
     beats = mixed_beats(module, shape, 5, COUNTS[simulator] // 4, ragged=True)
-    streamed = check_blocks(simulator, module, shape, beats, stall_in=0.1, stall_out=0.1)
-    tally(simulator, "block converter values", streamed.left.size * module.parameters["width"])
+    check_blocks(simulator, module, shape, beats, stall_in=0.1, stall_out=0.1)
 
 
-def test_lint(tmp_path: Path) -> None:
-    assert lint(block_converter(tmp_path)) == ""
+def test_lint() -> None:
+    assert lint(block_converter()) == ""
 
 
 test_unsuitable_configurations = refused(

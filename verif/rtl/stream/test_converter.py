@@ -1,6 +1,5 @@
 """The converter against the codec: every class of blocks, every shape, stalls, packets, resets."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from mxsafe.vectors.corner_classes import BFLOAT16, FLOAT32, InputFormat, block_
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
 from verif.support.stream_job import Streamed, check_stream
-from verif.support.tests import Tally, Volume, available, refused, some
+from verif.support.tests import Volume, refused, some
 from verif.support.units import generated
 
 SOURCES: dict[str, InputFormat] = {"float32": FLOAT32, "bfloat16": BFLOAT16}
@@ -23,9 +22,9 @@ Beats = tuple[NDArray[np.uint32], NDArray[np.bool_]]
 Block = int | tuple[int, int]
 
 
-def converter(folder: Path, format: str = "mxsf", **options: Any) -> Module:
+def converter(format: str = "mxsf", **options: Any) -> Module:
     """A converter, generated into `folder`."""
-    return generated(Converter(format=MX_FORMATS[format], **options), folder)
+    return generated(Converter(format=MX_FORMATS[format], **options))
 
 
 def _block(module: Module) -> Block:
@@ -145,29 +144,23 @@ def _blocks(simulator: str, volume: Volume) -> int:
 @committed
 @pytest.mark.parametrize("stall", some([0.2, 0.0]))
 def test_corner_blocks(
-    simulator: str,
-    name: str,
-    stall: float,
-    modules: dict[str, Module],
-    tally: Tally,
-    volume: Volume,
+    simulator: str, name: str, stall: float, modules: dict[str, Module], volume: Volume
 ) -> None:
     module = modules[name]
     beats = corner_beats(module, 1, _blocks(simulator, volume))
-    streamed = check_beats(simulator, module, beats, stall_in=stall, stall_out=stall)
-    tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
+    check_beats(simulator, module, beats, stall_in=stall, stall_out=stall)
 
 
 @committed
 def test_packets_of_any_length(
-    simulator: str, name: str, modules: dict[str, Module], tally: Tally, volume: Volume
+    simulator: str, name: str, modules: dict[str, Module], volume: Volume
 ) -> None:
     """Blocks of fewer beats than usual, many of them waiting at once; resets at any moment."""
     module = modules[name]
     beats = ragged_beats(module, 2, 20 * _blocks(simulator, volume))
     moments = range(1, 2 * module.latency + 2)
     for stall_in, stall_out in ((0.0, 0.0), (0.3, 0.1)):
-        streamed = check_beats(
+        check_beats(
             simulator,
             module,
             beats,
@@ -175,18 +168,16 @@ def test_packets_of_any_length(
             stall_out=stall_out,
             resets_after=moments if stall_in else (),
         )
-        tally(simulator, f"{name} values", streamed.left.size * module.parameters["width"])
 
 
-def test_blocks_of_many_rows(modules: dict[str, Module], tally: Tally) -> None:
+def test_blocks_of_many_rows(modules: dict[str, Module]) -> None:
     """Blocks down the columns of strips: a chain of as many stages as a block has rows."""
     module = modules["mxsf_converter_64x1"]
-    streamed = check_long_blocks(available("icarus"), module)
-    tally("icarus", f"{module.name} values", streamed.left.size * module.parameters["width"])
+    check_long_blocks("icarus", module)
 
 
 def test_numbers_at_every_distance_below_their_columns(
-    modules: dict[str, Module], tally: Tally, volume: Volume
+    modules: dict[str, Module], volume: Volume
 ) -> None:
     """Columns of two numbers whose exponents are as far apart as can be, or anything nearer.
 
@@ -201,8 +192,7 @@ def test_numbers_at_every_distance_below_their_columns(
     signs, mantissas = rng.integers(0, 2, fields.shape), rng.integers(0, 1 << 23, fields.shape)
     words = (signs << 31 | fields << 23 | mantissas).astype(np.uint32).reshape(-1, width)
     last = np.arange(len(words)) % 2 == 1
-    streamed = check_beats(available("icarus"), module, (words, last), stall_out=0.1)
-    tally("icarus", f"{module.name} values", streamed.left.size * width)
+    check_beats("icarus", module, (words, last), stall_out=0.1)
 
 
 def _bfloat16() -> np.ndarray:
@@ -229,7 +219,7 @@ def _bfloat16_edges() -> np.ndarray:
     ids=["bfloat16 edges", "float16", "bfloat16"],
 )
 def test_every_value_against_every_block_exponent(
-    values: np.ndarray, modules: dict[str, Module], tally: Tally
+    values: np.ndarray, modules: dict[str, Module]
 ) -> None:
     """All numbers of 16 bits, in blocks with a largest exponent of 0 to 14 above their own.
 
@@ -238,8 +228,7 @@ def test_every_value_against_every_block_exponent(
     """
     module = modules["mxsf_converter"]
     beats = against_block_exponents(module, values, 15)
-    streamed = check_beats(available("verilator"), module, beats)
-    tally("verilator", "mxsf_converter values", streamed.left.size * module.parameters["width"])
+    check_beats("verilator", module, beats)
 
 
 SMALL: dict[str, tuple[Block, int]] = {
@@ -254,15 +243,15 @@ SMALL: dict[str, tuple[Block, int]] = {
 
 
 @pytest.mark.parametrize("shape", some(SMALL))
-def test_other_shapes(shape: str, tmp_path: Path, tally: Tally) -> None:
+def test_other_shapes(shape: str) -> None:
     block, width = SMALL[shape]
-    module = converter(tmp_path, block=block, width=width)
-    _check_small(module, tally)
+    module = converter(block=block, width=width)
+    _check_small(module)
 
 
 @pytest.mark.parametrize("format", some(name for name in MX_FORMATS if name != "mxsf"))
-def test_other_formats(format: str, tmp_path: Path, tally: Tally) -> None:
-    _check_small(converter(tmp_path, format, block=8, width=4), tally)
+def test_other_formats(format: str) -> None:
+    _check_small(converter(format, block=8, width=4))
 
 
 @pytest.mark.parametrize(
@@ -272,16 +261,14 @@ def test_other_formats(format: str, tmp_path: Path, tally: Tally) -> None:
         for name in MX_FORMATS
     ],
 )
-def test_bfloat16(format: str, tmp_path: Path, tally: Tally) -> None:
-    _check_small(converter(tmp_path, format, block=8, width=4, source="bfloat16"), tally)
+def test_bfloat16(format: str) -> None:
+    _check_small(converter(format, block=8, width=4, source="bfloat16"))
 
 
-def _check_small(module: Module, tally: Tally) -> None:
+def _check_small(module: Module) -> None:
     whole, ragged = corner_beats(module, 3, 24), ragged_beats(module, 4, 100)
     beats: Beats = np.concatenate([whole[0], ragged[0]]), np.concatenate([whole[1], ragged[1]])
-    streamed = check_beats(available("icarus"), module, beats, stall_in=0.1, stall_out=0.1)
-    values = streamed.left.size * module.parameters["width"]
-    tally("icarus", "other converters, values", values)
+    check_beats("icarus", module, beats, stall_in=0.1, stall_out=0.1)
 
 
 @committed
@@ -292,7 +279,7 @@ def test_a_full_chain_waits(name: str, modules: dict[str, Module]) -> None:
     pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
     stimulus = pins | {"s_axis_tvalid": np.ones(clocks, np.int64)}
     watched = ("s_axis_tready", "m_axis_tvalid")
-    log = run_lockstep(available("verilator"), module, stimulus, watched=watched)
+    log = run_lockstep("verilator", module, stimulus, watched=watched)
     taken = np.arange(clocks) < module.latency
     assert log["s_axis_tready"].ravel().tolist() == taken.astype(int).tolist()
     assert log["m_axis_tvalid"].ravel().tolist() == (~taken).astype(int).tolist()
@@ -300,26 +287,20 @@ def test_a_full_chain_waits(name: str, modules: dict[str, Module]) -> None:
 
 @pytest.mark.full
 @committed
-def test_millions_of_values(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_millions_of_values(name: str, modules: dict[str, Module]) -> None:
     module = modules[name]
     for seed in range(4):
         for draw in (corner_beats(module, 50 + seed, 1500), ragged_beats(module, 90 + seed, 20000)):
-            streamed = check_beats(
-                available("verilator"), module, draw, stall_in=0.1, stall_out=0.1, seed=seed
-            )
-            values = streamed.left.size * module.parameters["width"]
-            tally("verilator", f"{name} values", values)
+            check_beats("verilator", module, draw, stall_in=0.1, stall_out=0.1, seed=seed)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("format", MX_FORMATS)
-def test_every_bfloat16_in_other_formats(format: str, tmp_path: Path, tally: Tally) -> None:
-    module = converter(tmp_path, format, block=16, source="bfloat16")
+def test_every_bfloat16_in_other_formats(format: str) -> None:
+    module = converter(format, block=16, source="bfloat16")
     steps = MX_FORMATS[format].emax - MX_FORMATS[format].element.quantum_exponent + 4
     beats = against_block_exponents(module, _bfloat16(), steps)
-    streamed = check_beats(available("verilator"), module, beats)
-    values = streamed.left.size * module.parameters["width"]
-    tally("verilator", "other converters, values", values)
+    check_beats("verilator", module, beats)
 
 
 MXSF = MX_FORMATS["mxsf"]

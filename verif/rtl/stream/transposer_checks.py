@@ -1,6 +1,5 @@
 """Checks of a transposer: rows of tiles, and the model's answers to them."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ Rows = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """Rows of tiles, shape (beats, size), and whether each ends a packet."""
 
 
-def transposer(folder: Path, *, size: int, element_bits: int) -> Module:
+def transposer(*, size: int, element_bits: int) -> Module:
     """A transposer, generated into `folder`."""
     unit = Transposer(size=size, element_bits=element_bits)
-    return generated(unit, folder)
+    return generated(unit)
 
 
 def numbered_tiles(module: Module, tiles: int) -> Rows:

@@ -1,7 +1,6 @@
 """Checks of units of functions: arguments of all classes, and the models' answers."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,12 +69,12 @@ def expected_of(
     return expected
 
 
-def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int, every: int) -> int:
+def check_lane(simulator: str, lane: FunctionLane, count: int, every: int) -> int:
     """A combinational lane, all its functions on numbers of bfloat16, next to borders, and random.
 
     Many copies share a row of the stimulus.
     """
-    farm = in_parallel(generated(lane, folder), COPIES)
+    farm = in_parallel(generated(lane), COPIES)
     names = lane.config.names
     rng = np.random.default_rng(21)
     one = np.concatenate([bfloat16_arguments(every), arguments(rng, count)])
@@ -90,9 +89,9 @@ def check_lane(simulator: str, lane: FunctionLane, folder: Path, count: int, eve
     return assert_equal("+".join(names), got, expected, word=words, function=codes)
 
 
-def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, count: int) -> int:
+def check_stages(simulator: str, lanes: Mapping[str, Activation], count: int) -> None:
     """Units of one lane with registers side by side, stalled now and then, a function a row."""
-    farm = farm_of(folder, f"lanes_{simulator}", lanes)
+    farm = farm_of(f"lanes_{simulator}", lanes)
     rng = np.random.default_rng(22)
     en = (rng.random(count) < 0.8).astype(np.int64)
     inputs, operands = {}, {}
@@ -108,7 +107,6 @@ def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, 
     unsettled = int(np.flatnonzero(np.cumsum(en) >= most)[0]) + 1 if most else 0
     rst = np.zeros(count, np.int64)
     log = run_farm(simulator, farm, inputs, en, rst, unsettled=unsettled)
-    compared = 0
     for key, lane in lanes.items():
         words, codes = operands[key]
         expected = expected_of(lane.config, codes, words)
@@ -116,8 +114,7 @@ def check_stages(simulator: str, lanes: Mapping[str, Activation], folder: Path, 
         settled = source >= 0
         got = farm.modules[key].ports["results"].numbers(log[key]["results"])[settled]
         at = source[settled]
-        compared += assert_equal(key, got, expected[at], word=words[at], function=codes[at])
-    return compared
+        assert_equal(key, got, expected[at], word=words[at], function=codes[at])
 
 
 def source_rows(en: NDArray[np.int64], latency: int) -> NDArray[np.int64]:
@@ -129,10 +126,10 @@ def source_rows(en: NDArray[np.int64], latency: int) -> NDArray[np.int64]:
     return np.where(place >= 0, accepted[np.maximum(place, 0)], -1)
 
 
-def lanes_are_clean(lanes: Sequence[FunctionLane], folder: Path) -> None:
+def lanes_are_clean(lanes: Sequence[FunctionLane]) -> None:
     """Verilator finds nothing in their Verilog."""
-    for number, lane in enumerate(lanes):
-        assert lint(generated(lane, folder / str(number))) == ""
+    for lane in lanes:
+        assert lint(generated(lane)) == ""
 
 
 def check_beats(

@@ -1,7 +1,6 @@
 """Checks of normalisation: rows of all kinds, and the model's answers to them."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,9 +53,9 @@ def kinds_of_rows(rng: np.random.Generator, count: int, length: int) -> dict[str
     return words
 
 
-def normalise_unit(folder: Path, **parameters: Any) -> Module:
+def normalise_unit(**parameters: Any) -> Module:
     """A small one, generated into `folder`."""
-    return generated(Normalise(**{"lanes": 2, "depth": 8} | parameters), folder)
+    return generated(Normalise(**{"lanes": 2, "depth": 8} | parameters))
 
 
 def random_rows(module: Module, seed: int, count: int, longest: int | None = None) -> list[Words]:

@@ -1,30 +1,25 @@
 """Lanes of functions against the model: 700,000 arguments, with variants more than a million."""
 
-from pathlib import Path
-
 import pytest
 
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, FunctionLane, most_stages
 from mxsafe.tables import Grade
 from verif.rtl.vector.function_checks import check_lane, check_stages, lanes_are_clean
-from verif.support.tests import Tally, Volume, available, refused
+from verif.support.tests import Volume, refused
 
 EVERY = "+".join(FUNCTIONS)
 
 
 @pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
-def test_every_function_on_verilator(
-    grade: Grade, tmp_path: Path, tally: Tally, volume: Volume
-) -> None:
+def test_every_function_on_verilator(grade: Grade, volume: Volume) -> None:
     """Numbers of bfloat16, every exponent next to borders, and random words.
 
     In the default run a third of those of bfloat16, else all.
     """
     every, lane = volume(3, 1, 1), FunctionLane(functions=EVERY, grade=grade)
-    compared = check_lane(available("verilator"), lane, tmp_path, 2_000, every)
+    compared = check_lane("verilator", lane, 2_000, every)
     assert compared >= volume(700_000, 1_000_000, 1_000_000)
-    tally("verilator", "function lane", compared)
 
 
 LANES = {
@@ -42,7 +37,7 @@ SOME = {("relu+gelu+silu+tanh", 6), ("gelu+rsqrt+relu_derivative", 4), (EVERY, 8
 @pytest.mark.parametrize(
     "every", [False, pytest.param(True, marks=pytest.mark.full)], ids=["some", "all"]
 )
-def test_every_number_of_registers(every: bool, tmp_path: Path, tally: Tally) -> None:
+def test_every_number_of_registers(every: bool) -> None:
     for functions, stages in LANES.items():
         assert stages == range(most_stages(functions) + 1)
     lanes = {
@@ -56,13 +51,11 @@ def test_every_number_of_registers(every: bool, tmp_path: Path, tally: Tally) ->
         lanes[f"fine_{number}"] = Activation(
             functions=EVERY, width=1, pipeline=number, grade="fine"
         )
-    simulator = available("icarus")
-    tally(simulator, "function lane", check_stages(simulator, lanes, tmp_path, 300))
+    check_stages("icarus", lanes, 300)
 
 
 @pytest.mark.variant
-def test_the_verilog_is_clean(tmp_path: Path) -> None:
-    available("verilator")
+def test_the_verilog_is_clean() -> None:
     lanes = [
         FunctionLane(functions="relu+tanh", pipeline=2),
         FunctionLane(),
@@ -70,7 +63,7 @@ def test_the_verilog_is_clean(tmp_path: Path) -> None:
         FunctionLane(functions="rsqrt", pipeline=4),
         FunctionLane(functions=EVERY, pipeline=8),
     ]
-    lanes_are_clean(lanes, tmp_path)
+    lanes_are_clean(lanes)
 
 
 test_configurations_that_cannot_work = refused(

@@ -1,7 +1,5 @@
 """Products and sums one after the other, against NumPy, each lane by itself."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from verif.rtl.arithmetic.multiplier_checks import random_pairs
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, published_farm, run_farm
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
 
 UNITS = {
     "both": MultiplyAdd(),
@@ -19,8 +16,8 @@ UNITS = {
     "sum": MultiplyAdd(multiply=False),
 }
 FARMS = {
-    "published": lambda folder: published_farm(folder, "multiply_adds", MultiplyAdd),
-    "others": lambda folder: farm_of(folder, "other_multiply_adds", UNITS),
+    "published": lambda: published_farm("multiply_adds", MultiplyAdd),
+    "others": lambda: farm_of("other_multiply_adds", UNITS),
 }
 
 
@@ -32,10 +29,9 @@ def _addend_latency(module: Module) -> int:
 
 
 @pytest.mark.parametrize("which", FARMS)
-def test_lanes(which: str, tmp_path: Path, tally: Tally) -> None:
+def test_lanes(which: str) -> None:
     """Numbers of all kinds, addends like a number or its product, and cycles without enable."""
-    simulator = available("icarus")
-    farm = FARMS[which](tmp_path)
+    farm = FARMS[which]()
     rng = np.random.default_rng(51)
     x, factor = random_pairs(52, 60)
     count = x.size
@@ -64,11 +60,10 @@ def test_lanes(which: str, tmp_path: Path, tally: Tally) -> None:
             carried = np.where(en, given[name][np.minimum(turns, count - 1)], noise)
             inputs[f"{key}.{name}"] = carried.view(np.uint8).reshape(-1, 4)
     logs = run_farm(
-        simulator, farm, inputs, en.astype(np.int64), np.zeros_like(turns), unsettled=most
+        "icarus", farm, inputs, en.astype(np.int64), np.zeros_like(turns), unsettled=most
     )
     for key, module in farm.modules.items():
         got = logs[key]["result"][en].reshape(-1).view(np.uint32)[module.latency :]
-        compared = assert_equal(
+        assert_equal(
             key, got, expected[key][: got.size], x=x[: got.size], factor=factor[: got.size]
         )
-        tally(simulator, "multiply_add", compared)

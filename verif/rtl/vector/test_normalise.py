@@ -1,6 +1,5 @@
 """Normalisation of rows of all kinds, along lanes and along beats, with gain and bias."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from verif.rtl.vector.normalise_checks import (
     random_rows,
 )
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available
 from verif.support.units import published
 
 SHARED: dict[str, Any] = {"lanes": 4, "along": "beats", "dividers": 2, "statistics": True}
@@ -45,30 +43,29 @@ _EPSILONS = [float(np.array(word, np.uint32).view(np.float32)) for word in (0x2A
 """Together they have a 0 and a 1 in all bits but the sign and the largest ones."""
 
 
-def _check(parameters: dict[str, Any], folder: Path, tally: Tally, resets: bool = False) -> None:
-    module = normalise_unit(folder, **parameters)
+def _check(parameters: dict[str, Any], resets: bool = False) -> None:
+    module = normalise_unit(**parameters)
     assert lint(module) == ""
-    streamed = check_rows(
-        available("icarus"),
+    check_rows(
+        "icarus",
         module,
         random_rows(module, 7, 16),
         stall_in=0.1,
         stall_out=0.2,
         resets_after=(60, 150) if resets else (),
     )
-    tally("icarus", "normalise beats", len(streamed.left))
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_rows_of_all_kinds(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_rows_of_all_kinds(name: str) -> None:
     """With pauses on all sides; in one configuration with resets in between."""
-    _check(FEW[name], tmp_path, tally, resets=name == "layer")
+    _check(FEW[name], resets=name == "layer")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MORE)
-def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
-    _check(MORE[name], tmp_path, tally, resets=True)
+def test_other_configurations(name: str) -> None:
+    _check(MORE[name], resets=True)
 
 
 @pytest.mark.parametrize(
@@ -86,25 +83,24 @@ def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
         pytest.param({"lanes": 1, "statistics": True}, 600, marks=pytest.mark.full),
     ],
 )
-def test_many_rows(parameters: dict[str, Any], rows: int, tmp_path: Path, tally: Tally) -> None:
+def test_many_rows(parameters: dict[str, Any], rows: int) -> None:
     """A beat a cycle, as far as there are results; no `epsilon`."""
-    module = normalise_unit(tmp_path, **parameters)
+    module = normalise_unit(**parameters)
     chosen = random_rows(module, 8, rows) + edge_rows(module, 9, 10, 8, epsilon=0.0)
-    streamed = check_rows(available("verilator"), module, chosen, epsilon=0.0)
-    tally("verilator", "normalise beats", len(streamed.left))
+    check_rows("verilator", module, chosen, epsilon=0.0)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", FEW)
-def test_fine_ones(name: str, tmp_path: Path, tally: Tally) -> None:
-    _check({**FEW[name], "grade": "fine"}, tmp_path, tally, resets=True)
+def test_fine_ones(name: str) -> None:
+    _check({**FEW[name], "grade": "fine"}, resets=True)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Normalise))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str) -> None:
     """Two rows in all lanes, of numbers of all sizes and of some that are not finite."""
-    simulator, module = available("icarus"), published(Normalise)[name]
+    module = published(Normalise)[name]
     lanes, along = module.parameters["lanes"], module.parameters["along"]
     rng = np.random.default_rng(10)
     if along == "lanes":
@@ -113,8 +109,8 @@ def test_published_ones(name: str, tally: Tally) -> None:
     else:
         kinds = kinds_of_rows(rng, lanes, 2)
         rows = [np.ascontiguousarray(kinds[kind].T) for kind in ("wide range", "not finite")]
-    streamed = check_rows(
-        simulator,
+    check_rows(
+        "icarus",
         module,
         rows,
         centred=True if module.parameters["optional"] else None,
@@ -122,18 +118,17 @@ def test_published_ones(name: str, tally: Tally) -> None:
         stall_out=0.2,
         still=True,
     )
-    tally(simulator, "normalise beats", len(streamed.left))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(Normalise))
-def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+def test_many_rows_of_published_ones(name: str) -> None:
     """Rows of all kinds, most of them short, with pauses on all sides, resets in between.
 
     A row shows but one sum of each kind, of which edges show all bits, and `epsilon` stays as it
     is. One row does not fit.
     """
-    simulator, module = available("verilator"), published(Normalise)[name]
+    module = published(Normalise)[name]
     many, few = (240, 20) if module.parameters["along"] == "lanes" else (60, 8)
     rows = random_rows(module, 11, many, longest=4)
     rows += random_rows(module, 12, few)
@@ -148,8 +143,8 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
                 for beats in (8, 10, 13)
                 for row in edge_rows(module, beats, few, beats, epsilon=epsilon, centre=centre)
             ]
-            streamed = check_rows(
-                simulator,
+            check_rows(
+                "verilator",
                 module,
                 [*edges, *(rows if epsilon else ())],
                 centred=centred,
@@ -158,17 +153,16 @@ def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
                 resets_after=resets,
                 **stalls,
             )
-            tally(simulator, "normalise beats", len(streamed.left))
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("along", ["beats", pytest.param("lanes", marks=pytest.mark.full)])
-def test_optional_mean(along: str, centred: bool, tmp_path: Path, tally: Tally) -> None:
+def test_optional_mean(along: str, centred: bool) -> None:
     """One unit for both kinds: bit for bit what each of the others gives."""
-    module = normalise_unit(tmp_path, along=along, optional=True)
-    streamed = check_rows(
-        available("icarus"),
+    module = normalise_unit(along=along, optional=True)
+    check_rows(
+        "icarus",
         module,
         random_rows(module, 9, 24),
         centred=centred,
@@ -176,4 +170,3 @@ def test_optional_mean(along: str, centred: bool, tmp_path: Path, tally: Tally) 
         stall_out=0.2,
         resets_after=(60, 150),
     )
-    tally("icarus", "normalise beats", len(streamed.left))

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from verif.rtl.vector.normalise_checks import kinds_of_rows
 from verif.support.checkers import assert_equal
 from verif.support.farm import farm_of, published_farm, run_farm
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
 from verif.support.units import generated, random_words
 
 SQUARES: dict[Grade, float] = {"compact": 12 / 8192, "fine": 2.0**-15}
@@ -31,11 +29,11 @@ GRADE = pytest.mark.parametrize(
 
 @GRADE
 @pytest.mark.parametrize("target", TARGETS)
-def test_values_and_squares(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
+def test_values_and_squares(target: Target, grade: Grade) -> None:
     """Values from -4 to 4 and a mean, every one followed by its square."""
     lane = NormaliseLane(target=target, grade=grade)
     widths = WIDTHS[grade]
-    module = generated(lane, tmp_path)
+    module = generated(lane)
     assert lint(module) == ""
     rng = np.random.default_rng(10)
     rows = 4000
@@ -54,7 +52,7 @@ def test_values_and_squares(target: Target, grade: Grade, tmp_path: Path, tally:
         for port in ports.values()
         if port.direction == "input" and port.name != "clk"
     }
-    log = run_lockstep(available("icarus"), module, stimulus, unsettled=lane.latency)
+    log = run_lockstep("icarus", module, stimulus, unsettled=lane.latency)
     # The window of values below 4.
     steps = np.floor(np.abs(np.ldexp(values.astype(np.float64), widths.window - 2)))
     steps = steps.astype(np.int64)
@@ -63,7 +61,7 @@ def test_values_and_squares(target: Target, grade: Grade, tmp_path: Path, tally:
     low = placed - means % (1 << EARLY_BITS)
     got = ports["value"].numbers(log["value"])[1:] % (1 << EARLY_BITS)
     expected = low[:-1] % (1 << EARLY_BITS)
-    tally("icarus", "values", assert_equal("value", got, expected, value=values[:-1]))
+    assert_equal("value", got, expected, value=values[:-1])
     placed -= means
     distance = np.where(placed < 0, ~placed, placed)
     late = lane.config.square_latency
@@ -72,7 +70,6 @@ def test_values_and_squares(target: Target, grade: Grade, tmp_path: Path, tally:
     exact = ((distance + 0.5) * (placed != 0)) ** 2 * unit
     error = np.abs(squares - exact[:-late])
     assert (error <= 1 + exact[:-late] * SQUARES[grade]).all()
-    tally("icarus", "squares", len(squares))
 
 
 LANES: dict[str, dict[str, Any]] = {
@@ -85,7 +82,7 @@ LANES: dict[str, dict[str, Any]] = {
 
 @GRADE
 @pytest.mark.parametrize("centred", [True, False])
-def test_results(centred: bool, grade: Grade, tmp_path: Path, tally: Tally) -> None:
+def test_results(centred: bool, grade: Grade) -> None:
     """Rows of every kind, constant ones and those with NaN and Inf among them.
 
     All lanes side by side; what a row's values share is made from the model's statistics.
@@ -96,7 +93,7 @@ def test_results(centred: bool, grade: Grade, tmp_path: Path, tally: Tally) -> N
         if parameters.get("optional") or centred == parameters.get("centre", True)
     }
     units = {name: NormaliseLane(**parameters, grade=grade) for name, parameters in chosen.items()}
-    farm = farm_of(tmp_path, "normalise_lanes", units)
+    farm = farm_of("normalise_lanes", units)
     rng, length, widths = np.random.default_rng(13), 12, WIDTHS[grade]
     words = np.concatenate([*kinds_of_rows(rng, 2, length).values(), np.zeros((1, length), int)])
     words = words.astype(np.uint32)
@@ -138,17 +135,14 @@ def test_results(centred: bool, grade: Grade, tmp_path: Path, tally: Tally) -> N
             if port.name in values and port.direction == "input":
                 inputs[f"{name}.{port.name}"] = port.words(np.asarray(values[port.name]))
     ones = np.ones(len(row), np.int64)
-    simulator = available("icarus")
-    logs = run_farm(simulator, farm, inputs, ones, 0 * ones, unsettled=pause)
-    compared = 0
+    logs = run_farm("icarus", farm, inputs, ones, 0 * ones, unsettled=pause)
     for name, unit in units.items():
         right = normalise(words.view(np.float32), **options).result
         at = starts[:, None] + unit.latency + np.arange(length)
         got = farm.modules[name].ports["result"].numbers(logs[name]["result"])[at]
         expected = np.ascontiguousarray(right).view(np.uint32).astype(np.int64)
         # In the first row pins were unknown.
-        compared += assert_equal(f"{name}: result", got[1:], expected[1:], value=words[1:])
-    tally(simulator, "results of normalise lanes", compared)
+        assert_equal(f"{name}: result", got[1:], expected[1:], value=words[1:])
 
 
 def _means(
@@ -167,12 +161,10 @@ def _means(
     return np.array(means)
 
 
-def test_clocks_without_enable_change_nothing(tmp_path: Path, tally: Tally) -> None:
+def test_clocks_without_enable_change_nothing() -> None:
     """Of all published lanes side by side, on inputs of any bits."""
-    simulator = available("icarus")
-    farm = published_farm(tmp_path, "normalise_lanes", NormaliseLane)
+    farm = published_farm("normalise_lanes", NormaliseLane)
     width = farm.wrapper.ports["inputs"].width
     given = {"inputs": random_words(np.random.default_rng(11), width, 400)}
-    compared, log = check_stalls(simulator, farm.wrapper, given)
+    _, log = check_stalls("icarus", farm.wrapper, given)
     assert len(np.unique(log["outputs"], axis=0)) > 200
-    tally(simulator, "normalise lanes, bytes with stalls", compared)

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available, refused
+from verif.support.tests import refused
 from verif.support.units import generated, published
 
 _NOWHERE = -10_000
@@ -25,18 +24,15 @@ _EPSILONS = 12
 
 @pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
 @pytest.mark.parametrize(("rows", "span"), [(1, 8), (3, 1)])
-def test_means_and_deviations(
-    rows: int, span: int, grade: Grade, tmp_path: Path, tally: Tally
-) -> None:
-    module = generated(NormaliseRow(rows=rows, span=span, depth=4, grade=grade), tmp_path)
+def test_means_and_deviations(rows: int, span: int, grade: Grade) -> None:
+    module = generated(NormaliseRow(rows=rows, span=span, depth=4, grade=grade))
     assert lint(module) == ""
-    compared = _check(module, [3] * 8, epsilons=5, zeros=3)
-    tally("icarus", "means and deviations of rows", compared)
+    _check(module, [3] * 8, epsilons=5, zeros=3)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(NormaliseRow))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str) -> None:
     """Rows of two beats, of half the most and one more, and of the most beats; epsilons.
 
     The first ones have the least and the largest sums with their reciprocals.
@@ -45,21 +41,19 @@ def test_published_ones(name: str, tally: Tally) -> None:
     depth = module.parameters["depth"]
     epsilons = max(_EPSILONS // module.parameters["rows"], 2)
     lengths = [depth - 1, depth - 3, 2, depth // 2 + 1, depth] + [2] * epsilons
-    compared = _check(module, [*lengths, 2], epsilons, edges=2, zeros=2)
-    tally("icarus", "means and deviations of rows", compared)
+    _check(module, [*lengths, 2], epsilons, edges=2, zeros=2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(NormaliseRow))
-def test_many_rows_of_published_ones(name: str, tally: Tally) -> None:
+def test_many_rows_of_published_ones(name: str) -> None:
     """Short rows and long ones; all but the last ones have the least sums, or the largest."""
     module = published(NormaliseRow)[name]
     depth, count = module.parameters["depth"], 240 // module.parameters["rows"]
     rng = np.random.default_rng(12)
     lengths = rng.integers(2, depth + 1, count) >> rng.integers(0, 6, count)
     few = count // 4
-    compared = _check(module, [*lengths.clip(2)], few, count - few, few // 2, simulator="verilator")
-    tally("verilator", "means and deviations of rows", compared)
+    _check(module, [*lengths.clip(2)], few, count - few, few // 2, simulator="verilator")
 
 
 def _check(
@@ -69,7 +63,7 @@ def _check(
     edges: int = 0,
     zeros: int = 0,
     simulator: str = "icarus",
-) -> int:
+) -> None:
     """A pass of values, if there is a mean, and one of squares for each row.
 
     Parameters
@@ -149,7 +143,7 @@ def _check(
         "centred": np.ones(clocks),
     }
     log = run_lockstep(
-        available(simulator),
+        simulator,
         module,
         {
             "addends": ports["addends"].join(words),
@@ -167,14 +161,13 @@ def _check(
     )
     done = np.flatnonzero(log["done"][:, 0])
     assert ((starts + beats <= done) & (done < starts + beats + module.latency)).all()
-    compared = 0
     if p["centre"]:
         means = ports["mean"].split(log["mean"])[ends[~squares]]
         copies = means.shape[1] // rows
         expected = np.repeat(sums[~squares] // counts[~squares, None], copies, axis=1)
-        compared += assert_equal("mean", means, expected)
+        assert_equal("mean", means, expected)
         none = ports["mean"].split(log["mean"])[starts[~squares]] % (1 << EARLY_BITS)
-        compared += assert_equal("mean", none, np.zeros_like(none))
+        assert_equal("mean", none, np.zeros_like(none))
     found = [
         [_with_epsilon(variance, int(word), widths) for variance in row]
         for row, word in zip(variances, given, strict=True)
@@ -190,14 +183,13 @@ def _check(
         got = ports[name].split(log[name])[ends[squares]]
         right = np.where(constant, got, deviations[..., column])  # of no deviation it is any
         shown = {"total": sums[squares], "epsilon": given}
-        compared += assert_equal(name, got, right, **shown)
+        assert_equal(name, got, right, **shown)
     for name, flags in (
         ("not_finite", overlong[:, None] | (largest == 255)),
         ("constant", constant),
     ):
         got = ports[name].numbers(log[name]).astype(np.int64)[ends[squares]]
-        compared += assert_equal(name, got, flags @ (1 << np.arange(rows)), epsilon=given)
-    return compared
+        assert_equal(name, got, flags @ (1 << np.arange(rows)), epsilon=given)
 
 
 def _variance(total: int, count: int, largest: int, widths: NormaliseWidths) -> tuple[int, int]:

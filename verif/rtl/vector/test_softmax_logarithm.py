@@ -1,7 +1,5 @@
 """The logarithm of sums, against that of floats."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -9,15 +7,14 @@ from mxsafe.rtl.arithmetic.target import TARGETS, Target
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.tables import GRADES, Grade
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available
 from verif.support.units import generated
 
 
 @pytest.mark.parametrize("grade", GRADES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_logarithms(target: Target, grade: Grade, tmp_path: Path, tally: Tally) -> None:
+def test_logarithms(target: Target, grade: Grade) -> None:
     unit_of = SoftmaxLogarithm(target=target, grade=grade)
-    module, widths = generated(unit_of, tmp_path), unit_of.config.widths
+    module, widths = generated(unit_of), unit_of.config.widths
     assert lint(module) == ""
     rng = np.random.default_rng(1)
     ports, latency = module.ports, module.latency
@@ -33,7 +30,7 @@ def test_logarithms(target: Target, grade: Grade, tmp_path: Path, tally: Tally) 
     assert number[-1] >= len(totals)
     rows = np.where(en, totals[number % len(totals)], rng.integers(0, 1 << unit + 13, len(en)))
     stimulus = {"rst": 0, "en": en, "total": rows}
-    log = run_lockstep(available("icarus"), module, stimulus, unsettled=latency)
+    log = run_lockstep("icarus", module, stimulus, unsettled=latency)
     got = ports["logarithm"].numbers(log["logarithm"])[known]
     whole, step = 1 << widths.product_bits, 2.0**-widths.product_fraction_bits
     found = np.where(got >= whole // 2, got - whole, got) * step
@@ -45,4 +42,3 @@ def test_logarithms(target: Target, grade: Grade, tmp_path: Path, tally: Tally) 
     last = np.frexp(totals[number[known] - latency])[0] >= 63 / 64
     assert np.count_nonzero(last) > 50
     assert away[last].max() <= 0
-    tally("icarus", "softmax logarithm", len(found))

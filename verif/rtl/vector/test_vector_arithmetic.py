@@ -1,6 +1,5 @@
 """Vector arithmetic: every operation in every lane, streams that stall by themselves, resets."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from verif.rtl.vector.vector_checks import check_vectors, random_vectors
 from verif.support.simulators import lint
-from verif.support.tests import Tally, available, refused
+from verif.support.tests import refused
 from verif.support.units import generated, published
 
 OPERATIONS = "add+multiply+axpy+scale"
@@ -24,19 +23,15 @@ OPERATIONS = "add+multiply+axpy+scale"
         pytest.param("verilator", OPERATIONS, 16, 20_000, marks=pytest.mark.full),
     ],
 )
-def test_beats_of_all_kinds(
-    simulator: str, operations: str, lanes: int, count: int, tmp_path: Path, tally: Tally
-) -> None:
+def test_beats_of_all_kinds(simulator: str, operations: str, lanes: int, count: int) -> None:
     """All operations mixed, while each stream stalls by itself."""
-    available(simulator)
     unit = VectorArithmetic(operations=operations, lanes=lanes, operand="both")
-    module = generated(unit, tmp_path)
+    module = generated(unit)
     assert lint(module) == ""
     beats = random_vectors(module, 1, count)
     assert len(set(beats.operation)) == len(module.parameters["operations"])
     moments = range(1, 30, 7)
     check_vectors(simulator, module, beats, stall_in=0.2, stall_out=0.2, resets_after=moments)
-    tally(simulator, "vector arithmetic", beats.x.size)
 
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -52,30 +47,28 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_other_configurations(name: str, tmp_path: Path, tally: Tally) -> None:
-    module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]), tmp_path)
+def test_other_configurations(name: str) -> None:
+    module = generated(VectorArithmetic(lanes=2, **CONFIGURATIONS[name]))
     beats = random_vectors(module, 2, 60)
-    check_vectors(available("icarus"), module, beats, stall_in=0.1, stall_out=0.3)
-    tally("icarus", "vector arithmetic", beats.x.size)
+    check_vectors("icarus", module, beats, stall_in=0.1, stall_out=0.3)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(VectorArithmetic))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str) -> None:
     """All operations on numbers of all sizes, while each stream stalls; resets before."""
-    simulator, module = available("icarus"), published(VectorArithmetic)[name]
+    module = published(VectorArithmetic)[name]
     beats = random_vectors(module, 5, 200 // module.parameters["lanes"] + 40)
     assert len(set(beats.operation)) == len(module.parameters["operations"])
     resets = (module.latency + 2,)
-    check_vectors(simulator, module, beats, stall_in=0.3, stall_out=0.1, resets_after=resets)
-    tally(simulator, "vector arithmetic", beats.x.size)
+    check_vectors("icarus", module, beats, stall_in=0.3, stall_out=0.1, resets_after=resets)
 
 
-def test_a_beat_a_clock(tmp_path: Path) -> None:
+def test_a_beat_a_clock() -> None:
     """Each result comes `latency` cycles after its beat, and operands are taken with the beats."""
-    module = generated(VectorArithmetic(lanes=2, operations="add"), tmp_path)
+    module = generated(VectorArithmetic(lanes=2, operations="add"))
     beats = random_vectors(module, 3, 50)
-    streamed = check_vectors(available("icarus"), module, beats)
+    streamed = check_vectors("icarus", module, beats)
     assert (np.diff(streamed.taken) == 1).all()
     assert (streamed.left - streamed.taken == module.latency).all()
     assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken)

@@ -1,7 +1,5 @@
 """Streams of numbers through functions: more than a million, a function for each beat, stalls."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ from verif.rtl.vector.function_checks import (
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint, run_lockstep
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import typical
 from verif.support.units import generated, published
 
 
@@ -28,7 +26,7 @@ def _unit(functions: str, width: int = 3, user_bits: int = 3, **parameters: int)
 
 
 @pytest.mark.full
-def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
+def test_every_function_on_verilator() -> None:
     """All numbers of bfloat16, and random words, by all functions.
 
     The function of a beat differs from that of the last one.
@@ -39,10 +37,9 @@ def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
     one = np.resize(one, -(-one.size // 64) * 64)
     beats = np.repeat(one.reshape(-1, 64), len(FUNCTIONS), axis=0)
     codes = np.arange(len(beats)) % len(FUNCTIONS)
-    module = generated(unit, tmp_path)
-    compared = check_beats(available("verilator"), unit, module, beats, codes, stall=0.02)
+    module = generated(unit)
+    compared = check_beats("verilator", unit, module, beats, codes, stall=0.02)
     assert compared >= 1_000_000
-    tally("verilator", "vector function", compared)
 
 
 @pytest.mark.parametrize(
@@ -58,17 +55,16 @@ def test_every_function_on_verilator(tmp_path: Path, tally: Tally) -> None:
     ],
 )
 def test_functions_in_every_lane(
-    functions: str, simulator: str, beats: int, parameters: dict, tmp_path: Path, tally: Tally
+    functions: str, simulator: str, beats: int, parameters: dict
 ) -> None:
     """A function for each beat, stalls, and resets."""
     unit = _unit(functions, **parameters)
-    module = generated(unit, tmp_path)
+    module = generated(unit)
     rng = np.random.default_rng(33)
     width = unit.config.lanes.width
     words = rng.permutation(arguments(rng, 10_000))[: width * beats].reshape(-1, width)
     codes = rng.integers(0, functions.count("+") + 1, beats)
-    compared = check_beats(available(simulator), unit, module, words, codes, stall=0.2)
-    tally(simulator, "vector function", compared)
+    check_beats(simulator, unit, module, words, codes, stall=0.2)
 
 
 PIPELINED = [name for name, each in published(VectorFunction).items() if each.latency]
@@ -76,23 +72,21 @@ PIPELINED = [name for name, each in published(VectorFunction).items() if each.la
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", typical(PIPELINED))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str) -> None:
     """Numbers of all sizes by each function in each lane, stalls, and resets."""
-    simulator, module = available("icarus"), published(VectorFunction)[name]
-    compared = _check_published(simulator, module, least=24, still=True)
-    tally(simulator, "vector function", compared)
+    module = published(VectorFunction)[name]
+    _check_published("icarus", module, least=24, still=True)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", PIPELINED)
-def test_many_numbers_of_published_ones(name: str, tally: Tally) -> None:
-    simulator, module = available("verilator"), published(VectorFunction)[name]
-    compared = _check_published(simulator, module, least=4_000)
-    tally(simulator, "vector function", compared)
+def test_many_numbers_of_published_ones(name: str) -> None:
+    module = published(VectorFunction)[name]
+    _check_published("verilator", module, least=4_000)
 
 
-def _check_published(simulator: str, module: Module, least: int, *, still: bool = False) -> int:
-    """So many beats, and two for each function at least; how many results were compared."""
+def _check_published(simulator: str, module: Module, least: int, *, still: bool = False) -> None:
+    """So many beats, and two for each function at least."""
     p = module.parameters
     unit = _unit(p["functions"], p["width"], p["user_bits"], pipeline=p["pipeline"])
     assert unit.module_name == module.unit
@@ -100,7 +94,7 @@ def _check_published(simulator: str, module: Module, least: int, *, still: bool 
     names = unit.config.lanes.names
     beats = max(least, 2 * len(names))
     words = np.resize(rng.permutation(arguments(rng, 10_000)), (beats, p["width"]))
-    return check_beats(
+    check_beats(
         simulator,
         unit,
         module,
@@ -115,9 +109,9 @@ def _check_published(simulator: str, module: Module, least: int, *, still: bool 
 @pytest.mark.parametrize(
     "name", [name for name, each in published(VectorFunction).items() if not each.latency]
 )
-def test_published_ones_without_registers(name: str, tally: Tally) -> None:
+def test_published_ones_without_registers(name: str) -> None:
     """A beat passes as it comes, with both its flags."""
-    simulator, module = available("icarus"), published(VectorFunction)[name]
+    module = published(VectorFunction)[name]
     functions, width = module.parameters["functions"], module.parameters["width"]
     rng, count = np.random.default_rng(37), 300
     words = rng.permutation(arguments(rng, 10_000))[: width * count]
@@ -126,27 +120,25 @@ def test_published_ones_without_registers(name: str, tally: Tally) -> None:
         for pin in ("s_axis_tvalid", "s_axis_tlast", "m_axis_tready")
     }
     given["s_axis_tdata"] = words.view(np.uint8).reshape(count, -1)
-    log = run_lockstep(simulator, module, given)
+    log = run_lockstep("icarus", module, given)
     got = log["m_axis_tdata"].reshape(-1).view(np.uint32).astype(np.int64)
-    compared = assert_equal(name, got, expected_words(functions, words, "compact"), word=words)
+    assert_equal(name, got, expected_words(functions, words, "compact"), word=words)
     for pin, source in (("tvalid", "s_axis"), ("tlast", "s_axis"), ("tready", "m_axis")):
         sink = "m_axis" if source == "s_axis" else "s_axis"
         assert_equal(pin, log[f"{sink}_{pin}"], given[f"{source}_{pin}"])
-    tally(simulator, "vector function", compared)
 
 
-def test_a_beat_a_clock(tmp_path: Path) -> None:
+def test_a_beat_a_clock() -> None:
     unit = _unit("relu+tanh", 2)
-    module = generated(unit, tmp_path)
+    module = generated(unit)
     beats = random_arguments(np.random.default_rng(34), 100).reshape(-1, 2)
     codes = np.arange(len(beats)) % 2
-    check_beats(available("icarus"), unit, module, beats, codes, stall=0.0)
+    check_beats("icarus", unit, module, beats, codes, stall=0.0)
 
 
-def test_the_verilog_is_clean(tmp_path: Path) -> None:
-    available("verilator")
-    for number, functions in enumerate(("relu+gelu+silu+tanh", "tanh+exp")):
-        assert lint(generated(_unit(functions, 2), tmp_path / str(number))) == ""
+def test_the_verilog_is_clean() -> None:
+    for functions in ("relu+gelu+silu+tanh", "tanh+exp"):
+        assert lint(generated(_unit(functions, 2))) == ""
 
 
 def test_configurations_that_cannot_work() -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.quantized import assert_same
 from verif.support.simulators import SIMULATORS
-from verif.support.tests import Tally, Volume, available, raises, some, typical
+from verif.support.tests import Volume, available, raises, some, typical
 from verif.support.units import mutated
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("fp12", "exact")
@@ -38,16 +37,11 @@ SPOILT = {"x": {"y", "dw"}, "w": {"y", "dx"}, "dy": {"dx", "dw"}}
 @pytest.mark.parametrize("simulator", some(SIMULATORS))
 @pytest.mark.parametrize("arithmetic", typical(ARITHMETICS[::-1]))
 def test_passes(
-    simulator: str,
-    arithmetic: Arithmetic,
-    modules: dict[str, Module],
-    tmp_path: Path,
-    tally: Tally,
-    volume: Volume,
+    simulator: str, arithmetic: Arithmetic, modules: dict[str, Module], volume: Volume
 ) -> None:
     available(simulator)
     module = {
-        "icarus": lambda: small_array(tmp_path, arithmetic),
+        "icarus": lambda: small_array(arithmetic),
         "verilator": lambda: modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"],
     }[simulator]()
     shapes = dict(list(SHAPES.items())[-volume(2, len(SHAPES)) :])
@@ -67,7 +61,6 @@ def test_passes(
         if nan:
             assert {n for n, values in products.items() if np.isnan(values).any()} == SPOILT[nan]
         assert any(np.isfinite(values[values != 0]).any() for values in products.values())
-    tally(simulator, f"training passes, {module.name}", compared)
 
 
 @pytest.mark.parametrize("shape", [(10, 20), (8, 8), (3, 1)])
@@ -104,18 +97,14 @@ def check_transposed(simulator: str, module: Module, sta: Module, fmt: str) -> i
     return compared
 
 
-def test_transposed_bytes(simulator: str, modules: dict[str, Module], tally: Tally) -> None:
-    compared = check_transposed(simulator, modules["transposer"], modules["mxsf_sta"], "mxsf")
-    tally(simulator, "transposed tensors, bytes", compared)
+def test_transposed_bytes(simulator: str, modules: dict[str, Module]) -> None:
+    check_transposed(simulator, modules["transposer"], modules["mxsf_sta"], "mxsf")
 
 
-def test_transposed_codes_of_six_bits(
-    modules: dict[str, Module], tmp_path: Path, tally: Tally
-) -> None:
+def test_transposed_codes_of_six_bits(modules: dict[str, Module]) -> None:
     """Four codes are three bytes, and a row of a tile is six."""
-    module = transposer(tmp_path, size=8, element_bits=6)
-    compared = check_transposed(available("icarus"), module, modules["mxsf_sta"], "mxfp6_e3m2")
-    tally("icarus", "transposed tensors, bytes", compared)
+    module = transposer(size=8, element_bits=6)
+    check_transposed(available("icarus"), module, modules["mxsf_sta"], "mxfp6_e3m2")
 
 
 def software(
@@ -291,10 +280,10 @@ TRANSPOSERS = {
 
 @pytest.mark.parametrize("mutation", TRANSPOSERS)
 def test_wrong_transposer_is_found(
-    mutation: str, modules: dict[str, Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mutation: str, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right, wrong, message = TRANSPOSERS[mutation]
-    module = mutated(modules["transposer"], right, wrong, tmp_path / "wrong")
+    module = mutated(modules["transposer"], right, wrong)
     monkeypatch.setattr(array, "run_products", software)
     hardware = Hardware(available("icarus"), modules["mxsf_sta"], module)
     layer = random_layer(np.random.default_rng(26), 24, 16, 8, extreme=0)

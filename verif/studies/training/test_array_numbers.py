@@ -1,7 +1,6 @@
 """A training step with every product on hardware equals the step in software in every bit."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from studies.training.data import load_digits
 from studies.training.network import Optimiser, State, initial_state, training_step
 from verif.rtl.array.array_checks import small_array
 from verif.support.manifest import Module
-from verif.support.tests import Tally, available
+from verif.support.tests import available
 
 DATA = load_digits()
 Sizes = tuple[int, ...]
@@ -47,23 +46,17 @@ def check(hardware: Hardware, sizes: Sizes, count: int) -> int:
 
 @pytest.mark.full
 @pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
-def test_a_step_of_a_network(
-    arithmetic: Arithmetic, modules: dict[str, Module], tally: Tally
-) -> None:
+def test_a_step_of_a_network(arithmetic: Arithmetic, modules: dict[str, Module]) -> None:
     module = modules["mxsf_sta" if arithmetic == "fp12" else "mxsf_sta_exact"]
     hardware = Hardware(available("verilator"), module, modules["transposer"])
-    compared = check(hardware, (64, 32, 10), 20)
-    tally("verilator", f"training step, {module.name}", compared)
+    check(hardware, (64, 32, 10), 20)
 
 
-def test_a_step_of_a_small_network(
-    modules: dict[str, Module], tmp_path: Path, tally: Tally
-) -> None:
+def test_a_step_of_a_small_network(modules: dict[str, Module]) -> None:
     """No size is a multiple of a tile's."""
-    module = small_array(tmp_path, "exact")
+    module = small_array("exact")
     hardware = Hardware(available("icarus"), module, modules["transposer"], stall=0.1)
-    compared = check(hardware, (10, 9, 3), 3)
-    tally("icarus", f"training step, {module.name}", compared)
+    check(hardware, (10, 9, 3), 3)
 
 
 def without_simulation(monkeypatch: pytest.MonkeyPatch, *, turned: bool) -> list[tuple[int, ...]]:

@@ -95,9 +95,8 @@ class _Memory:
                     self._entries[address][half] = data >> half * self._half & (1 << self._half) - 1
 
 
-def _compare(what: str, first: int, log: dict[str, Words], expected: dict[str, list[Any]]) -> int:
-    """Every defined value of the outputs after the first rows; returns how many."""
-    count = 0
+def _compare(what: str, first: int, log: dict[str, Words], expected: dict[str, list[Any]]) -> None:
+    """Every defined value of the outputs after the first rows."""
     for name, values in expected.items():
         got = [int.from_bytes(row.tobytes(), "little") for row in log[name]]
         known = [row for row in range(first, len(values)) if values[row] is not None]
@@ -107,8 +106,6 @@ def _compare(what: str, first: int, log: dict[str, Words], expected: dict[str, l
             np.array([values[row] for row in known], object),
             row=np.array(known),
         )
-        count += len(known)
-    return count
 
 
 def _joined(halves: Sequence[int | None], bits: int) -> int | None:
@@ -117,8 +114,8 @@ def _joined(halves: Sequence[int | None], bits: int) -> int | None:
     return sum(half << bits * place for place, half in enumerate(halves) if half is not None)
 
 
-def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
-    """Codes and scales are read as they were written; returns how many values were compared."""
+def check_operand_buffer(simulator: str, module: Module, rows: int) -> None:
+    """Codes and scales are read as they were written."""
     sizes = module.parameters
     is_late = sizes.get("target") == "fpga"
     writers = ("vector", "load")[: sizes["writers"]]
@@ -170,11 +167,11 @@ def check_operand_buffer(simulator: str, module: Module, rows: int) -> int:
                 memory.clock(place >> 1, write, (odd,))
         expected[f"{kind}_data"] = shown
         expected |= {f"{writer}_{kind}_ready": values for writer, values in readies.items()}
-    return _compare("operand buffer differs in", first, log, expected)
+    _compare("operand buffer differs in", first, log, expected)
 
 
-def check_vector_buffer(simulator: str, module: Module, rows: int) -> int:
-    """Beats are read as they were written, by those whose turn it is; returns what was compared.
+def check_vector_buffer(simulator: str, module: Module, rows: int) -> None:
+    """Beats are read as they were written, by those whose turn it is.
 
     Where turns come a cycle later, a user with a turn has it whatever it wants then, and what it
     reads is there a cycle later.
@@ -244,4 +241,4 @@ def check_vector_buffer(simulator: str, module: Module, rows: int) -> int:
     if is_late:
         for reader in readers:
             expected[f"{reader}_data"] = [None, *expected[f"{reader}_data"][:-1]]
-    return _compare("vector buffer differs in", first, log, expected)
+    _compare("vector buffer differs in", first, log, expected)

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from verif.support.units import generated
 GEMM = QUEUES.index("gemm")
 
 
-def queues(folder: Path, **parameters: Any) -> Module:
+def queues(**parameters: Any) -> Module:
     """Queues with little room, in `folder`."""
     sizes: dict[str, Any] = {"depth": 3, "token_bits": 2, "number_bits": 9} | parameters
-    return generated(Queues(**sizes), folder)
+    return generated(Queues(**sizes))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from verif.rtl.machine.control.control_checks import (
 from verif.rtl.machine.descriptor_cases import good_descriptor
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, some, typical
+from verif.support.tests import some, typical
 from verif.support.units import generated, mutated, published
 
 # Words that have been asked for and are not there, and what the program still has to give, kept
@@ -84,7 +84,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("size", some(MACHINES))
-def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_random_programs(size: str, simulator: str) -> None:
     machine = MACHINES[size]
     rng = np.random.default_rng(7)
     programs = random_programs(rng, 40 if simulator == "verilator" else 15, machine)
@@ -92,19 +92,17 @@ def test_random_programs(size: str, simulator: str, tmp_path: Path, tally: Tally
     length = machine.word_bytes
     split = [int.from_bytes(word[i : i + length], "little") for i in range(0, len(word), length)]
     programs.append({"words": split, "address": 5, "errors": []})
-    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
-    came = check_fetch(simulator, module, machine, programs)
-    tally(simulator, "descriptors fetched", came)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)))
+    check_fetch(simulator, module, machine, programs)
 
 
 @pytest.mark.parametrize("size", some(MACHINES))
-def test_programs_at_the_top(size: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_programs_at_the_top(size: str, simulator: str) -> None:
     """Up to the last word of all addresses, and beyond: nothing is asked for at 0."""
     machine = MACHINES[size]
     programs = programs_at_the_top(np.random.default_rng(8), machine)
-    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)), tmp_path)
-    came = check_fetch(simulator, module, machine, programs)
-    tally(simulator, "descriptors fetched", came)
+    module = generated(Fetch(check=DescriptorCheckConfiguration(machine=machine)))
+    check_fetch(simulator, module, machine, programs)
 
 
 def _prove_room(module: Module, folder: Path) -> None:
@@ -159,15 +157,14 @@ def _prove_room(module: Module, folder: Path) -> None:
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(Fetch), every=3))
-def test_room_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_room_is_proved(name: str, tmp_path: Path) -> None:
     _prove_room(published(Fetch)[name], tmp_path / "proof")
-    tally("yosys sat", "fetch", 1)
 
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG))
 def test_wrong_room_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
-    module = mutated(generated(Fetch(), tmp_path), right, wrong, tmp_path / "wrong")
+    module = mutated(generated(Fetch()), right, wrong)
     with pytest.raises(AssertionError, match="proof did fail"):
         _prove_room(module, tmp_path / "proof")

@@ -20,7 +20,7 @@ from verif.rtl.machine.control.queue_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, available, raises, refused, some, typical
+from verif.support.tests import raises, refused, some, typical
 from verif.support.units import published
 
 
@@ -39,20 +39,17 @@ def test_the_model_knows_a_deadlock() -> None:
 
 
 @pytest.mark.parametrize("depth", some([3, 1]))
-def test_random_programs(depth: int, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_random_programs(depth: int, simulator: str) -> None:
     rng = np.random.default_rng(depth)
     programs = queue_programs(rng, 60 if simulator == "verilator" else 15)
-    module = queues(tmp_path, depth=depth)
-    counts = check_programs(simulator, module, programs)
-    tally(simulator, "descriptors through queues", counts["descriptors"])
+    module = queues(depth=depth)
+    check_programs(simulator, module, programs)
 
 
-def test_random_programs_for_fpgas(tmp_path: Path, tally: Tally) -> None:
+def test_random_programs_for_fpgas() -> None:
     """A descriptor is handed over a cycle after its place was found."""
-    available("icarus")
     programs = queue_programs(np.random.default_rng(4), 15)
-    counts = check_programs("icarus", queues(tmp_path, target="fpga"), programs)
-    tally("icarus", "descriptors through queues", counts["descriptors"])
+    check_programs("icarus", queues(target="fpga"), programs)
 
 
 def _many_tokens(giver: int, takers: list[int], given: int, taken: int) -> Program:
@@ -86,15 +83,14 @@ def _error(queue: int, code: int) -> Program:
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
-def test_random_programs_of_published_ones(name: str, tally: Tally) -> None:
+def test_random_programs_of_published_ones(name: str) -> None:
     programs = queue_programs(np.random.default_rng(6), 20)
-    counts = check_programs(available("verilator"), published(Queues)[name], programs)
-    tally("verilator", "descriptors through queues", counts["descriptors"])
+    check_programs("verilator", published(Queues)[name], programs)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
-def test_errors_of_published_ones(name: str, tally: Tally) -> None:
+def test_errors_of_published_ones(name: str) -> None:
     """Each error of each queue, alone and in front of others, and of fetching."""
     module = published(Queues)[name]
     programs = []
@@ -104,18 +100,14 @@ def test_errors_of_published_ones(name: str, tally: Tally) -> None:
         programs += [program_that_fails(number, queue) for number in range(count)]
     programs += [Program(fetch_error=code) for code in range(1, 16)]
     no_waiting = ("tokens", "deadlocks", "lacks")
-    counts = check_programs(available("verilator"), module, programs, without=no_waiting)
-    tally("verilator", "descriptors through queues", counts["descriptors"])
+    check_programs("verilator", module, programs, without=no_waiting)
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
-def test_many_tokens_of_published_ones(name: str, tally: Tally) -> None:
+def test_many_tokens_of_published_ones(name: str) -> None:
     """As many tokens as there is room for, and one more; a token that nobody gives."""
-    counts = check_programs(
-        available("verilator"), published(Queues)[name], _token_programs(published(Queues)[name])
-    )
-    tally("verilator", "descriptors through queues", counts["descriptors"])
+    check_programs("verilator", published(Queues)[name], _token_programs(published(Queues)[name]))
 
 
 def _token_programs(module: Module) -> list[Program]:
@@ -138,11 +130,10 @@ def _token_programs(module: Module) -> list[Program]:
     return programs
 
 
-def test_many_tokens(tmp_path: Path, tally: Tally) -> None:
+def test_many_tokens() -> None:
     """Where there is room for few: counters that are full, and descriptors that wait for room."""
-    module = queues(tmp_path)
-    counts = check_programs(available("verilator"), module, _token_programs(module))
-    tally("verilator", "descriptors through queues", counts["descriptors"])
+    module = queues()
+    check_programs("verilator", module, _token_programs(module))
 
 
 @pytest.mark.yosys
@@ -152,7 +143,7 @@ def test_many_tokens(tmp_path: Path, tally: Tally) -> None:
 )
 def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path) -> None:
     """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
-    module = queues(tmp_path, depth=2, number_bits=2, products_under_way=products, target=target)
+    module = queues(depth=2, number_bits=2, products_under_way=products, target=target)
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
 
 

@@ -13,7 +13,7 @@ from mxsafe.rtl.machine.control.registers import Registers, RegistersConfigurati
 from verif.rtl.machine.control.control_checks import check_moments, check_registers
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, some, typical
+from verif.support.tests import some, typical
 from verif.support.units import generated, mutated
 
 OTHER = MachineConfiguration(rows=8, unit_rows=2, arithmetic="fp12", a_beats=64, data_width=64)
@@ -27,17 +27,17 @@ MACHINES = {
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_registers(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_registers(name: str, simulator: str) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(machine=machine), tmp_path)
-    tally(simulator, "registers read", check_registers(simulator, module, machine))
+    module = generated(Registers(machine=machine))
+    check_registers(simulator, module, machine)
 
 
 @pytest.mark.parametrize("name", typical(["default", "fpga"]))
-def test_moments(name: str, simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_moments(name: str, simulator: str) -> None:
     """Clears, starts and ends in the very cycle of an event."""
-    module = generated(Registers(machine=MACHINES[name]), tmp_path)
-    tally(simulator, "registers read", check_moments(simulator, module))
+    module = generated(Registers(machine=MACHINES[name]))
+    check_moments(simulator, module)
 
 
 _RUN = """
@@ -203,11 +203,10 @@ def _prove_values(
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(MACHINES, every=4))
-def test_values_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_values_are_proved(name: str, tmp_path: Path) -> None:
     machine = MACHINES[name]
-    module = generated(Registers(machine=machine), tmp_path)
+    module = generated(Registers(machine=machine))
     _prove_values(module, machine, tmp_path / "proof")
-    tally("yosys sat", "registers", 1)
 
 
 WRONG = {
@@ -234,8 +233,8 @@ NAMED = {
 def test_wrong_values_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
     machine = MachineConfiguration()
-    module = generated(Registers(machine=machine), tmp_path)
-    module = mutated(module, right, wrong, tmp_path / "wrong")
+    module = generated(Registers(machine=machine))
+    module = mutated(module, right, wrong)
     named = rf"proof did fail: registers: assert \({NAMED[mutation]}\) is broken .* where "
     with pytest.raises(AssertionError, match=named):
         _prove_values(module, machine, tmp_path / "proof")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,14 +66,14 @@ LIVELY = Traffic(
 """Pauses everywhere."""
 
 
-def reader(folder: Path, **options: Any) -> Module:
+def reader(**options: Any) -> Module:
     """A reader, generated into `folder`."""
-    return generated(AxiReader(**options), folder)
+    return generated(AxiReader(**options))
 
 
-def writer(folder: Path, **options: Any) -> Module:
+def writer(**options: Any) -> Module:
     """A writer, generated into `folder`."""
-    return generated(AxiWriter(**options), folder)
+    return generated(AxiWriter(**options))
 
 
 def random_runs(seed: int, count: int, word_bytes: int, most: int, memory_words: int) -> list[Run]:

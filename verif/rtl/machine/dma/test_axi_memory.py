@@ -8,7 +8,6 @@ import pytest
 from verif.rtl.machine.accelerator_job import MEMORY, RULES
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
-from verif.support.tests import available
 
 Clocks = list[dict[str, int | str]]
 BYTES = 32
@@ -130,7 +129,7 @@ def logs() -> dict[str, list[dict[str, Any]]]:
     """What the memory beside the machine does in all jobs, on a bus of 32 bytes."""
     module = Module("axi_memory", MEMORY.parent, (MEMORY,), {}, 0, {})
     every = [clocks for jobs in JOBS.values() for clocks in jobs]
-    found = iter(run_bench(available("icarus"), module, "axi_memory", every))
+    found = iter(run_bench("icarus", module, "axi_memory", every))
     return {name: [next(found) for _ in jobs] for name, jobs in JOBS.items()}
 
 

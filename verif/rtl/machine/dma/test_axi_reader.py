@@ -17,7 +17,7 @@ from verif.rtl.machine.dma.memory_port_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.tests import refused, some, typical
 from verif.support.units import mutated, published
 
 # Beats that are to come and the bursts that they belong to, counted apart from the unit.
@@ -68,16 +68,15 @@ def _prove_window(module: Module, folder: Path) -> None:
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(AxiReader), every=3))
-def test_the_window_is_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_the_window_is_proved(name: str, tmp_path: Path) -> None:
     _prove_window(published(AxiReader)[name], tmp_path / "proof")
-    tally("yosys sat", "axi_reader", 1)
 
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_a_wrong_window_is_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
-    module = mutated(reader(tmp_path), right, wrong, tmp_path / "wrong")
+    module = mutated(reader(), right, wrong)
     with pytest.raises(AssertionError, match="proof did fail"):
         _prove_window(module, tmp_path / "proof")
 
@@ -87,24 +86,20 @@ def _runs(seed: int, count: int, word_bytes: int) -> list[list[tuple[int, int]]]
 
 
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
-def test_runs_of_two_clients(
-    simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally
-) -> None:
-    module = reader(tmp_path)
+def test_runs_of_two_clients(simulator: str, traffic: Traffic) -> None:
+    module = reader()
     runs = _runs(1, {"icarus": 20, "verilator": 100}[simulator], 32)
     result = check_reader(simulator, module, runs, traffic)
     assert result["longest"] == module.parameters["burst"]
-    tally(simulator, "axi_reader words", len(result["words"]))
 
 
-def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_stops_and_errors(simulator: str) -> None:
     """Bursts are completed whenever it is stopped, and the unit runs again after a reset."""
-    module = reader(tmp_path)
+    module = reader()
     stops = (*range(1, 40, 3), 70, 120, 171)
     traffic = Traffic(**{**LIVELY.options, "stops": stops})
     wrong = np.random.default_rng(5).choice(1024, 60, replace=False).tolist()
-    result = check_reader(simulator, module, _runs(2, 20, 32), traffic, wrong_beats=wrong)
-    tally(simulator, "axi_reader words", len(result["words"]))
+    check_reader(simulator, module, _runs(2, 20, 32), traffic, wrong_beats=wrong)
 
 
 @pytest.mark.parametrize(
@@ -124,45 +119,42 @@ def test_stops_and_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
 @pytest.mark.parametrize("start", typical([LIVELY.start, START]))
-def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
+def test_other_sizes(options: dict[str, Any], start: int) -> None:
     """Here or, in a variant, at addresses that differ from these in all upper bits."""
-    module = reader(tmp_path, **options)
+    module = reader(**options)
     word_bytes = module.parameters["word_bytes"]
     runs = _runs(3, 25, word_bytes)
     beats = 1024 * word_bytes * 8 // module.parameters["data_bits"]
     wrong = np.random.default_rng(6).choice(beats, 100, replace=False).tolist()
     traffic = Traffic(**{**LIVELY.options, "stops": (9, 30, 77), "start": start})
-    result = check_reader(available("icarus"), module, runs, traffic, wrong_beats=wrong)
-    tally("icarus", "axi_reader words", len(result["words"]))
+    check_reader("icarus", module, runs, traffic, wrong_beats=wrong)
 
 
-def test_latency_of_100_clocks_is_hidden(tmp_path: Path) -> None:
+def test_latency_of_100_clocks_is_hidden() -> None:
     """A word a cycle, after the first one has come."""
-    module = reader(tmp_path)
+    module = reader()
     traffic = Traffic(latency=(100, 100))
     words = 1000
     run = (START // 32 + 5, words)
-    result = check_reader(available("verilator"), module, [[], [run]], traffic)
+    result = check_reader("verilator", module, [[], [run]], traffic)
     assert words + 100 < result["clocks"] <= words + 100 + module.latency + 5
 
 
-def test_short_runs_take_a_clock_a_word(tmp_path: Path) -> None:
+def test_short_runs_take_a_clock_a_word() -> None:
     """Runs of four words, as tiles that are transposed want them, hide the latency too."""
-    module = reader(tmp_path)
+    module = reader()
     traffic = Traffic(latency=(100, 100))
     runs = [(START // 32 + 8 * at, 4) for at in range(120)]
-    result = check_reader(available("verilator"), module, [[], runs], traffic)
+    result = check_reader("verilator", module, [[], runs], traffic)
     assert result["clocks"] <= 480 + 100 + module.latency + 5
 
 
-def test_first_client_goes_first(tmp_path: Path) -> None:
+def test_first_client_goes_first() -> None:
     """A run of the first client waits for what is in flight, not for the other's whole run."""
-    module = reader(tmp_path)
+    module = reader()
     first = START // 32
     runs = [[(first, 1)], [(first + at, 900) for at in (0, 100)]]
-    result = check_reader(
-        available("verilator"), module, runs, Traffic(latency=(20, 20), stall_in=0.4)
-    )
+    result = check_reader("verilator", module, runs, Traffic(latency=(20, 20), stall_in=0.4))
     whose = module.ports["words_payload"].split_words(result["words"])["client"][:, 0]
     waited = int(np.flatnonzero(whose == 0)[0])
     assert waited <= module.parameters["window"] + module.parameters["burst"]

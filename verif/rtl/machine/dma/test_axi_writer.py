@@ -16,7 +16,7 @@ from verif.rtl.machine.dma.memory_port_checks import (
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import Tally, available, refused, some, typical
+from verif.support.tests import refused, some, typical
 from verif.support.units import mutated, published
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
@@ -70,49 +70,45 @@ def _prove_bursts(module: Module, folder: Path) -> None:
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("name", typical(published(AxiWriter), every=3))
-def test_bursts_are_proved(name: str, tmp_path: Path, tally: Tally) -> None:
+def test_bursts_are_proved(name: str, tmp_path: Path) -> None:
     _prove_bursts(published(AxiWriter)[name], tmp_path / "proof")
-    tally("yosys sat", "axi_writer", 1)
 
 
 @pytest.mark.yosys
 @pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
 def test_wrong_bursts_are_not_proved(mutation: str, tmp_path: Path) -> None:
     right, wrong = WRONG[mutation]
-    module = mutated(writer(tmp_path), right, wrong, tmp_path / "wrong")
+    module = mutated(writer(), right, wrong)
     with pytest.raises(AssertionError, match="proof did fail"):
         _prove_bursts(module, tmp_path / "proof")
 
 
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
-def test_runs(simulator: str, traffic: Traffic, tmp_path: Path, tally: Tally) -> None:
-    module = writer(tmp_path)
+def test_runs(simulator: str, traffic: Traffic) -> None:
+    module = writer()
     words = {"icarus": 1024, "verilator": 2048}[simulator]
     runs = separate_runs(1, 32, 90, words)
     result = check_writer(simulator, module, runs, traffic, memory_words=words)
     assert result["longest"] == module.parameters["burst"]
     assert not result["errors"]
-    tally(simulator, "axi_writer words", sum(count for _, count in runs))
 
 
-def test_stops(simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_stops(simulator: str) -> None:
     """Bursts are completed whenever it is stopped, with nothing written wrongly."""
-    module = writer(tmp_path)
+    module = writer()
     stops = (*range(1, 40, 3), 70, 120, 171)
     traffic = Traffic(**{**LIVELY.options, "stops": stops})
     runs = separate_runs(2, 32, 60, 512)
     check_writer(simulator, module, runs, traffic, memory_words=512)
-    tally(simulator, "axi_writer words", sum(count for _, count in runs))
 
 
-def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
+def test_errors(simulator: str) -> None:
     """An error is told with the response to its burst."""
-    module = writer(tmp_path, burst=16)
+    module = writer(burst=16)
     runs = [(START // 32 + 32 * at, 32) for at in range(8)]
     wrong = [32 * 2 + 3, 32 * 2 + 31, 32 * 5]
     result = check_writer(simulator, module, runs, LIVELY, memory_words=256, wrong_beats=wrong)
     assert result["errors"] == [32 * 2 + 16, 32 * 2 + 32, 32 * 5 + 16]
-    tally(simulator, "axi_writer words", 256)
 
 
 @pytest.mark.parametrize(
@@ -132,27 +128,26 @@ def test_errors(simulator: str, tmp_path: Path, tally: Tally) -> None:
     ids=lambda options: "_".join(f"{name}{value}" for name, value in options.items()),
 )
 @pytest.mark.parametrize("start", typical([LIVELY.start, START]))
-def test_other_sizes(options: dict[str, Any], start: int, tmp_path: Path, tally: Tally) -> None:
+def test_other_sizes(options: dict[str, Any], start: int) -> None:
     """Here or, in a variant, at addresses that differ from these in all upper bits.
 
     At one of them answers are so late that many bursts wait for theirs.
     """
-    module = writer(tmp_path, **options)
+    module = writer(**options)
     runs = separate_runs(3, module.parameters["word_bytes"], 90, 400)
     latest = 20 * module.parameters["bursts"]
     latency = (0, 40) if start == START else (latest, latest)
     changed = {"stops": (*range(9, 60, 7), 77), "start": start, "latency": latency}
     traffic = Traffic(**LIVELY.options | changed)
-    check_writer(available("icarus"), module, runs, traffic, memory_words=400)
-    tally("icarus", "axi_writer words", sum(count for _, count in runs))
+    check_writer("icarus", module, runs, traffic, memory_words=400)
 
 
 @pytest.mark.parametrize("words", [1, 500])
-def test_a_word_a_clock(words: int, tmp_path: Path) -> None:
+def test_a_word_a_clock(words: int) -> None:
     """Runs of one word and of many, with responses that take a while."""
-    module = writer(tmp_path)
+    module = writer()
     runs = [(START // 32 + at, words) for at in range(3, 503, words)]
-    result = check_writer(available("verilator"), module, runs, Traffic(latency=(20, 20)))
+    result = check_writer("verilator", module, runs, Traffic(latency=(20, 20)))
     assert result["clocks"] <= 500 + 20 + module.latency + 6
 
 

@@ -14,7 +14,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.proof import prove_text
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import typical
 from verif.support.units import generated, published
 
 _RESET = {"burst_valid": 0}
@@ -84,10 +84,9 @@ def _claims(module: Module) -> str:
     [{}, {"beat_bytes": 4, "burst": 256, "beats_bits": 14}],
     ids=["256 bits", "32 bits"],
 )
-def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tally) -> None:
-    module = generated(BurstSplitter(**options), tmp_path)
+def test_every_run_is_proved(options: dict[str, int], tmp_path: Path) -> None:
+    module = generated(BurstSplitter(**options))
     prove_text(tmp_path, _claims(module), module.name, after_reset=_RESET)
-    tally("yosys sat", "burst_splitter", 1)
 
 
 @pytest.mark.yosys
@@ -104,7 +103,7 @@ def test_every_run_is_proved(options: dict[str, int], tmp_path: Path, tally: Tal
     ],
 )
 def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> None:
-    module = generated(BurstSplitter(), tmp_path)
+    module = generated(BurstSplitter())
     text = _claims(module)
     assert text.count(right) == 1, f"burst_splitter no longer holds {right!r} once"
     with pytest.raises(AssertionError, match="proof did fail"):
@@ -112,7 +111,7 @@ def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", typical(published(BurstSplitter), every=3))
-def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_runs_of_the_machines(name: str, modules: dict[str, Module]) -> None:
     """Short runs and long ones from any address, with pauses on both sides and resets."""
     module, count, unknown = modules[name], 6000, 20
     rng = np.random.default_rng(1)
@@ -136,7 +135,7 @@ def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tall
     }
     payload = np.stack([run[name] for name, _, _ in ports["run_payload"].fields], axis=1)
     pins = {**flags, "run_payload": payload}
-    log = run_lockstep(available("verilator"), module, pins, unsettled=unknown)
+    log = run_lockstep("verilator", module, pins, unsettled=unknown)
     valid, ready = (ports[n].numbers(log[n]) for n in ("burst_valid", "run_ready"))
 
     waiting: list[tuple[int, int, int]] = []
@@ -166,8 +165,7 @@ def test_runs_of_the_machines(name: str, modules: dict[str, Module], tally: Tall
         np.array([burst[at] for burst in expected], np.uint64)[known] for at in range(3)
     )
     wanted = {"address": address * np.uint64(p["beat_bytes"]), "more": more, "last": last}
-    compared = sum(
+    sum(
         assert_equal(name, got[:, at].astype(np.uint64), wanted[name])
         for at, name in enumerate(names)
     )
-    tally("verilator", "bursts", compared)

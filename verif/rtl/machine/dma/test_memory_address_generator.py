@@ -8,7 +8,7 @@ import pytest
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
-from verif.support.tests import Tally, available, some
+from verif.support.tests import some
 
 COUNT_BITS, STRIDE_BITS, ADDRESS_BITS = (10, 10, 8), 20, 32
 """Of loops around the innermost one."""
@@ -59,8 +59,8 @@ def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int,
         with_variants=True,
     ),
 )
-def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally) -> None:
-    simulator, module = available("verilator"), modules[name]
+def test_random_descriptors(name: str, modules: dict[str, Module]) -> None:
+    module = modules[name]
     ports, bits = module.ports, module.ports["base"].width
     rng = np.random.default_rng(1)
     columns: dict[str, list[object]] = {"fields": [], "base": [], "leaves": [], "valid": []}
@@ -90,19 +90,18 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
     count = len(columns["base"])
     ready = rng.random(count) < 0.7
     given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
-    log = run_lockstep(simulator, module, given | {"run_ready": ready}, unsettled=1)
+    log = run_lockstep("verilator", module, given | {"run_ready": ready}, unsettled=1)
     after_reset = np.flatnonzero(columns["rst"]) + 1
     assert log["run_valid"][after_reset - 1, 0].any(), "no run was offered in a reset"
     assert not log["run_valid"][after_reset, 0].any(), "a run outlasts a reset"
     assert not log["asked"][after_reset, 0].any(), "an end outlasts a reset"
     taken = (log["run_valid"][:, 0] & ready & (np.arange(count) >= begins)).astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
-    compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
+    assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
     leaves = np.array(columns["leaves"], np.bool_)
     assert log["asked"][leaves, 0].all(), "a descriptor left before its runs"
     assert not log["asked"][1:, 0][leaves[:-1]].any(), "the next descriptor was taken for this one"
     assert not log["past"][begins:].any(), "a run is past the top"
-    tally(simulator, name, compared)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +111,9 @@ def test_random_descriptors(name: str, modules: dict[str, Module], tally: Tally)
         every=2,
     ),
 )
-def test_runs_past_the_top(name: str, modules: dict[str, Module], tally: Tally) -> None:
+def test_runs_past_the_top(name: str, modules: dict[str, Module]) -> None:
     """Runs before the first one with a word past the top come, and no more until a reset."""
-    simulator, module = available("verilator"), modules[name]
+    module = modules[name]
     ports, bits = module.ports, module.ports["base"].width
     rng = np.random.default_rng(5)
     names = [field for field, _, _ in ports["fields"].fields]
@@ -141,10 +140,9 @@ def test_runs_past_the_top(name: str, modules: dict[str, Module], tally: Tally) 
     assert 10 < sum(past) < 50
     given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
     given["rst"][0], given["valid"][0] = 1, 0
-    log = run_lockstep(simulator, module, given | {"run_ready": 1, "leaves": 0}, unsettled=1)
+    log = run_lockstep("verilator", module, given | {"run_ready": 1, "leaves": 0}, unsettled=1)
     taken = log["run_valid"][:, 0].astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
-    compared = assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
+    assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
     assert log["past"][ends, 0].tolist() == past
     assert log["asked"][ends, 0].tolist() == [not each for each in past]
-    tally(simulator, name, compared)

@@ -2,7 +2,6 @@
 
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from verif.rtl.machine.dma.transfer_checks import (
     single_steps,
     store_engine,
 )
-from verif.support.tests import Tally, Volume, available, some
+from verif.support.tests import Volume, some
 from verif.support.units import published
 
 
@@ -37,27 +36,20 @@ _MACHINES = ({"rows": 16, **_FOUR}, {"rows": 8, **_FOUR}, {"rows": 4, **_FOUR}, 
 @pytest.mark.parametrize("options", some(_MACHINES), ids=map(str, range(4)))
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
 def test_random_descriptors(
-    simulator: str,
-    options: dict[str, Any],
-    traffic: Traffic,
-    tmp_path: Path,
-    tally: Tally,
-    volume: Volume,
+    simulator: str, options: dict[str, Any], traffic: Traffic, volume: Volume
 ) -> None:
-    module = store_engine(tmp_path, **options)
+    module = store_engine(**options)
     count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
     instructions = random_stores(options["rows"], module, count)
     check_stores(simulator, module, instructions, traffic)
-    tally(simulator, "store_engine words", _words(instructions))
 
 
-def test_stops(tmp_path: Path, tally: Tally, volume: Volume) -> None:
+def test_stops(volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
-    module = store_engine(tmp_path, **_FOUR)
+    module = store_engine(**_FOUR)
     traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_stores(3, module, 20)
-    check_stores(available("icarus"), module, instructions, traffic, under_way=1)
-    tally("icarus", "store_engine words", _words(instructions))
+    check_stores("icarus", module, instructions, traffic, under_way=1)
 
 
 _descriptor = partial(descriptor, "store")
@@ -77,24 +69,23 @@ _descriptor = partial(descriptor, "store")
     ),
     ids=range(5),
 )
-def test_addresses_past_the_end(wrong: Instruction, tmp_path: Path, tally: Tally) -> None:
+def test_addresses_past_the_end(wrong: Instruction) -> None:
     """The error is told when the descriptors before are written, and they are."""
-    module = store_engine(tmp_path)
+    module = store_engine()
     instructions = random_stores(4, module, 5)
-    check_stores(available("icarus"), module, [*instructions, wrong], LIVELY, error="address")
-    tally("icarus", "store_engine words", _words(instructions))
+    check_stores("icarus", module, [*instructions, wrong], LIVELY, error="address")
 
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(StoreEngine))
-def test_published_ones(name: str, tally: Tally) -> None:
+def test_published_ones(name: str) -> None:
     """Up to the last word of each buffer, and beyond it."""
-    simulator, module = available("verilator"), published(StoreEngine)[name]
+    module = published(StoreEngine)[name]
     ends = at_the_ends("store", module)
     instructions = [*ends, *random_stores(5, module, 12)]
     instructions += single_steps("store", module, within=True)
     traffic = Traffic(**{**LIVELY.options, "stops": (40, 70, 111, 160)})
-    check_stores(simulator, module, instructions, traffic)
+    check_stores("verilator", module, instructions, traffic)
     # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
     wrong = [_descriptor("vector", 1 << 16, narrow=narrow) for narrow in (0, 1)]
     for buffer in STORE_BUFFERS.members:
@@ -103,48 +94,43 @@ def test_published_ones(name: str, tally: Tally) -> None:
     # It is the third in flight: with late answers the others are not written when it is found.
     for one, latency in zip(wrong, cycle((1, 30))):
         traffic = Traffic(latency=(latency, latency))
-        check_stores(simulator, module, [*ends[:2], one], traffic, error="address", under_way=3)
-    tally(simulator, "store_engine words", _words(instructions))
+        check_stores("verilator", module, [*ends[:2], one], traffic, error="address", under_way=3)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(StoreEngine))
-def test_long_loops(name: str, tally: Tally) -> None:
-    simulator, instructions = available("verilator"), long_loops("store")
-    check_stores(simulator, published(StoreEngine)[name], instructions, Traffic())
-    tally(simulator, "store_engine words", _words(instructions))
+def test_long_loops(name: str) -> None:
+    instructions = long_loops("store")
+    check_stores("verilator", published(StoreEngine)[name], instructions, Traffic())
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", published(StoreEngine))
 def test_far_steps(name: str) -> None:
-    simulator, module = available("verilator"), published(StoreEngine)[name]
+    module = published(StoreEngine)[name]
     right = at_the_ends("store", module)[0]
     for wrong in single_steps("store", module, within=False):
-        check_stores(simulator, module, [right, wrong], Traffic(), error="address")
+        check_stores("verilator", module, [right, wrong], Traffic(), error="address")
 
 
 @pytest.mark.parametrize("at", [0, 9])
-def test_write_errors(at: int, tmp_path: Path, tally: Tally) -> None:
+def test_write_errors(at: int) -> None:
     """An error counts that comes with any answer, and with the last one of a descriptor."""
-    module = store_engine(tmp_path)
+    module = store_engine()
     before = [i for i in random_stores(4, module, 12) if i["address"] > 32 * 30]
     assert len(before) > 5
     wrong = _descriptor("out_codes", 0, count_0=10)
-    check_stores(
-        available("icarus"), module, [*before, wrong], LIVELY, error="write", wrong_words=[at]
-    )
-    tally("icarus", "store_engine words", _words(before))
+    check_stores("icarus", module, [*before, wrong], LIVELY, error="write", wrong_words=[at])
 
 
-def test_a_word_a_clock(tmp_path: Path) -> None:
+def test_a_word_a_clock() -> None:
     """Descriptors follow one another without waiting for answers."""
-    module = store_engine(tmp_path)
+    module = store_engine()
     instructions = [
         _descriptor("out_codes", 0, count_0=100),
         _descriptor("vector", 0, count_0=100, narrow=1),
         _descriptor("vector", 3, count_0=100),
         _descriptor("out_codes", 99, count_0=100),
     ]
-    result = check_stores(available("verilator"), module, instructions, Traffic(latency=(30, 30)))
+    result = check_stores("verilator", module, instructions, Traffic(latency=(30, 30)))
     assert 400 < result["clocks"] <= 400 + 30 + module.latency + 12

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,16 +60,16 @@ def machine_of(module: Module) -> MachineConfiguration:
 _VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
 
 
-def load_engine(folder: Path, **options: Any) -> Module:
+def load_engine(**options: Any) -> Module:
     """A LOAD engine with small buffers, generated into `folder`."""
     sizes: dict[str, Any] = {"rows": 16, "a_beats": 64, "w_beats": 100, **_VECTOR_BEATS}
-    return generated(LoadEngine(machine=rows_of(**sizes | options)), folder)
+    return generated(LoadEngine(machine=rows_of(**sizes | options)))
 
 
-def store_engine(folder: Path, **options: Any) -> Module:
+def store_engine(**options: Any) -> Module:
     """A STORE engine with small buffers, generated into `folder`."""
     sizes: dict[str, Any] = {"rows": 16, "out_beats": 100, **_VECTOR_BEATS}
-    return generated(StoreEngine(machine=rows_of(**sizes | options)), folder)
+    return generated(StoreEngine(machine=rows_of(**sizes | options)))
 
 
 @dataclass

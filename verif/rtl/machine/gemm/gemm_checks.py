@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,16 +26,14 @@ _PATIENCE = 4000
 """Cycles with neither a write nor the end of a descriptor after which neither comes."""
 
 
-def gemm_engine(
-    folder: Path, arithmetic: ProductArithmetic, format_w: str = "mxsf", **others: Any
-) -> Module:
+def gemm_engine(arithmetic: ProductArithmetic, format_w: str = "mxsf", **others: Any) -> Module:
     """An engine with an array of 2x2 units of 2x2 MACs and small buffers, in `folder`."""
     sizes: dict[str, Any] = {"rows": 4, "unit_rows": 2, "conversions": ()}
     buffers = {"a_beats": 64, "w_beats": 96, "vector_banks": 1, "bank_beats": 64}
     machine = MachineConfiguration(
         arithmetic=arithmetic, format_w=format_w, **sizes, **buffers, **others
     )
-    return generated(GemmEngine(machine=machine), folder)
+    return generated(GemmEngine(machine=machine))
 
 
 @dataclass
@@ -225,7 +222,7 @@ def check_outside(
     module: Module,
     case: Case,
     number: int,
-) -> int:
+) -> None:
     """The descriptor of that number reaches outside: it fails, and all before it are done."""
     log, vector = _run(simulator, module, case, 0.2, 0.0)
     assert log["error"] == ERRORS["address"], f"error {log['error']} of descriptor {number}"
@@ -240,4 +237,4 @@ def check_outside(
             first = one["result"] + i * one["result_stride_a"] + j * one["result_stride_w"]
             kept[first : first + case.rows] = False
     beats = np.flatnonzero(kept)
-    return assert_equal("vector beats", vector[beats], before[beats], beat=beats)
+    assert_equal("vector beats", vector[beats], before[beats], beat=beats)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint
 from verif.support.stream_job import check_stream
-from verif.support.tests import Tally, available, typical
+from verif.support.tests import typical
 from verif.support.units import generated, published
 
 COLUMNS = 4
@@ -91,9 +90,7 @@ class Both(Unit[BothConfiguration]):
 @pytest.mark.parametrize("parts", typical([4, 2]))
 @pytest.mark.parametrize("by_rows", [0, 1, None])
 @pytest.mark.parametrize("single", [0, 1])
-def test_beats_come_back(
-    parts: int, by_rows: int | None, single: int, tmp_path: Path, tally: Tally
-) -> None:
+def test_beats_come_back(parts: int, by_rows: int | None, single: int) -> None:
     """Rows that just fit, or of any length, with pauses on both sides.
 
     Of single numbers the first lane of each part has them. Without rows part by part there is no
@@ -102,29 +99,27 @@ def test_beats_come_back(
     depth = 8
     rows = by_rows is not None
     both = Both(columns=COLUMNS, parts=parts, depth=depth, beats_bits=5, rows=rows)
-    module = generated(both, tmp_path)
+    module = generated(both)
     beats = depth if by_rows else depth + 3
-    compared = _check(module, beats, 12, by_rows=by_rows, single=single)
-    tally("icarus", "beats in parts", compared)
+    _check(module, beats, 12, by_rows=by_rows, single=single)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("by_rows", "rows"), [(1, 6), (0, 2)])
-def test_published_ones(by_rows: int, rows: int, tmp_path: Path, tally: Tally) -> None:
+def test_published_ones(by_rows: int, rows: int) -> None:
     """Rows that just fit, and the longest; the joiner is made as the splitter is."""
     units = published(BeatSplitter)  # joiners are from the same file
     splitters = {name: unit for name, unit in units.items() if name.startswith("beat_splitter")}
     assert splitters
     for name, each in splitters.items():
         assert name.replace("splitter", "joiner") in units
-        module = generated(Both(**each.parameters), tmp_path)
+        module = generated(Both(**each.parameters))
         beats = each.parameters["depth"] if by_rows else (1 << each.parameters["beats_bits"]) - 1
-        compared = _check(module, beats, rows, by_rows=by_rows, single=0)
-        tally("icarus", "beats in parts", compared)
+        _check(module, beats, rows, by_rows=by_rows, single=0)
 
 
-def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single: int) -> int:
-    """Rows of so many beats come as they went; returns how many beats.
+def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single: int) -> None:
+    """Rows of so many beats come as they went.
 
     `by_rows` is None if the units have no such pin.
     """
@@ -135,7 +130,7 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
     steady = {"beats": beats, "single": single}
     steady |= {} if by_rows is None else {"by_rows": by_rows}
     streamed = check_stream(
-        available("icarus"),
+        "icarus",
         module,
         {"s_axis_tdata": values, "s_axis_tlast": last},
         {"m_axis_tlast": last},
@@ -148,31 +143,28 @@ def _check(module: Module, beats: int, rows: int, *, by_rows: int | None, single
     width = columns // parts
     shown = slice(None, None, width if single else 1)
     expected = np.repeat(values[:, :1], parts, axis=1) if single else values
-    return assert_equal("beats", got[:, shown], expected)
+    assert_equal("beats", got[:, shown], expected)
 
 
 @pytest.mark.parametrize(
     ("columns", "parts", "depth"), [(COLUMNS, 2, 8), (8, 8, 128)], ids=["small", "published"]
 )
-def test_parts_that_follow_at_once(
-    columns: int, parts: int, depth: int, tmp_path: Path, tally: Tally
-) -> None:
+def test_parts_that_follow_at_once(columns: int, parts: int, depth: int) -> None:
     """The joiner lets the last part of a row wait until it has read the others."""
     beats, rows = 5, 12
-    module = generated(BeatJoiner(columns=columns, parts=parts, depth=depth), tmp_path)
+    module = generated(BeatJoiner(columns=columns, parts=parts, depth=depth))
     assert lint(module) == ""
     shape = rows, parts, beats, columns // parts
     values = np.random.default_rng(4).integers(0, 1 << 32, shape, np.uint32)
     last = np.arange(rows * parts * beats) % beats == beats - 1
     check_stream(
-        available("icarus"),
+        "icarus",
         module,
         {"s_axis_tdata": values.reshape(len(last), -1), "s_axis_tlast": last},
         {"m_axis_tdata": values.transpose(0, 2, 1, 3).reshape(rows * beats, columns)},
         steady={"by_rows": 1},
         probe=(2 * beats, 1),
     )
-    tally("icarus", "beats in parts", values.size)
 
 
 @pytest.mark.parametrize(

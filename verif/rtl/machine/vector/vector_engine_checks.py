@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,10 +77,10 @@ def small_machine(rows: int = 8, **parameters: Any) -> MachineConfiguration:
     return MachineConfiguration(rows=rows, **{**sizes, **parameters})
 
 
-def vector_engine(machine: MachineConfiguration, folder: Path) -> Module:
+def vector_engine(machine: MachineConfiguration) -> Module:
     """The engine of a machine, generated into `folder`."""
     unit = VectorEngine(machine=machine)
-    return generated(unit, folder)
+    return generated(unit)
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.uint32]:
