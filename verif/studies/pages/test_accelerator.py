@@ -32,7 +32,6 @@ def test_what_the_example_shows() -> None:
 
 
 def test_the_picture_is_well_formed_and_within_its_frame() -> None:
-    assert (DOCS / "accelerator.svg").read_text() == draw(), "run `python -m studies.pages`"
     root = ET.fromstring(draw())
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     boxes = [e.attrib for e in root.iter() if e.tag.endswith("rect")]
