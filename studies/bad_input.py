@@ -1,7 +1,7 @@
 """``python -m studies.bad_input [--examples N]``: how many bad inputs were tried, and the answers.
 
 Every parameter of every public function and constructor, and of methods, gets every known value of
-`verif.support.bad_input.values`, calls drawn at random follow, every argument of the command gets
+`verif.bad_input.values`, calls drawn at random follow, every argument of the command gets
 every wrong word, and every reader of files gets damaged ones. Prints a table, and with at least as
 many calls as by default writes the numbers to ``docs/trust.json``, from which the page `trust`
 makes the page.
@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 import mxsafe as mx
 from studies import pages
 from studies.pages.trust import COMMAND_LINES, DATA, answers
-from verif.support.bad_input import command_lines
-from verif.support.bad_input.files import READERS, damaged, read
-from verif.support.bad_input.interface import Target, targets
-from verif.support.bad_input.methods import methods
-from verif.support.bad_input.trial import ANSWERS, answer
-from verif.support.bad_input.values import KNOWN, values
+from verif.bad_input import command_lines
+from verif.bad_input.files import READERS, damaged, read
+from verif.bad_input.interface import Target, targets
+from verif.bad_input.methods import methods
+from verif.bad_input.trial import ANSWERS, answer
+from verif.bad_input.values import KNOWN, values
 
 _EXAMPLES = 500
 _FILES = 300

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from mxsafe.host.verilator import module_parts, module_texts, repeated_modules
 from mxsafe.verilog.parameters import fixed, fixed_name
 from verif.support.manifest import Module
-from verif.support.parameters import files_without_parameters
-from verif.support.recording import PROGRAMS, top_ports
+from verif.support.recording import PROGRAMS, files_without_parameters, top_ports
 
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _LOCKSTEP = "verif.bench.lockstep"

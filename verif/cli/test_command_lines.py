@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mxsafe.cli.arguments import UserError
-from verif.support.bad_input.command_lines import (
+from verif.bad_input.command_lines import (
     arguments,
     commands,
     line,
@@ -18,7 +18,7 @@ from verif.support.bad_input.command_lines import (
     unharmed,
     words_for,
 )
-from verif.support.bad_input.trial import Answer
+from verif.bad_input.trial import Answer
 
 
 def _put(words: list[str]) -> Answer:

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verif.support.parameters import files_without_parameters
+from mxsafe.atomic import write_atomically
+from mxsafe.verilog.parameters import without_parameters
 
 PINS = "pins.txt"
 """Where a design with a recorder writes, in the folder it runs in."""
@@ -43,6 +44,31 @@ _KNOWN = """\
 _PORT = re.compile(
     r"\b(input|output)\s+(?:(?:wire|reg)\s+)?(?:signed\s+)?(?:\[(\d+):0\]\s*)?([A-Za-z_]\w*)\s*[;,)\n]"
 )
+
+
+def files_without_parameters(sources: Sequence[Path], folder: Path) -> list[Path]:
+    """Files with the same modules, those that are others now in a folder.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Verilog, a module each that has the name of its file.
+    folder : Path
+    """
+    files = {source.stem: source for source in sources}
+    texts = {name: file.read_text() for name, file in files.items()}
+    found = []
+    for name, text in without_parameters(texts).items():
+        is_same = texts.get(name) == text
+        found.append(files[name] if is_same else _written(folder / f"{name}.v", text))
+    return found
+
+
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        write_atomically(path, lambda file: file.write(text.encode()))
+    return path
 
 
 def replaced(sources: Sequence[Path]) -> list[Path]:

@@ -50,7 +50,7 @@ from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.tables import Table, load
 from mxsafe.vectors.build import VectorSet, decoder
-from verif.support.bad_input.interface import Target
+from verif.bad_input.interface import Target
 from verif.support.manifest import GEN
 
 _MXSF = MX_FORMATS["mxsf"]

@@ -26,8 +26,8 @@ import mxsafe.cli
 from mxsafe.cli.command import Command
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.graph import Graph
+from verif.bad_input.trial import Answer, bounded
 from verif.cli.command import run
-from verif.support.bad_input.trial import Answer, bounded
 
 WORDS = (
     *("", " ", "-", "--", "-1", "0", "1", "3", "65", "1.5", "-0.0", "1e400", "nan", "inf", "0x"),

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import mxsafe as mx
 from mxsafe.codec import gguf
-from verif.support.bad_input.files import READERS, damaged, read
-from verif.support.bad_input.interface import EXCEPT, Target, targets
-from verif.support.bad_input.methods import EXCEPT as EXCEPT_METHODS
-from verif.support.bad_input.methods import methods
-from verif.support.bad_input.trial import answer
-from verif.support.bad_input.values import KNOWN, values
+from verif.bad_input.files import READERS, damaged, read
+from verif.bad_input.interface import EXCEPT, Target, targets
+from verif.bad_input.methods import EXCEPT as EXCEPT_METHODS
+from verif.bad_input.methods import methods
+from verif.bad_input.trial import answer
+from verif.bad_input.values import KNOWN, values
 from verif.support.tests import Volume
 
 TARGETS = [*targets(), *methods()]

@@ -19,7 +19,7 @@ from mxsafe.machine.configuration import SMALL_MACHINE
 from mxsafe.machine.graph import Graph
 from mxsafe.synthesis.earlier import read_synthesis
 from mxsafe.verilog.manifest import read_manifest
-from verif.support.bad_input.trial import Answer, bounded
+from verif.bad_input.trial import Answer, bounded
 from verif.support.manifest import GEN
 
 

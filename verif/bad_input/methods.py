@@ -7,8 +7,8 @@ from types import FunctionType
 from typing import Any
 
 from mxsafe.machine.description import DESCRIPTORS
-from verif.support.bad_input.examples import good_object
-from verif.support.bad_input.interface import Target, targets
+from verif.bad_input.examples import good_object
+from verif.bad_input.interface import Target, targets
 
 EXCEPT: Mapping[str, str] = {
     "mxsafe.codec.blocks.QuantizedTensor": "takes slices of itself, as an array does",

@@ -14,8 +14,8 @@ from typing import Any
 
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from verif.support.bad_input.examples import good_arguments
-from verif.support.bad_input.interface import Target
+from verif.bad_input.examples import good_arguments
+from verif.bad_input.interface import Target
 
 ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
 """A result; the two errors of bad input; an error of files or packages; anything else."""
