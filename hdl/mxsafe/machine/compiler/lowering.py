@@ -553,9 +553,9 @@ class _Lowering:
         found = []
         for lanes in (True, False):
             rows = [(f.matrix, f.lanes if lanes else f.beats) for f in factors]
-            keys = [(matrix, own.tobytes()) for matrix, own in rows]
-            unique = list(dict.fromkeys(keys))
             source = a if factors[0].straight == lanes else b
+            keys = [_taken(source, *one) for one in rows]
+            unique = list(dict.fromkeys(keys))
             wanted = [rows[keys.index(key)] for key in unique]
             found.append((source, wanted, [unique.index(key) for key in keys]))
         return found
@@ -1308,6 +1308,16 @@ def _factored(value: Value, p: Placement) -> list[_Factors] | None:
     if len({one.straight for one in found}) > 1:
         return None
     return found
+
+
+def _taken(value: Value, matrix: int, rows: Indices) -> bytes:
+    """Equal for rows of matrices that have the same elements, such as keys that heads share."""
+    own = np.where(rows >= 0, matrix * value.shape[1] + rows, -1)
+    if value.op != "gather":
+        return own.tobytes()
+    assert value.data is not None
+    taken = value.data.reshape(-1, value.shape[-1])[np.maximum(own, 0)]
+    return np.where(own[:, None] >= 0, taken, -1).tobytes()
 
 
 def _natural(value: Value) -> Placement:
