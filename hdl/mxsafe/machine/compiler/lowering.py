@@ -851,7 +851,9 @@ class _Lowering:
                 if matrix in own.needed
                 else max(grain, own.targets[0].layout.length)
             )
-        panel = sides[1].strips if a is not None else self._room(task, sides[1])
+        panel = (
+            sides[1].strips if a is not None else min(self._room(task, sides[1]), _RESULTS // size)
+        )
         beats = grain * max(1, min(_RESULTS, panel * size) // grain)
         room = int(self._share * self._c.vector_beats)
         most = max(1, min(_GROUP, room // (2 * kernel.cost * min(beats, p.beats))))
@@ -863,17 +865,25 @@ class _Lowering:
                 there = a.some(strips)
             elif len(strips) <= panel:
                 there = sides[1].load(e, strips, k)
-            for part in parts:
-                rows = e.rows(len(span), len(part), "results")
-                if there is not None:
+            if there is not None:
+                for part in parts:
+                    rows = e.rows(len(span), len(part), "results")
                     self._multiply(there, w.some(part), rows, span, span.start)
-                else:
-                    for some in cut(len(strips), panel):
-                        some = range(strips.start + some.start, strips.start + some.stop)
-                        own_span = range(some.start * size, min(some.stop * size, span.stop))
-                        columns = sides[1].load(e, some, k)
+                    _Region(self, kernel, matrix, part, span, rows).emit()
+                continue
+            # Parts of what is along beats are loaded once for as many strips as have room.
+            many = max(1, room // (2 * kernel.cost * len(span) * len(parts[0])))
+            for some in cut(len(parts), many):
+                own_parts = parts[some.start : some.stop]
+                results = [e.rows(len(span), len(part), "results") for part in own_parts]
+                for loaded in cut(len(strips), panel):
+                    loaded = range(strips.start + loaded.start, strips.start + loaded.stop)
+                    own_span = range(loaded.start * size, min(loaded.stop * size, span.stop))
+                    columns = sides[1].load(e, loaded, k)
+                    for part, rows in zip(own_parts, results, strict=True):
                         self._multiply(columns, w.some(part), rows, own_span, span.start)
-                _Region(self, kernel, matrix, part, span, rows).emit()
+                for part, rows in zip(own_parts, results, strict=True):
+                    _Region(self, kernel, matrix, part, span, rows).emit()
 
     def _multiply(self, a: Placed, w: Placed, rows: Rows, span: range, first: int) -> None:
         """Products that are some beats of rows, which begin at a first one."""

@@ -355,6 +355,10 @@ class _Run:
         for number, one in enumerate(d):
             for before in one.before:
                 self.after[before].append(number)
+        self.operands = [
+            [(part, name) for part, name in one.parts.items() if name in ("a_codes", "w_codes")]
+            for one in d
+        ]
         self.ready_at = [0] * len(d)
         self.ready: list[list[int]] = [[] for _ in QUEUES]
         self.queue = [QUEUES.index(one.step.kind) for one in d]
@@ -448,16 +452,23 @@ class _Run:
         engine = self.engines.ready(queue)
         best: tuple[int, int, list[tuple[Part, str, int]]] | None = None
         seen = 0
+        short: set[str] = set()
         for number in self._following(queue):
             if number > self.head + lookahead:
                 break
             start = max(engine, self.ready_at[number] + self.times.queue)
-            if (best is not None and start >= best[0]) or self.blocked.get(number) == self.given:
+            if best is not None and start >= best[0]:
                 continue
-            seen += 1
-            placed = self._allocated(number)
+            spaces = {name for part, name in self.operands[number] if part not in self.bases}
+            if not short.isdisjoint(spaces):  # smaller parts would take the room it waits for
+                continue
+            placed = None
+            if self.blocked.get(number) != self.given:
+                seen += 1
+                placed = self._allocated(number)
             if placed is None:
                 self.blocked[number] = self.given
+                short |= spaces
                 continue
             new, free = placed
             start = max(start, free + self.times.queue)
