@@ -321,6 +321,8 @@ class _Lowering:
             whole = other.whole
             if keys != {own} or not same:
                 continue
+            if whole and self._loads_again(kernel.root, kernel.placement):
+                continue  # the product is made first, with all of its strips
             if other.placed and not self._fits(kernel, other.cost, other.longest, whole=whole):
                 continue
             kernel.converted = other
@@ -360,7 +362,7 @@ class _Lowering:
         whole = value.op in _REDUCTIONS or value.op == "sum"
         if value.op in _REDUCTIONS and not full:
             return False
-        if kernel.whole and full and self._loads_again(kernel, value, p):
+        if kernel.whole and full and self._loads_again(value, p):
             return False
         shared = demand.count > 1
         extra = int(shared) + int(value.op == "arithmetic" and len(value.inputs) == 2)
@@ -375,7 +377,7 @@ class _Lowering:
         self._place(kernel, value, p, demand.count)
         return True
 
-    def _loads_again(self, kernel: Kernel, value: Value, p: Placement) -> bool:
+    def _loads_again(self, value: Value, p: Placement) -> bool:
         """Whether a product in this kernel would load more than its result in memory costs.
 
         Whole rows leave room for few strips at a time, and the operand along beats, if it does not
@@ -383,9 +385,9 @@ class _Lowering:
         """
         if value.op in ("arithmetic", "function"):
             alone = (one for one in value.inputs if self._uses[id(one)] == 1)
-            return any(self._loads_again(kernel, one, p) for one in alone)
+            return any(self._loads_again(one, p) for one in alone)
         if value.op == "gather" and len(value.inputs) == 1:
-            return self._loads_again(kernel, value.inputs[0], p)
+            return self._loads_again(value.inputs[0], p)
         if value.op != "product":
             return False
         c, strips = self._c, -(-p.lanes // self._lanes)
