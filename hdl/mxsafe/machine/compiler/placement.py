@@ -181,12 +181,11 @@ def _load_runs(e: Emitter, addresses: Addresses, own: range, beats: range, rows:
         "step_0": 1,
         "step_1": 2 * rows.stride if len(own) > 1 else 0,
     }
-    stop = first + stride * (len(own) - 1) + len(beats) * c.beat_bytes
     e.emit(
         "load",
         fields,
         [
             Access.rows("vector", place, len(beats), len(own), rows.stride, writes=True),
-            Access("memory", ((first, stop),)),
+            Access.rows("memory", first, len(beats) * c.beat_bytes, len(own), stride, writes=False),
         ],
     )
