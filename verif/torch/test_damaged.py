@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from verif.support.bad_input.files import Reader, damaged, read
+from verif.bad_input.files import Reader, damaged, read
 from verif.support.tests import Volume
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
