@@ -320,7 +320,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.gemm.inner_block": {**_TENSORS, "lanes": lambda: 4},
     "model.gemm.matmul": _TENSORS,
     "model.window.anchors": {"inner": lambda: 1},
-    "model.graph.evaluate_graph": {"graph": _graph, "inputs": lambda: {"x": _numbers(8, 64)}},
+    "model.graph.GraphModel": {"graph": _graph},
     "model.layer.LayerSchedule": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_beats": {"weights": _rows, "samples": lambda: _rows().T},
     "model.layer.layer_output": {"weights": _rows, "samples": lambda: _rows().T},

@@ -1,14 +1,16 @@
 """Graphs: the program has the bits of the model, and the model has the meaning of float64."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
-from mxsafe.model.graph import evaluate_graph
+from mxsafe.model.graph import GraphModel
 from verif.machine.float64_graph import evaluate
 
 BLOCKS = (64, (8, 8))
@@ -27,7 +29,7 @@ def require_same(graph: Graph, seed: int, block: int | tuple[int, int]) -> int:
     compiled = compile_graph(graph, block=block)
     found = compiled(*(given[port.name] for port in compiled.inputs))
     several = found if isinstance(found, tuple) else (found,)
-    wanted = evaluate_graph(graph, given, block=block)
+    wanted = GraphModel(graph, block=block)(given)
     for port, one in zip(compiled.outputs, several, strict=True):
         other = wanted[port.name]
         assert np.array_equal(one.view(np.uint32), other.view(np.uint32)), port.name
@@ -136,6 +138,53 @@ def test_inputs_are_checked() -> None:
     g = Graph()
     g.output("y", g.function("relu", g.input("x", (2, 3))))
     with pytest.raises(ValueError, match=r"inputs: x must have shape \(2, 3\), not \(3, 2\)"):
-        evaluate_graph(g, {"x": np.zeros((3, 2), "f4")})
+        GraphModel(g)({"x": np.zeros((3, 2), "f4")})
     with pytest.raises(ValueError, match=r"inputs must have x, not only \['y'\]"):
-        evaluate_graph(g, {"y": np.zeros((2, 3), "f4")})
+        GraphModel(g)({"y": np.zeros((2, 3), "f4")})
+
+
+def _branch(g: Graph, x: Value, weight: Value, other: Value) -> list[Value]:
+    """Operations of every kind, of 5 rows."""
+    hidden = g.function("gelu", g.linear(x, weight))
+    y = g.norm("layer_norm", g.add(hidden, g.scale(x, 0.5)))
+    scores = g.matmul(y, g.transpose(y, (1, 0)))
+    seen = g.matmul(g.softmax(scores, 0.25, causal=True), g.multiply(y, other))
+    return [seen, g.sum(seen)]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("arithmetic", ["exact", "fp12"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_alike_has_the_bits_that_it_has_alone(
+    seed: int, arithmetic: Literal["exact", "fp12"], block: int | tuple[int, int]
+) -> None:
+    """Branches of one graph, which are evaluated at once, against graphs of one branch."""
+    rng = np.random.default_rng(seed)
+    machine = MachineConfiguration(arithmetic=arithmetic)
+    branches = int(rng.integers(2, 7))
+    shapes = {"x": (branches, 5, 24), "weight": (24, 24), "other": (5, 24)}
+    given = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    given["x"][rng.integers(branches), 2, 3] = rng.choice([np.nan, np.inf, 3e38])
+    g = Graph()
+    x, weight, other = (g.input(name, shape) for name, shape in shapes.items())
+    order = rng.permutation(branches)
+    found = {at: _branch(g, g.gather([x], x.places[at]), weight, other) for at in order}
+    total = found[0][0]
+    for at in rng.permutation(branches):
+        seen, sums = found[at]
+        g.output(f"seen {at}", seen)
+        g.output(f"sums {at}", sums)
+        total = g.add(total, seen)  # one after the other
+    g.output("total", total)
+    together = GraphModel(g, machine, block)(given)
+    for at in range(branches):
+        alone = Graph()
+        own = {name: given[name] for name in ("weight", "other")} | {"x": given["x"][at]}
+        values = [alone.input(name, own[name].shape) for name in ("x", "weight", "other")]
+        for name, value in zip(("seen", "sums"), _branch(alone, *values), strict=True):
+            alone.output(name, value)
+        for name, array in GraphModel(alone, machine, block)(own).items():
+            assert np.array_equal(together[f"{name} {at}"].view("u4"), array.view("u4"))
+    assert np.isnan(together["total"]).any() == any(
+        np.isnan(together[f"seen {at}"]).any() for at in range(branches)
+    )

@@ -92,8 +92,8 @@ def _perceptron() -> Any:
     return nn.Sequential(nn.Linear(13, 20), nn.GELU(), nn.LayerNorm(20), nn.Linear(20, 6))
 
 
-def _images() -> tuple[Any, ...]:
-    return torch.randn(3, 1, 8, 8), torch.randint(0, 10, (3,))
+def _images(count: int = 3) -> tuple[Any, ...]:
+    return torch.randn(count, 1, 8, 8), torch.randint(0, 10, (count,))
 
 
 def _texts() -> tuple[Any, ...]:
@@ -127,6 +127,7 @@ def _adam(parameters: Any) -> Any:
 CASES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any, dict[str, Any]]] = {
     "perceptron": (_perceptron, _rows, nn.CrossEntropyLoss(), _sgd, {}),
     "vit": (Vit, _images, nn.CrossEntropyLoss(label_smoothing=0.1), _adamw, {"parts": 3}),
+    "vits": (Vit, lambda: _images(5), nn.CrossEntropyLoss(), _adamw, {"parts": 5}),
     "gpt": (Gpt, _texts, nn.CrossEntropyLoss(), _momentum, {}),
     "tied": (lambda: Gpt(tied=True), _texts, nn.CrossEntropyLoss(), _sgd, {"parts": 2}),
     "scalars": (Scalars, _numbers, nn.MSELoss(), _adam, {"format": "mxfp8_e4m3"}),

@@ -62,7 +62,8 @@ def choose_engine(name: Engine, fmt: MXFormat, size: int) -> ModuleType:
 
 def run(engine: ModuleType, work: Callable[[Region], None], regions: Iterable[Region]) -> None:
     """Do the work on every region, on all cores where that helps."""
-    if engine is numpy_engine:
+    regions = list(regions)
+    if engine is numpy_engine or len(regions) == 1:  # a thread takes longer to start
         for region in regions:
             work(region)
         return

@@ -14,7 +14,8 @@ CANONICAL_NAN = np.uint32(0x7FC00000)
 @checked
 def canonical(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """The same values with every NaN as ``0x7fc00000``."""
-    return np.where(np.isnan(values), CANONICAL_NAN.view(np.float32), values)
+    nan = np.isnan(values)
+    return np.where(nan, CANONICAL_NAN.view(np.float32), values) if nan.any() else values
 
 
 @checked

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._subnormals import subnormals
 from mxsafe.codec.blocks import Quantized, QuantizedTensor
+from mxsafe.formats import MXFormat
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.sums import FLOAT64_BITS, Decoded, Exact, Fp12, Place, Sums, WideExact
 from mxsafe.model.window import Window
@@ -155,6 +156,14 @@ def matmul(
     else:
         sums = _exact(a, w, block, start)
     return canonical(_with_tensor_scales(_product(a, w, block, sums), a, w))
+
+
+@checked
+def fits_float64(format: MXFormat, block: PositiveInteger) -> bool:
+    """Whether float64 holds the sum of a block of products of one format, with its scales."""
+    formats = OperandFormats(format, format)
+    scales = 2 * (format.scale.precision - 1)
+    return not format.tensor_scale and formats.sum_bits(block) + scales <= FLOAT64_BITS
 
 
 def _start(start: NDArray[np.float32] | None, shape: tuple[int, int]) -> NDArray[np.float32] | None:

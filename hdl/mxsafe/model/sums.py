@@ -141,11 +141,27 @@ class Exact(_Binary32Sums):
 
     def add(self, sums: NDArray[np.float32], a: Decoded, w: Decoded, place: Place) -> None:
         """Add the products of a stretch of k."""
-        scaled_a, scaled_w = a.values * a.scales, w.values * w.scales
-        with np.errstate(over="ignore", invalid="ignore"):
-            for k in range(0, scaled_a.shape[1], self.block):
-                own = slice(k, k + self.block)
-                sums += (scaled_a[:, own] @ scaled_w[own]).astype(np.float32)
+        add_blocks(sums, a.values * a.scales, w.values * w.scales, self.block)
+
+
+def add_blocks(
+    sums: NDArray[np.float32], a: NDArray[np.float64], w: NDArray[np.float64], block: int
+) -> None:
+    """Add products of matrices to sums, each block of the inner dimension rounded once.
+
+    Parameters
+    ----------
+    sums : ndarray of float32, shape (..., M, N)
+        Written to.
+    a, w : ndarray of float64, shapes (..., M, K) and (..., K, N)
+        Dequantised; float64 holds the sum of a block exactly.
+    block : int
+        Length of a block.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(0, a.shape[-1], block):
+            own = slice(k, k + block)
+            sums += (a[..., own] @ w[..., own, :]).astype(np.float32)
 
 
 @dataclass(frozen=True)

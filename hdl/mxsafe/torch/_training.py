@@ -1,8 +1,9 @@
 """A training step of any PyTorch model as one program: forward, backward and update."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -11,14 +12,14 @@ from numpy.typing import NDArray
 from torch.export import ExportedProgram
 
 from mxsafe.formats import MXFormat
-from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiled import Compiled, Port, compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.named import Machine, machine_named
 from mxsafe.machine.updates import AdamW, Optimiser, Sgd, Trained
-from mxsafe.model.graph import evaluate_graph
+from mxsafe.model.graph import GraphModel
 from mxsafe.torch._compile import exported
 from mxsafe.torch._export import legalised
 from mxsafe.validation import PositiveInteger, checked, require_one_of, shown
@@ -26,6 +27,7 @@ from mxsafe.validation import PositiveInteger, checked, require_one_of, shown
 __all__ = ["TrainingStep", "compile_step"]
 
 Floats = NDArray[np.float32]
+Named = Mapping[str, Floats]
 _TILES = (8, 8)
 """Training is in tiles: their codes are the same in both orientations."""
 _ENGINES = ("interpreter", "model")
@@ -76,8 +78,6 @@ class TrainingStep:
 
     Attributes
     ----------
-    compiled : Compiled
-        The program.
     graph : Graph
         What it computes.
     state : dict of str to ndarray of float32
@@ -98,13 +98,17 @@ class TrainingStep:
         parts: int,
         engine: str,
     ) -> None:
-        self._loss, self._optimizer, self._engine = _loss(loss), optimizer, engine
+        self._loss, self._optimizer = _loss(loss), optimizer
         self._configuration = configuration
         self._trained = _trained(program, model, optimizer)
         self.graph = Graph()
         self._models: list[str] = []
         self._build(program, parts)
-        self.compiled = compile_graph(self.graph, configuration, block=_TILES)
+        if engine == "model":
+            self._run: Callable[[Named], Named] = GraphModel(self.graph, configuration, _TILES)
+        else:
+            self._run = self.replay
+            self.report()  # what cannot be compiled is refused now
         self.state: dict[str, Floats] = {}
         for one in self._trained:
             self.state[one.name] = _numpy(one.parameter).reshape(one.shape)
@@ -112,6 +116,11 @@ class TrainingStep:
                 self.state[moment] = np.zeros_like(self.state[one.name])
         self.steps = 0
         self.output: Floats | None = None
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The program; with engine ``model`` it is made when it is first asked for."""
+        return compile_graph(self.graph, self._configuration, block=_TILES)
 
     def _build(self, program: ExportedProgram, parts: int) -> None:
         """Forward passes of all parts of the batch, gradients, and updates, as one graph."""
@@ -218,11 +227,23 @@ class TrainingStep:
             **self._rates(),
             "target": self._loss.target(target, self.graph.outputs["output"].shape),
         }
-        return {port.name: port.taken(known[port.name]) for port in self.compiled.inputs}
+        values = (value for value in self.graph.values if value.op == "input")
+        ports = (Port(value.name, value.shape, value.dtype) for value in values)
+        return {port.name: port.taken(known[port.name]) for port in ports}
 
-    def _run(self, inputs: dict[str, Floats]) -> dict[str, Floats]:
-        if self._engine == "model":
-            return evaluate_graph(self.graph, inputs, self._configuration, _TILES)
+    def replay(self, inputs: Named) -> Named:
+        """What the program leaves, on the interpreter, whatever the engine; nothing changes.
+
+        Parameters
+        ----------
+        inputs : dict of str to ndarray
+            Those of a step: see `inputs`.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``output``, and all that `state` has after the step.
+        """
         found = self.compiled(*inputs.values())
         several = found if isinstance(found, tuple) else (found,)
         names = (port.name for port in self.compiled.outputs)

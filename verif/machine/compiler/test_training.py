@@ -5,7 +5,7 @@ import pytest
 
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.model.graph import evaluate_graph
+from mxsafe.model.graph import GraphModel
 from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.machine_schedules import run_in_any_order
 
@@ -23,7 +23,7 @@ def test_tokens_order_a_step(seed: int, arithmetic: str) -> None:
     (part,) = compiled.parts
     memory = part.memory([named[compiled.host.values[place].name] for place in part.feeds])
     run_in_any_order(part.program.instructions(), memory, machine, seed)
-    wanted = evaluate_graph(graph, named, machine, (8, 8))
+    wanted = GraphModel(graph, machine, (8, 8))(named)
     for port, found in zip(part.outputs, part.read(memory), strict=True):
         assert np.array_equal(found.view(np.uint32), wanted[port.name].view(np.uint32))
         assert not np.array_equal(found, named[port.name])
