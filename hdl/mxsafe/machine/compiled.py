@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from io import BytesIO
+from itertools import accumulate
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -25,14 +26,14 @@ from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
 from mxsafe.machine.stages import computed, staged
 from mxsafe.machine.trace import Traced, write_timeline
-from mxsafe.validation import checked, shown
+from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["Compiled", "Part", "Port", "compile_graph"]
+__all__ = ["Compiled", "Part", "Port", "Resident", "compile_graph"]
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]
-FILE_VERSION = 3
+FILE_VERSION = 4
 """Version of the layout of ``.mxprog`` files and of the tensors in them."""
 
 
@@ -88,6 +89,8 @@ class Part:
         Of each output where in memory its numbers are.
     labels : tuple of str
         What each descriptor computes, by the names of the graph.
+    kept : tuple of tuple of int
+        Numbers of feeds and of the outputs that they become, which lie in one place of memory.
     """
 
     program: Program
@@ -98,28 +101,38 @@ class Part:
     places: NDArray[np.int64]
     results: tuple[NDArray[np.int64], ...]
     labels: tuple[str, ...] = field(repr=False)
+    kept: tuple[tuple[int, int], ...] = ()
 
     def memory(self, given: Sequence[NDArray[Any]]) -> Bytes:
         """Memory at the start, with inputs."""
         memory = self.image.copy()
-        if given:
-            numbers = np.concatenate([one.reshape(-1) for one in given])
-            memory.view("<f4")[self.places] = numbers[self.sources]
+        start = 0
+        for one in given:
+            self.write(memory, start, one)
+            start += one.size
         return memory
+
+    def write(self, memory: Bytes, start: int, numbers: NDArray[Any]) -> None:
+        """Put an input into memory.
+
+        Parameters
+        ----------
+        memory : ndarray of uint8
+        start : int
+            Numbers of all inputs before it.
+        numbers : ndarray of float32
+        """
+        first, stop = np.searchsorted(self.sources, [start, start + numbers.size])
+        own = self.sources[first:stop] - start
+        memory.view("<f4")[self.places[first:stop]] = numbers.reshape(-1)[own]
 
     def read(self, memory: Bytes) -> tuple[Floats, ...]:
         """Outputs in a memory after the program."""
-        numbers = memory.view("<f4")
-        return tuple(
-            numbers[index].reshape(port.shape)
-            for index, port in zip(self.results, self.outputs, strict=True)
-        )
+        return tuple(self.output(memory, number) for number in range(len(self.outputs)))
 
-    def run(self, given: Sequence[NDArray[Any]], run: Run) -> tuple[Floats, ...]:
-        """Write inputs, let something run the program over its memory, read outputs."""
-        memory = self.memory(given)
-        run(self.program, memory)
-        return self.read(memory)
+    def output(self, memory: Bytes, number: int) -> Floats:
+        """An output in a memory."""
+        return memory.view("<f4")[self.results[number]].reshape(self.outputs[number].shape)
 
 
 @checked
@@ -145,7 +158,7 @@ class Compiled:
     def inputs(self) -> tuple[Port, ...]:
         """In the order in which a call takes them."""
         found = (value for value in self.host.values if value.op == "input")
-        return tuple(Port(value.name, value.shape, value.dtype) for value in found)
+        return tuple(map(_port, found))
 
     @property
     def outputs(self) -> tuple[Port, ...]:
@@ -180,24 +193,13 @@ class Compiled:
         if len(given) != len(self.inputs):
             names = ", ".join(port.name for port in self.inputs)
             raise ValueError(f"inputs must be {len(self.inputs)} ({names}), not {len(given)}")
-        inputs = iter([p.taken(one) for p, one in zip(self.inputs, given, strict=True)])
-        known: dict[int, NDArray[Any]] = {}
-        done: dict[int, tuple[Floats, ...]] = {}
-        for value in self.host.values:
-            if value.op == "input":
-                known[id(value)] = next(inputs)
-            elif value.op == "constant":
-                known[id(value)] = cast(NDArray[Any], value.data)
-            elif value.op == "result":
-                number, output = cast(NDArray[Any], value.data)
-                if number not in done:
-                    part = self.parts[number]
-                    fed = [known[id(self.host.values[place])] for place in part.feeds]
-                    done[number] = part.run(fed, run)
-                known[id(value)] = done[number][output]
-            else:
-                known[id(value)] = computed(value, [known[id(one)] for one in value.inputs])
-        found = tuple(known[id(value)] for value in self.host.outputs.values())
+        named = {port.name: one for port, one in zip(self.inputs, given, strict=True)}
+        resident = Resident(self, {name: named.pop(name) for name in self.host.kept})
+        outputs = resident.run(named, run)
+        found = tuple(
+            outputs[port.name] if port.name in outputs else resident.read(port.name)
+            for port in self.outputs
+        )
         return found[0] if len(found) == 1 else found
 
     def trace(self, path: str | Path) -> None:
@@ -253,6 +255,7 @@ class Compiled:
             "parts": [
                 {
                     "feeds": part.feeds,
+                    "kept": part.kept,
                     "outputs": [[p.name, p.shape] for p in part.outputs],
                     "labels": part.labels,
                 }
@@ -260,6 +263,7 @@ class Compiled:
             ],
             "values": values,
             "outputs": [[name, numbers[id(value)]] for name, value in self.host.outputs.items()],
+            "kept": self.host.kept,
             "text": self.text,
         }
         head["hash"] = _hash(head, arrays)
@@ -310,7 +314,7 @@ class Compiled:
                 f"{path} must be for this machine, whose {own} is "
                 f"{shown(getattr(configuration, own))}, not {shown(getattr(machine, own))}"
             )
-        host = Graph()
+        host = Graph(kept=head["kept"])
         for at, entry in enumerate(head["values"]):
             inputs = tuple(host.values[one] for one in entry.pop("inputs"))
             shape = tuple(entry.pop("shape"))
@@ -330,8 +334,160 @@ class Compiled:
             outputs = tuple(Port(name, tuple(shape)) for name, shape in entry["outputs"])
             made = Program(program.tobytes(), machine)
             feeds, labels = tuple(entry["feeds"]), tuple(entry["labels"])
-            parts.append(Part(made, image, outputs, feeds, sources, places, tuple(results), labels))
+            kept = tuple((feed, output) for feed, output in entry["kept"])
+            where = sources, places, tuple(results)
+            parts.append(Part(made, image, outputs, feeds, *where, labels, kept))
         return cls(tuple(parts), host, head["text"])
+
+
+@checked
+class Resident:
+    """A compiled network whose memory stays from run to run, with what `Graph.update` keeps there.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    kept : Mapping of str to array_like
+        Inputs that are updated, all of them: what they are in the first run.
+
+    Attributes
+    ----------
+    compiled : Compiled
+    memories : tuple of ndarray of uint8
+        One for each program. A run writes inputs that are not kept, and reads outputs that are not
+        kept; those that `through_host` names as well.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If what is kept is missing, or not of its type and shape.
+    """
+
+    def __init__(self, compiled: Compiled, kept: Mapping[str, ArrayLike]) -> None:
+        self.compiled = compiled
+        self.memories = tuple(part.image.copy() for part in compiled.parts)
+        self._inputs = {value.name: value for value in compiled.host.values if value.op == "input"}
+        numbers = {id(value): at for at, value in enumerate(compiled.host.values)}
+        self._places: dict[str, tuple[int, int, int]] = {}
+        """Of what is kept the program, the numbers of all inputs before it, and the output."""
+        for number, part in enumerate(compiled.parts):
+            starts = self._starts(part)
+            fed = dict(zip(part.feeds, range(len(part.feeds)), strict=True))
+            output_of = dict(part.kept)
+            for name in compiled.host.kept:
+                feed = fed.get(numbers[id(self._inputs[name])], -1)
+                if feed in output_of:
+                    self._places[name] = number, starts[feed], output_of[feed]
+        self._by_host: dict[str, NDArray[Any]] = {}
+        self.load(kept)
+
+    def _starts(self, part: Part) -> list[int]:
+        """Numbers of all inputs of a program before each of them."""
+        sizes = (self.compiled.host.values[place].size for place in part.feeds)
+        return [0, *accumulate(sizes)]
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of what is kept."""
+        return tuple(self.compiled.host.kept)
+
+    @property
+    def through_host(self) -> tuple[str, ...]:
+        """Those of it that the host reads after each run and writes before the next."""
+        return tuple(name for name in self.kept if name not in self._places)
+
+    def load(self, given: Mapping[str, ArrayLike]) -> None:
+        """Put into memory what is kept, all of it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As at the beginning; nothing has changed then.
+        """
+        if sorted(given) != sorted(self.kept):
+            raise ValueError(f"kept must be {', '.join(self.kept)}, not {', '.join(given)}")
+        arrays = {name: _port(self._inputs[name]).taken(one) for name, one in given.items()}
+        for name, array in arrays.items():
+            if name in self._places:
+                number, start, _ = self._places[name]
+                self.compiled.parts[number].write(self.memories[number], start, array)
+            else:
+                self._by_host[name] = array
+
+    def read(self, name: str) -> Floats:
+        """What is kept, as it is now.
+
+        Raises
+        ------
+        ValueError
+            If there is nothing of such a name.
+        """
+        require_one_of("name", name, self.kept)
+        if name not in self._places:
+            return self._by_host[name].copy()
+        number, _, output = self._places[name]
+        return self.compiled.parts[number].output(self.memories[number], output)
+
+    def run(self, given: Mapping[str, ArrayLike], run: Run | None = None) -> dict[str, Floats]:
+        """Write inputs, let something run the programs, read outputs.
+
+        Parameters
+        ----------
+        given : Mapping of str to array_like
+            Inputs that are not kept.
+        run : callable, optional
+            With a `Program` and its memory, which it changes; by default the interpreter.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Outputs that are not kept.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If inputs are missing or not of their type and shape.
+        """
+        wanted = [name for name in self._inputs if name not in self.kept]
+        if sorted(given) != sorted(wanted):
+            raise ValueError(f"inputs must be {', '.join(wanted)}, not {', '.join(given)}")
+        known: dict[int, NDArray[Any]] = {}
+        done: set[int] = set()
+        for value in self.compiled.host.values:
+            if value.op == "input":
+                if value.name not in self.kept:
+                    known[id(value)] = _port(value).taken(given[value.name])
+                elif value.name in self._by_host:
+                    known[id(value)] = self._by_host[value.name]
+            elif value.op == "constant":
+                known[id(value)] = cast(NDArray[Any], value.data)
+            elif value.op == "result":
+                number, output = cast(NDArray[Any], value.data).tolist()
+                if number not in done:
+                    done.add(number)
+                    self._run(number, known, run or _interpreted)
+                part = self.compiled.parts[number]
+                if output not in dict(part.kept).values():
+                    known[id(value)] = part.output(self.memories[number], output)
+            else:
+                known[id(value)] = computed(value, [known[id(one)] for one in value.inputs])
+        outputs = self.compiled.host.outputs
+        for name in self._by_host:
+            self._by_host[name] = known[id(outputs[name])]
+        return {name: known[id(one)] for name, one in outputs.items() if name not in self.kept}
+
+    def _run(self, number: int, known: Mapping[int, NDArray[Any]], run: Run) -> None:
+        """Write what a program takes, and run it."""
+        part, memory = self.compiled.parts[number], self.memories[number]
+        for place, start in zip(part.feeds, self._starts(part), strict=False):
+            value = self.compiled.host.values[place]
+            if value.op != "input" or value.name not in self._places:
+                part.write(memory, start, known[id(value)])
+        run(part.program, memory)
+
+
+def _port(value: Value) -> Port:
+    return Port(value.name, value.shape, value.dtype)
 
 
 _WRITTEN = ("op", "shape", "name", "detail", "parameter", "dtype", "host")
@@ -381,16 +537,25 @@ def compile_graph(
         raise ValueError(f"block must be 64 or (8, 8), not {shown(block)}")
     made = staged(graph)
     numbers = {id(value): at for at, value in enumerate(made.host.values)}
-    programs = [lowered(program, configuration, block) for program in made.programs]
+    programs = [
+        lowered(program, configuration, block, kept)
+        for program, kept in zip(made.programs, made.kept, strict=True)
+    ]
     parts = tuple(
-        _part(program, low, configuration, [numbers[id(v)] for v in feeds])
-        for program, low, feeds in zip(made.programs, programs, made.feeds, strict=True)
+        _part(program, low, configuration, [numbers[id(v)] for v in feeds], kept)
+        for program, low, feeds, kept in zip(
+            made.programs, programs, made.feeds, made.kept, strict=True
+        )
     )
     return Compiled(parts, made.host, _report(programs, made.host))
 
 
 def _part(
-    graph: Graph, made: Lowered, configuration: MachineConfiguration, feeds: Sequence[int]
+    graph: Graph,
+    made: Lowered,
+    configuration: MachineConfiguration,
+    feeds: Sequence[int],
+    kept: Mapping[str, str],
 ) -> Part:
     inputs = [value for value in graph.values if value.op == "input"]
     image = np.zeros(made.emitter.memory.used, np.uint8)
@@ -402,15 +567,20 @@ def _part(
         place, source = _written(image, table, starts)
         places.append(place)
         sources.append(source)
+    ports, results = [value.name for value in inputs], list(graph.outputs)
+    where = np.concatenate([np.zeros(0, np.int64), *places])
+    numbers = np.concatenate([np.zeros(0, np.int64), *sources])
+    order = np.argsort(numbers, kind="stable")
     return Part(
         Program.assembled(made.emitter.program(), configuration),
         image,
         tuple(Port(name, value.shape) for name, value in graph.outputs.items()),
         tuple(feeds),
-        np.concatenate([np.zeros(0, np.int64), *sources]),
-        np.concatenate([np.zeros(0, np.int64), *places]),
+        numbers[order],
+        where[order],
         tuple(_memory_index(made, value).reshape(-1) for value in graph.outputs.values()),
         _labels(made),
+        tuple((ports.index(name), results.index(kept[name])) for name in made.kept),
     )
 
 
@@ -516,6 +686,10 @@ def _report(programs: Sequence[Lowered], host: Graph) -> str:
     kept = [f"{value.name} ({value.detail or value.op})" for value in host.values if value.host]
     if kept:
         lines.append(f"by the host, in binary32: {', '.join(kept)}")
+    there = {name for made in programs for name in made.kept}
+    moved = [name for name in host.kept if name not in there]
+    if moved:
+        lines.append(f"read and written by the host from run to run: {', '.join(moved)}")
     lines.append(
         f"{total['descriptors']} descriptors, {total['cycles']} cycles predicted, array busy "
         f"{total['array_busy'] / total['cycles']:.1%}, {total['words_read']} words read, "

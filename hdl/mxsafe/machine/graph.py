@@ -133,6 +133,8 @@ class Graph:
     outputs : dict of str to Value
     on_host : bool
         Whether what is added is computed by the host.
+    kept : list of str
+        Inputs whose next values are the outputs of the same names: see `update`.
 
     Examples
     --------
@@ -148,6 +150,7 @@ class Graph:
     values: list[Value] = field(default_factory=list)
     outputs: dict[str, Value] = field(default_factory=dict)
     on_host: bool = False
+    kept: list[str] = field(default_factory=list)
 
     @property
     def largest(self) -> int:
@@ -397,3 +400,17 @@ class Graph:
         if name in self.outputs:
             raise ValueError(f"name must be of no other output, not {name}")
         self.outputs[name] = x
+
+    @checked
+    def update(self, x: Value, new: Value) -> None:
+        """An output of the name of an input, which is that input in the next run.
+
+        A compiled graph has both in one place of memory: see `mxsafe.machine.compiled.Resident`.
+        """
+        if x.op != "input" or x.dtype != "float32" or x.shape != new.shape:
+            raise ValueError(
+                f"x must be a float32 input of shape {new.shape}, not {x.op} of {x.dtype} and "
+                f"shape {x.shape}"
+            )
+        self.output(x.name, new)
+        self.kept.append(x.name)

@@ -29,11 +29,14 @@ class Stages:
     programs : list of Graph
     feeds : list of list of Value
         Of each program the values of `host` that are its inputs.
+    kept : list of dict of str to str
+        Of each program the inputs that can stay in its memory, and the outputs that they become.
     """
 
     host: Graph = field(default_factory=Graph)
     programs: list[Graph] = field(default_factory=list)
     feeds: list[list[Value]] = field(default_factory=list)
+    kept: list[dict[str, str]] = field(default_factory=list)
 
 
 def staged(graph: Graph) -> Stages:
@@ -71,13 +74,33 @@ class _Stager:
             for _ in range(len(self._made.programs), level + 1):
                 self._made.programs.append(Graph())
                 self._made.feeds.append([])
+                self._made.kept.append({})
                 self._inside.append({})
             self._of_program(value, level)
         if not self._made.programs:
             raise ValueError("graph must have something that the machine computes, not the host")
         for name, value in self._graph.outputs.items():
             self._made.host.output(name, self._of_host(value))
+        self._made.host.kept = [*self._graph.kept]
+        self._keep()
         return self._made
+
+    def _keep(self) -> None:
+        """Note what stays in the memory of a program: no other one needs it, nor the host."""
+        made = self._made
+        inputs = {value.name: value for value in made.host.values if value.op == "input"}
+        elsewhere = {id(one) for value in made.host.values for one in value.inputs}
+        for name in self._graph.kept:
+            value, new = inputs[name], made.host.outputs[name]
+            users = [number for number, fed in enumerate(made.feeds) if value in fed]
+            if new.op != "result" or id(value) in elsewhere:
+                continue
+            number, output = cast(NDArray[Any], new.data).tolist()
+            program = made.programs[number]
+            if users == [number]:
+                ports = [one for one in program.values if one.op == "input"]
+                own = ports[made.feeds[number].index(value)].name
+                made.kept[number][own] = list(program.outputs)[output]
 
     def _needed(self) -> list[Value]:
         """What outputs are made of, in the order of programs."""

@@ -1,7 +1,7 @@
 """A training step of any PyTorch model as one program: forward, backward and update."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch.export import ExportedProgram
 
 from mxsafe.formats import MXFormat
-from mxsafe.machine.compiled import Compiled, Port, compile_graph
+from mxsafe.machine.compiled import Compiled, Port, Resident, Run, compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
@@ -80,8 +80,6 @@ class TrainingStep:
     ----------
     graph : Graph
         What it computes.
-    state : dict of str to ndarray of float32
-        Master weights by the names of the parameters, and their moments, as they are now.
     steps : int
         Steps that were done.
     output : ndarray of float32, optional
@@ -96,7 +94,7 @@ class TrainingStep:
         optimizer: torch.optim.Optimizer,
         configuration: MachineConfiguration,
         parts: int,
-        engine: str,
+        engine: str | Run,
     ) -> None:
         self._loss, self._optimizer = _loss(loss), optimizer
         self._configuration = configuration
@@ -104,16 +102,17 @@ class TrainingStep:
         self.graph = Graph()
         self._models: list[str] = []
         self._build(program, parts)
-        if engine == "model":
-            self._run: Callable[[Named], Named] = GraphModel(self.graph, configuration, _TILES)
-        else:
-            self._run = self.replay
-            self.report()  # what cannot be compiled is refused now
-        self.state: dict[str, Floats] = {}
+        state: dict[str, Floats] = {}
         for one in self._trained:
-            self.state[one.name] = _numpy(one.parameter).reshape(one.shape)
+            state[one.name] = _numpy(one.parameter).reshape(one.shape)
             for moment in one.moments:
-                self.state[moment] = np.zeros_like(self.state[one.name])
+                state[moment] = np.zeros_like(state[one.name])
+        self._run = engine if callable(engine) else None
+        self._engine: GraphModel | Resident
+        if engine == "model":
+            self._engine, self._state = GraphModel(self.graph, configuration, _TILES), state
+        else:
+            self._engine = Resident(self.compiled, state)
         self.steps = 0
         self.output: Floats | None = None
 
@@ -152,8 +151,8 @@ class TrainingStep:
                     inputs[one.rate(name)] = g.input(one.rate(name), (1,))
                 rates[name] = inputs[one.rate(name)]
             new, kept = one.optimiser.update(g, Trained(value, gradient, moments, rates))
-            for name, made in zip([one.name, *one.moments], [new, *kept], strict=True):
-                g.output(name, made)
+            for old, made in zip([value, *moments], [new, *kept], strict=True):
+                g.update(old, made)
         g.on_host = False
 
     def _forward(
@@ -183,6 +182,13 @@ class TrainingStep:
             found.append(g.outputs.popitem()[1])
         return found
 
+    @property
+    def state(self) -> dict[str, Floats]:
+        """Master weights by the names of the parameters, and their moments, as they are now."""
+        if isinstance(self._engine, GraphModel):
+            return self._state
+        return {name: self._engine.read(name) for name in self._engine.kept}
+
     def __call__(self, *given: Any) -> float:
         """Do a step; return its loss.
 
@@ -196,10 +202,14 @@ class TrainingStep:
         TypeError, ValueError
             If they are not of the shapes and types of the examples.
         """
-        found = self._run(self.inputs(*given))
+        taken = self._taken(*given)
+        if isinstance(self._engine, GraphModel):
+            found = self._engine({**taken, **self._state})
+            self._state = {name: found[name] for name in self._state}
+        else:
+            found = self._engine.run(taken, self._run)
         self.output = found["output"]
         self.steps += 1
-        self.state = {name: found[name] for name in self.state}
         return self._loss.value(self.output, _numpy(given[-1]))
 
     def inputs(self, *given: Any) -> dict[str, Floats]:
@@ -215,21 +225,8 @@ class TrainingStep:
         TypeError, ValueError
             As of a step.
         """
-        *inputs, target = (_numpy(one) for one in given)
-        if len(inputs) != len(self._models):
-            raise ValueError(
-                f"inputs must be {len(self._models)} ({', '.join(self._models)}) and a target, not "
-                f"{len(inputs)} and a target"
-            )
-        known = {
-            **dict(zip(self._models, inputs, strict=True)),
-            **self.state,
-            **self._rates(),
-            "target": self._loss.target(target, self.graph.outputs["output"].shape),
-        }
-        values = (value for value in self.graph.values if value.op == "input")
-        ports = (Port(value.name, value.shape, value.dtype) for value in values)
-        return {port.name: port.taken(known[port.name]) for port in ports}
+        known = {**self._taken(*given), **self.state}
+        return {port.name: known[port.name] for port in self._ports}
 
     def replay(self, inputs: Named) -> Named:
         """What the program leaves, on the interpreter, whatever the engine; nothing changes.
@@ -249,6 +246,28 @@ class TrainingStep:
         names = (port.name for port in self.compiled.outputs)
         return dict(zip(names, several, strict=True))
 
+    @cached_property
+    def _ports(self) -> list[Port]:
+        """Inputs of the graph."""
+        values = (value for value in self.graph.values if value.op == "input")
+        return [Port(value.name, value.shape, value.dtype) for value in values]
+
+    def _taken(self, *given: Any) -> dict[str, Floats]:
+        """What the host writes before the next step: all but the state."""
+        *inputs, target = (_numpy(one) for one in given)
+        if len(inputs) != len(self._models):
+            raise ValueError(
+                f"inputs must be {len(self._models)} ({', '.join(self._models)}) and a target, not "
+                f"{len(inputs)} and a target"
+            )
+        known = {
+            **dict(zip(self._models, inputs, strict=True)),
+            **self._rates(),
+            "target": self._loss.target(target, self.graph.outputs["output"].shape),
+        }
+        ports = {port.name: port for port in self._ports}
+        return {name: ports[name].taken(one) for name, one in known.items()}
+
     def _rates(self) -> dict[str, Floats]:
         """Rates of this step, which the optimiser's groups say."""
         return {
@@ -266,8 +285,9 @@ class TrainingStep:
     def write_back(self) -> None:
         """Copy the master weights into the parameters of the model."""
         with torch.no_grad():
+            state = self.state
             for one in self._trained:
-                master = torch.from_numpy(self.state[one.name])
+                master = torch.from_numpy(state[one.name])
                 one.parameter.copy_(master.reshape(one.parameter.shape))
 
     def state_dict(self) -> dict[str, Any]:
@@ -286,18 +306,23 @@ class TrainingStep:
         state, steps = given.get("state"), given.get("steps")
         if not isinstance(state, Mapping) or not isinstance(steps, int):
             raise ValueError(f"given must have steps and state, not {', '.join(given)}")
-        if state.keys() != self.state.keys():
-            wrong = sorted(state.keys() ^ self.state.keys())
+        own = self.state
+        if state.keys() != own.keys():
+            wrong = sorted(state.keys() ^ own.keys())
             raise ValueError(f"state must have the names of this step, which differ in {wrong}")
         for name, tensor in state.items():
-            wanted = self.state[name].shape
+            wanted = own[name].shape
             if tensor.shape != wanted or tensor.dtype != torch.float32:
                 raise ValueError(
                     f"{name} must be float32 of shape {wanted}, not {tensor.dtype} of shape "
                     f"{tuple(tensor.shape)}"
                 )
         self.steps = steps
-        self.state = {name: _numpy(tensor) for name, tensor in state.items()}
+        arrays = {name: _numpy(tensor) for name, tensor in state.items()}
+        if isinstance(self._engine, GraphModel):
+            self._state = arrays
+        else:
+            self._engine.load(arrays)
 
 
 @checked
@@ -311,7 +336,7 @@ def compile_step(
     format: str | MXFormat | None = None,
     arithmetic: Literal["exact", "fp12"] | None = None,
     parts: PositiveInteger = 1,
-    engine: Literal["interpreter", "model"] = "interpreter",
+    engine: Literal["interpreter", "model"] | Run = "interpreter",
 ) -> TrainingStep:
     """A training step of a model as a program of the machine.
 
@@ -340,9 +365,10 @@ def compile_step(
         Into how many equal parts the batch is divided: the model takes one at a time, and all
         gradients are added. With one image in a part no tile has rows of two images, as it must be
         where a batch has a number of tokens that is no multiple of 8.
-    engine : {"interpreter", "model"}
+    engine : {"interpreter", "model"} or callable
         What runs the steps: the program, on the interpreter; or each operation by its model, with
-        the same bits.
+        the same bits; or what is called with a `Program` and its memory, which it changes, such as
+        a driver of Verilog.
 
     Returns
     -------
@@ -371,7 +397,8 @@ def compile_step(
     True
     >>> step.write_back()
     """
-    require_one_of("engine", engine, _ENGINES)
+    if not callable(engine):
+        require_one_of("engine", engine, _ENGINES)
     *inputs, _ = examples
     for at, one in enumerate(inputs):
         if not isinstance(one, torch.Tensor) or not one.dim() or len(one) % parts:

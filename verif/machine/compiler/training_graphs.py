@@ -26,5 +26,5 @@ def perceptron_step(batch: int, features: Sequence[int], rate: float = 0.125) ->
     seed = g.add(g.scale(g.softmax(x), 1 / batch), target)
     rates = {"rate": g.constant(np.full(1, -rate, np.float32))}
     for weight, gradient in zip(weights, gradients(g, {x: seed}, weights), strict=True):
-        g.output(weight.name, Sgd().update(g, Trained(weight, gradient, (), rates))[0])
+        g.update(weight, Sgd().update(g, Trained(weight, gradient, (), rates))[0])
     return g

@@ -46,6 +46,8 @@ class Kernel:
         Where these are.
     needed : set of int
         Matrices of an operand that go to memory.
+    after : list of Kernel
+        Those that read what its result overwrites.
     """
 
     root: Value
@@ -64,6 +66,7 @@ class Kernel:
     resident: dict[tuple[int, str], Placed] = field(default_factory=dict)
     stays: set[tuple[int, str]] = field(default_factory=set)
     needed: set[int] = field(default_factory=set)
+    after: "list[Kernel]" = field(default_factory=list)
 
     @property
     def operand(self) -> "Kernel | None":

