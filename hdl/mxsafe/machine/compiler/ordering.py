@@ -68,23 +68,31 @@ class _Space:
 
     def touched(self, start: int, stop: int) -> list[_Segment]:
         """Segments that cover exactly these places, from the first to the last."""
-        first = bisect_left(self._segments, start, key=_start)
-        if first and self._segments[first - 1].stop > start:
+        segments = self._segments
+        first = bisect_left(segments, start, key=_start)
+        if first and segments[first - 1].stop > start:
             first -= 1
-        last = bisect_left(self._segments, stop, key=_start)
-        pieces, inside, at = [], [], start
-        for old in self._segments[first:last]:
+        elif first < len(segments) and (segments[first].start, segments[first].stop) == (
+            start,
+            stop,
+        ):
+            return [segments[first]]
+        last = bisect_left(segments, stop, first, key=_start)
+        pieces, inside, rest, at = [], [], [], start
+        for old in segments[first:last]:
             if old.start < start:
                 pieces.append(old.part(old.start, start))
             if old.start > at:
                 inside.append(_Segment(at, old.start))
-            inside.append(old.part(max(old.start, start), min(old.stop, stop)))
-            at = inside[-1].stop
             if old.stop > stop:
-                pieces.append(old.part(stop, old.stop))
+                rest.append(old.part(stop, old.stop))
+            if old.start < start or old.stop > stop:
+                old = old.part(max(old.start, start), min(old.stop, stop))
+            inside.append(old)
+            at = old.stop
         if at < stop:
             inside.append(_Segment(at, stop))
-        self._segments[first:last] = sorted([*pieces, *inside], key=_start)
+        segments[first:last] = [*pieces, *inside, *rest]
         return inside
 
     def replace(self, start: int, stop: int, writer: int) -> None:
@@ -172,8 +180,11 @@ class Ordering:
         self.queues.append(queue)
         self.signals.append(0)
         self.waits.append(0)
+        latest = [-1] * len(QUEUES)
+        for earlier in before:
+            latest[self.queues[earlier]] = max(latest[self.queues[earlier]], earlier)
         for other in range(len(QUEUES)):
-            last = max((n for n in before if self.queues[n] == other), default=-1)
+            last = latest[other]
             if other != queue and last > self._known[other][queue]:
                 giver = self._giver(other, queue, last)
                 self._known[other][queue] = giver

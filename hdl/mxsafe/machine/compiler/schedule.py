@@ -464,7 +464,7 @@ class _Run:
             start = max(engine, self.ready_at[number] + self.times.queue)
             if best is not None and start >= best[0]:
                 continue
-            spaces = {name for part, name in self.operands[number] if part not in self.bases}
+            spaces = self._buffers(number)
             if not short.isdisjoint(spaces):  # smaller parts would take the room it waits for
                 continue
             placed = None
@@ -482,6 +482,11 @@ class _Run:
             if start <= engine or seen > _CANDIDATES:
                 break
         return best
+
+    def _buffers(self, number: int) -> set[str]:
+        """Buffers of operands in which a descriptor needs room."""
+        own = self.operands[number]
+        return {name for part, name in own if part not in self.bases} if own else _NONE
 
     def _following(self, queue: int) -> Iterable[int]:
         """Descriptors that a queue may take; tiles that are continued follow one another."""
@@ -567,6 +572,7 @@ def _gated(drafted: Sequence[Drafted]) -> dict[int, list[int]]:
 
 
 _GEMM = QUEUES.index("gemm")
+_NONE: set[str] = set()
 _STATE = (
     "waiting",
     "ready_at",
