@@ -19,12 +19,13 @@ from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
+from mxsafe.machine.compiler.places import LayoutError
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.program import Program
-from mxsafe.machine.stages import computed, staged
+from mxsafe.machine.stages import Stages, computed, copied, staged
 from mxsafe.machine.trace import Traced, write_timeline
 from mxsafe.validation import checked, require_one_of, shown
 
@@ -531,16 +532,17 @@ def compile_graph(
         If the machine lacks what the graph needs; the message has every reason.
     ValueError
         If there is no output, or the machine computes nothing.
+
+    Notes
+    -----
+    What the machine does not lay out as it is used the host copies, between two programs; the
+    report says so.
     """
     configuration = configuration or MachineConfiguration()
     if block not in (64, (8, 8)):
         raise ValueError(f"block must be 64 or (8, 8), not {shown(block)}")
-    made = staged(graph)
+    made, programs = _lowered(graph, configuration, block)
     numbers = {id(value): at for at, value in enumerate(made.host.values)}
-    programs = [
-        lowered(program, configuration, block, kept)
-        for program, kept in zip(made.programs, made.kept, strict=True)
-    ]
     parts = tuple(
         _part(program, low, configuration, [numbers[id(v)] for v in feeds], kept)
         for program, low, feeds, kept in zip(
@@ -548,6 +550,21 @@ def compile_graph(
         )
     )
     return Compiled(parts, made.host, _report(programs, made.host))
+
+
+def _lowered(
+    graph: Graph, configuration: MachineConfiguration, block: int | tuple[int, int]
+) -> tuple[Stages, list[Lowered]]:
+    """Programs of a graph; the host copies in between what the machine does not lay out."""
+    while True:
+        made = staged(graph)
+        try:
+            return made, [
+                lowered(program, configuration, block, kept)
+                for program, kept in zip(made.programs, made.kept, strict=True)
+            ]
+        except LayoutError as error:
+            graph = copied(graph, [made.origins[id(value)] for value in error.values])
 
 
 def _part(

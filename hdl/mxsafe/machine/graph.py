@@ -47,6 +47,7 @@ HOST_OPERATIONS = (
     "add",
     "add_rows",
     "cast",
+    "copy",
     "cumsum",
     "equal",
     "greater",
@@ -63,10 +64,10 @@ HOST_OPERATIONS = (
     "subtract",
     "where",
 )
-"""Operations of the host alone, named as in NumPy: ``cast`` to the result's type, ``cumsum`` along
-the axis that `parameter` is, ``index`` of a tensor by others, ``rows`` of a table by integers, of
-which `parameter` is padding, and ``add_rows``: to a table of zeros rows at integers, one after the
-other, but none of padding."""
+"""Operations of the host alone, named as in NumPy: ``cast`` to the result's type, ``copy`` of what
+the machine does not lay out as it is used, ``cumsum`` along the axis that `parameter` is, ``index``
+of a tensor by others, ``rows`` of a table by integers, of which `parameter` is padding, and
+``add_rows``: to a table of zeros rows at integers, one after the other, but none of padding."""
 
 
 @dataclass(frozen=True, eq=False)

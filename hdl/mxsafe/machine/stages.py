@@ -12,7 +12,7 @@ from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 from mxsafe.validation import shown
 
-__all__ = ["Stages", "computed", "staged"]
+__all__ = ["Stages", "computed", "copied", "staged"]
 
 Array = NDArray[Any]
 
@@ -31,12 +31,15 @@ class Stages:
         Of each program the values of `host` that are its inputs.
     kept : list of dict of str to str
         Of each program the inputs that can stay in its memory, and the outputs that they become.
+    origins : dict of int to Value
+        By the values of programs, those of the graph.
     """
 
     host: Graph = field(default_factory=Graph)
     programs: list[Graph] = field(default_factory=list)
     feeds: list[list[Value]] = field(default_factory=list)
     kept: list[dict[str, str]] = field(default_factory=list)
+    origins: dict[int, Value] = field(default_factory=dict)
 
 
 def staged(graph: Graph) -> Stages:
@@ -50,6 +53,24 @@ def staged(graph: Graph) -> Stages:
     if not graph.outputs:
         raise ValueError("graph must have an output, not none")
     return _Stager(graph).run()
+
+
+def copied(graph: Graph, values: Sequence[Value]) -> Graph:
+    """The same graph, in which what uses some values has them from the host, in another program."""
+    made = Graph()
+    own: dict[int, Value] = {}
+    used: dict[int, Value] = {}
+    handed = {id(value) for value in values}
+    for value in graph.values:
+        inputs = tuple(used[id(one)] for one in value.inputs)
+        own[id(value)] = used[id(value)] = replace(value, inputs=inputs)
+        made.values.append(own[id(value)])
+        if id(value) in handed:
+            used[id(value)] = made.host("copy", [own[id(value)]], value.shape, name=value.name)
+    for name, value in graph.outputs.items():
+        made.output(name, own[id(value)])
+    made.kept = [*graph.kept]
+    return made
 
 
 class _Stager:
@@ -127,6 +148,7 @@ class _Stager:
         if inside or value.op == "constant":
             inputs = tuple(self._of_program(one, number) for one in value.inputs)
             graph.values.append(replace(value, inputs=inputs))
+            self._made.origins[id(graph.values[-1])] = value
             return graph.values[-1]
         self._made.feeds[number].append(self._of_host(value))
         return graph.input(_unique(value.name, [v.name for v in graph.values]), value.shape)
@@ -196,7 +218,7 @@ def _norm(value: Value, x: Array) -> Array:
 
 def _alone(value: Value, *inputs: Array) -> Array:
     """An operation that only the host has."""
-    if value.detail == "cast":
+    if value.detail in ("cast", "copy"):
         return inputs[0].astype(value.dtype)
     if value.detail == "cumsum":
         return np.cumsum(inputs[0], int(value.parameter))

@@ -234,3 +234,36 @@ def test_refusals_of_machines(machine: MachineConfiguration, block: Block, messa
     with pytest.raises(ValueError, match="must") as caught:
         compile_graph(graph, machine, block=block)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("first", "second"), [(20, 5), (16, 4), (3, 37)])
+def test_rows_of_two_tensors_share_the_lanes_of_a_beat(first: int, second: int) -> None:
+    """Both are reduced, so neither is made with its rows further on: each row has its own strip."""
+    a, b, w = drawn(first, 32), drawn(second, 32, seed=2), drawn(24, 32, seed=3)
+    graph = Graph()
+    rows = [
+        graph.softmax(graph.input("a", a.shape)),
+        graph.norm("rms_norm", graph.input("b", b.shape)),
+    ]
+    graph.output("y", graph.linear(graph.concatenate(rows), w))
+    one, zero = np.ones(32, np.float32), np.zeros(32, np.float32)
+    both = [model.softmax(a), model.normalise(b, one, zero, centre=False).result]
+    made = mx.quantize(np.concatenate(both))
+    expected = mx.matmul(made, mx.quantize(w).T, arithmetic="exact")
+    assert np.array_equal(compile_graph(graph)(a, b), expected)
+
+
+def test_the_host_copies_what_the_machine_does_not_lay_out() -> None:
+    """Both operands of a product are reduced along another axis than it sums."""
+    a, b = drawn(20, 32), drawn(20, 24, seed=2)
+    graph = Graph()
+    keys = graph.softmax(graph.input("a", a.shape), name="keys")
+    values = graph.softmax(graph.input("b", b.shape), name="values")
+    graph.output("y", graph.matmul(graph.transpose(keys, (1, 0)), values))
+    compiled = compile_graph(graph)
+    sides = [mx.quantize(np.ascontiguousarray(model.softmax(one).T)) for one in (a, b)]
+    expected = mx.matmul(sides[0], sides[1].T, arithmetic="exact")
+    assert np.array_equal(compiled(a, b), expected)
+    assert len(compiled.parts) == 2
+    named = "by the host, in binary32: keys (copy), values (copy)"
+    assert compiled.report().splitlines()[-2] == named

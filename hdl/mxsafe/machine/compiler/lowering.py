@@ -32,7 +32,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.kernels import Kernel, Product, Source, Task
 from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, parts_of_k, strip_of
 from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
-from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.places import CompileError, LayoutError
 from mxsafe.machine.compiler.products import store_operand, store_sums
 from mxsafe.machine.compiler.residency import Rooms, ordered, settle
 from mxsafe.machine.compiler.schedule import Draft, scheduled
@@ -272,6 +272,7 @@ class _Lowering:
         self._affine: dict[int, tuple[Value, Placement]] = {}
         self._numbers: dict[Any, Rows] = {}
         self._errors: list[str] = []
+        self._apart_from: list[Value] = []
         self._held: dict[str, tuple[Task, int, Placed]] = {}
         self._following: Task | None = None
         self._rooms: Rooms = {}
@@ -358,8 +359,11 @@ class _Lowering:
         kernel.targets = [self._e.vectors(kernel.root.name, layout) for _ in range(p.matrices)]
 
     def _fail(self) -> None:
+        message = "\n".join(self._errors)
+        if self._errors and self._apart_from:
+            raise LayoutError(message, self._apart_from)
         if self._errors:
-            raise CompileError("\n".join(self._errors))
+            raise CompileError(message)
 
     def _require(self) -> None:
         """Refuse what the machine does not have."""
@@ -426,6 +430,7 @@ class _Lowering:
                 found = next((one for one in serving if self.can(value, one)), None)
                 if found is None:
                     self._refuse(value, self._why())
+                    self._apart_from += self._between(value)
                     return
                 chosen.append(found)
         for placement in chosen:
@@ -464,6 +469,23 @@ class _Lowering:
             index = demand.placement.index
             return bool(np.isin(index[index >= 0], there.index).all())
         return self._covers(value, there, [demand.placement])
+
+    def _between(self, value: Value) -> list[Value]:
+        """What the host could have in between: a value, or what one is made of that never can be.
+
+        With its operands written by the host every operation has a placement.
+        """
+        if any(self._can(value, one) for one in self._usual(value)):
+            return [value]
+        found: list[Value] = []
+        waiting = [*value.inputs]
+        while waiting:
+            one = waiting.pop()
+            if one.op == "gather":
+                waiting += one.inputs
+            elif not one.of_host:
+                found.append(one)
+        return found
 
     def _why(self) -> str:
         """Why no placement of a value will do."""
@@ -1085,6 +1107,8 @@ class _Lowering:
             if id(kernel) not in self._beats:
                 self._beats[id(kernel)] = Beats(kernel.placement, value.size, self._lanes)
             found = self._beats[id(kernel)].find(index)
+            if found is not None and (found < 0).all():  # perhaps it is not even made yet
+                return found
             if found is not None:
                 p, first = kernel.placement, kernel.targets[0]
                 each = -(-p.lanes // self._lanes) * p.beats

@@ -1,10 +1,25 @@
 """Allocators of memory and of buffers, used while a program is compiled."""
 
 from bisect import insort
+from typing import Any
 
 
 class CompileError(ValueError):
     """Error of a program that does not fit on the machine; the message has the numbers."""
+
+
+class LayoutError(CompileError):
+    """Error of values that the machine does not lay out as they are used.
+
+    Attributes
+    ----------
+    values : list
+        Values of the graph that others could have if the host had them in between.
+    """
+
+    def __init__(self, message: str, values: list[Any]) -> None:
+        super().__init__(message)
+        self.values = values
 
 
 class Allocator:
