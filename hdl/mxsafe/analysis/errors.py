@@ -31,17 +31,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "GapError",
-    "TensorError",
-    "block_name",
-    "draw_tensor",
-    "error_of_slabs",
-    "gap_error",
-    "tensor_error",
-]
-
 _SUMMANDS = 1 << 18  # so few that halves of their significands add up exactly in float64
 SLAB = 1 << 18  # elements of a tensor that are looked at a time
 _MAX_GAP = 1000

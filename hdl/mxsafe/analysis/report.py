@@ -11,8 +11,6 @@ from mxsafe.analysis.errors import GapError, TensorError, block_name
 from mxsafe.atomic import write_together
 from mxsafe.validation import about, checked, shown
 
-__all__ = ["aligned", "gap_rows", "markdown", "tensor_rows", "write_report"]
-
 Rows = Sequence[Sequence[str]]
 
 

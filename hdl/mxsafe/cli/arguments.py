@@ -22,25 +22,6 @@ from mxsafe.formats import (
 )
 from mxsafe.validation import one_of
 
-__all__ = [
-    "UsageError",
-    "UserError",
-    "add_format",
-    "choice",
-    "format_of",
-    "parse_block",
-    "parse_code",
-    "parse_container",
-    "parse_number",
-    "parse_positive",
-    "parse_rounding",
-    "parse_seed",
-    "parse_size",
-    "read_array",
-    "read_bytes",
-    "refuse_device",
-]
-
 T = TypeVar("T")
 _SIZE_LENGTHS = 4
 _LONGEST_BLOCK = 1 << 32

@@ -7,8 +7,6 @@ from typing import Any
 
 from mxsafe.synthesis.cases import CARRY_SAVE, FPGA, MACHINE, MORE_LANES, STANDARD, Case
 
-__all__ = ["completed", "read_synthesis"]
-
 Synthesis = Mapping[str, Any]
 
 

@@ -16,8 +16,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_trees", "main"]
-
 Sink = tuple[list[Any], int]
 """The bits of a connection, and which of them."""
 

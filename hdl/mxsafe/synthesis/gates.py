@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from mxsafe.synthesis.liberty import Cell, LibertyError
 
-__all__ = ["Instance", "annotated", "kinds", "models", "read_delays", "read_instances"]
-
 
 @dataclass(frozen=True)
 class Instance:

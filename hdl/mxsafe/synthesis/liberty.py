@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Cell", "Energy", "Group", "LibertyError", "Pin", "Table", "read_cells"]
-
 Axis: TypeAlias = tuple[float, ...]
 
 

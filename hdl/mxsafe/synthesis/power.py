@@ -50,17 +50,6 @@ from mxsafe.synthesis.technologies import (
     SynthesisError,
 )
 
-__all__ = [
-    "PERIOD",
-    "Power",
-    "Stimulus",
-    "bench",
-    "compare_outputs",
-    "read_stimuli",
-    "standard_error",
-    "usual_netlist",
-]
-
 PERIOD = 2.0
 """Clock period of netlists that are fast enough for it, ns: the paper's."""
 INPUTS_AFTER = 0.05

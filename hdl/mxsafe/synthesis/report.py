@@ -13,18 +13,6 @@ from mxsafe.verilog.presets import PRESETS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "draw_areas",
-    "draw_luts",
-    "macs_of_four_lanes",
-    "pj_of_four_lanes",
-    "rows",
-    "tables",
-    "text",
-    "title",
-    "tools_line",
-    "write_report",
-]
 
 Result = Mapping[str, Any]
 Synthesis = Mapping[str, Any]

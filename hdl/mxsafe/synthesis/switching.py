@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from mxsafe.synthesis.gates import Instance
 from mxsafe.synthesis.liberty import Cell, Energy, Pin, Table
 
-__all__ = ["SETTLED", "Bits", "Changes", "PowerError", "Sums", "read_changes", "sum_energies"]
-
 Bits = NDArray[np.bool_]
 Counts = NDArray[np.int32]
 Energies = NDArray[np.float64]

@@ -54,27 +54,6 @@ from mxsafe.rtl.arithmetic.full_adders import FULL_ADDERS
 from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
 from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 
-__all__ = [
-    "DRIVER",
-    "ECP5",
-    "FLOOR_PLAN",
-    "LOAD_FF",
-    "MACROS",
-    "NETLIST",
-    "TECHNOLOGIES",
-    "Design",
-    "Numbers",
-    "Recipe",
-    "Step",
-    "SynthesisError",
-    "Technology",
-    "Xilinx",
-    "check_log",
-    "check_wheel",
-    "command",
-    "read_library_area",
-]
-
 Numbers = dict[str, float | int | str]
 
 _SCRIPTS = ("area", "timing")

@@ -55,32 +55,17 @@ from mxsafe.vectors.corner_classes import (
     operand_classes,
 )
 
-__all__ = [
-    "DESCRIPTION",
-    "INPUTS",
-    "UNITS",
-    "Column",
-    "Field",
-    "RowRange",
-    "VectorSet",
-    "build",
-    "converter",
-    "decoder",
-    "mac",
-    "write",
-]
-
 DESCRIPTION = "vectors.json"
 INPUTS = ("float32", "bfloat16")
 _DEFAULT_COUNT = 1024
 
 
-def require_word(name: str, value: object) -> int:
+def _require_word(name: str, value: object) -> int:
     """Refuse what is no integer."""
     return value if type(value) is int else settled(name, int, value)
 
 
-Word = Annotated[int, require_word]
+Word = Annotated[int, _require_word]
 """Annotation of one value of a column, of as many bits as that has."""
 Codes = Annotated[int, limited(require_count, 1 << 20)]
 """Annotation of how many codes of a format there are."""

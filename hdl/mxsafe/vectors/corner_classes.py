@@ -22,15 +22,6 @@ from mxsafe.formats import (
 )
 from mxsafe.validation import checked
 
-__all__ = [
-    "BFLOAT16",
-    "FLOAT32",
-    "InputFormat",
-    "block_classes",
-    "code_classes",
-    "operand_classes",
-]
-
 Codes = NDArray[np.uint8]
 Pair = tuple[Codes, Codes]
 DrawPairs = Callable[[np.random.Generator, int, int], Pair]

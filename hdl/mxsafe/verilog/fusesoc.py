@@ -13,8 +13,6 @@ from mxsafe.atomic import write_atomically
 from mxsafe.validation import checked
 from mxsafe.verilog.manifest import read_manifest
 
-__all__ = ["CORE", "with_files"]
-
 CORE = "mxsafe.core"
 _BEGIN = "  # Written by `make verilog` from gen/manifest.json.\n"
 _END = "  # End of what `make verilog` writes.\n"

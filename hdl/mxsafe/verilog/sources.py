@@ -16,8 +16,6 @@ import mxsafe
 from mxsafe.atomic import write_atomically
 from mxsafe.validation import checked
 
-__all__ = ["GENERATOR", "SOURCES", "digests", "reached", "record"]
-
 SOURCES = "sources.json"
 _PACKAGE = Path(mxsafe.__file__).parent
 GENERATOR = ("mxsafe.verilog.generate", "mxsafe.verilog.presets")
