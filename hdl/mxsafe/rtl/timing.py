@@ -277,7 +277,6 @@ def held(m: Module, name: str, value: Value, registers: int = 1, *, reset: bool 
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the register; several are numbered.
     value : Value

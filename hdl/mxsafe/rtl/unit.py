@@ -113,7 +113,7 @@ class Unit(wiring.Component, Generic[C]):
     def template(self) -> str:
         """Verilog of a parametric unit, which stands beside its class; of others there is none.
 
-        `elaborate` says the same in Amaranth, for simulations there.
+        `fill` says the same in Amaranth, for simulations there.
         """
         if not self.is_parametric:
             return ""
@@ -139,7 +139,7 @@ U = TypeVar("U", bound=Unit[Any])
 
 @runtime_checkable
 class ModulePlatform(Protocol):
-    """Platform that `elaborate` is given while Verilog is generated."""
+    """Platform that `fill` is given while Verilog is generated."""
 
     def instance(
         self, unit: Unit[Any], name: str, *, reset: bool | Value = True, late: bool = False
@@ -161,9 +161,8 @@ def place(
     Parameters
     ----------
     module : amaranth.hdl.Module
-        The module being elaborated.
     platform : object
-        The platform that `elaborate` was given: a `ModulePlatform` while Verilog is generated,
+        The platform that `fill` was given: a `ModulePlatform` while Verilog is generated,
         else anything.
     name : str
         Instance name.

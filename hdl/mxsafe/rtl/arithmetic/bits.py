@@ -18,7 +18,6 @@ def named(module: Module, name: str, shape: Shape | int | None, value: ValueLike
     Parameters
     ----------
     module : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         What the value is.
     shape : Shape or int or None

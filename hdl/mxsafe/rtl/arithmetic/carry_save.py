@@ -19,7 +19,6 @@ def carry_save(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Prefix of the signals' names.
     numbers : sequence of (Value, int)

@@ -34,7 +34,6 @@ class Pipeline:
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     en : Signal
         Clock enable of every register.
     boundaries : sequence of str

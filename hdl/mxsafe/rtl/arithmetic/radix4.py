@@ -59,7 +59,6 @@ def partial_products(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the product.
     gates : Value
@@ -116,7 +115,6 @@ def multiply_in_chains(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the product.
     digits : Value

@@ -25,7 +25,6 @@ def add(m: Module, name: str, left: Term, right: Term) -> tuple[Signal, Value]:
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the resulting signal.
     left, right : tuple of (value, negate)
@@ -54,7 +53,6 @@ def add_in_two_parts(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the resulting signals.
     left, right : tuple of (value, negate)
@@ -174,9 +172,7 @@ def add_without_carries(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     platform : object
-        The platform that `elaborate` was given.
     terms : sequence of (value, negate)
         As many as a power of two, 2 or more: unsigned values of equally many bits.
 

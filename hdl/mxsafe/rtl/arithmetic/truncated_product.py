@@ -31,7 +31,6 @@ def truncated_product(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the product.
     a, b : Value

@@ -211,9 +211,8 @@ class Arithmetic(Options, ABC):
         Parameters
         ----------
         m : amaranth.hdl.Module
-            The sub-matrix unit being elaborated.
+            The sub-matrix unit.
         platform : object
-            The platform that `elaborate` was given.
         beat : EnteredBeat
             The beat that enters the MACs.
         macs : sequence of Unit

@@ -21,7 +21,7 @@ from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at, stages_of
 from mxsafe.rtl.unit import Unit, place
@@ -79,15 +79,12 @@ class BlockAccumulatorConfiguration(Configuration):
         with about(pipeline="scale_stages"):
             _ = self.scaler
 
-    @property
-    def scaler(self) -> ScalerConfiguration:
-        """The scaler of the sums."""
-        return self.part(
-            ScalerConfiguration,
-            width=self.sum_bits - 1,
-            pipeline=self.scale_stages,
-            twos_complement=True,
-        )
+    scaler = Part(
+        ScalerConfiguration,
+        width=lambda c: c.sum_bits - 1,
+        pipeline=lambda c: c.scale_stages,
+        twos_complement=lambda _: True,
+    )
 
     @property
     def carries(self) -> str:

@@ -16,7 +16,6 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     en : Value
         Clock enable.
     ends : Value
@@ -50,7 +49,6 @@ def mark_starts(m: Module, *, en: Value, token: Token, ends: Value) -> tuple[Val
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     en : Value
         Clock enable.
     token : Token

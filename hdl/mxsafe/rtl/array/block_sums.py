@@ -27,7 +27,6 @@ def add_blocks(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     adds : sequence of Value
         For each MAC whether there is a dot product, and its register is enabled.
     starts : sequence of Value
@@ -74,7 +73,6 @@ def sums_in_turn(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     copies : sequence of Value
         For each sum but the first whether it is copied.
     turn : Value of one bit a sum

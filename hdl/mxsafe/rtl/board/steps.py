@@ -16,7 +16,6 @@ class Steps:
     Parameters
     ----------
     module : amaranth.hdl.Module
-        The module being elaborated.
     names : iterable of str
         The steps; their registers are called ``is_<name>``.
     """

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer, within
@@ -158,14 +158,11 @@ class Ulx3sConfiguration(Configuration):
         """Cycles a second."""
         return self.clock_mhz * 1_000_000
 
-    @property
-    def inside(self) -> SerialMachineConfiguration:
-        """All but clock and pins."""
-        return self.part(
-            SerialMachineConfiguration,
-            divisor=round(Fraction(self.hertz, self.baud)),
-            patience=self.hertz * self.patience_ms // 1000,
-        )
+    inside = Part(
+        SerialMachineConfiguration,
+        divisor=lambda c: round(Fraction(c.hertz, c.baud)),
+        patience=lambda c: c.hertz * c.patience_ms // 1000,
+    )
 
     @property
     def differences(self) -> list[str]:

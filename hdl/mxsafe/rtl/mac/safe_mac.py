@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.arithmetic.target import Target, spread
-from mxsafe.rtl.configuration import Configuration, describe
+from mxsafe.rtl.configuration import Configuration, Part, describe
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     RoundingMultiplier,
@@ -120,12 +120,11 @@ class SafeMacConfiguration(Configuration):
         """Format of products and sums, see `OperandFormats.fp12_format`."""
         return self.formats.fp12_format(self.lanes)
 
-    @property
-    def multiplier(self) -> RoundingMultiplierConfiguration:
-        """The multiplier of a lane."""
-        return self.part(
-            RoundingMultiplierConfiguration, sum_format=self.sum_format, dsp=bool(self.dsp)
-        )
+    multiplier = Part(
+        RoundingMultiplierConfiguration,
+        sum_format=lambda c: c.sum_format,
+        dsp=lambda c: bool(c.dsp),
+    )
 
     @property
     def properties(self) -> Mapping[str, object]:

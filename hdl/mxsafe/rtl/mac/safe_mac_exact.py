@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.mac.multiplier import block_registers, product_places
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
@@ -74,14 +74,7 @@ class SafeMacExactConfiguration(Configuration):
         """Where registers may stand, those of the output last."""
         return (*product_places(self), *mac_boundaries(self.lanes))
 
-    @property
-    def dot(self) -> OperandDotConfiguration:
-        """Configuration of the dot product: all but the last addition and its registers."""
-        return self.part(
-            OperandDotConfiguration,
-            pipeline=self.latency - 1,
-            reset=True,
-        )
+    dot = Part(OperandDotConfiguration, pipeline=lambda c: c.latency - 1, reset=lambda _: True)
 
     @property
     def properties(self) -> Mapping[str, object]:

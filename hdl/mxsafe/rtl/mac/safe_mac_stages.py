@@ -65,9 +65,8 @@ class MacSteps:
     Attributes
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     platform : object
-        What `elaborate` was given.
+        What `fill` was given.
     pipe : Pipeline
         The registers.
     config : RoundingMultiplierConfiguration

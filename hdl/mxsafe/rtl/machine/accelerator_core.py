@@ -102,14 +102,11 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     writer = Part(AxiWriterConfiguration, data_bits=lambda core: core.machine.data_width)
     gemm = Part(GemmEngineConfiguration)
 
-    @property
-    def queues(self) -> QueuesConfiguration:
-        """Descriptor queues configuration."""
-        return self.part(
-            QueuesConfiguration,
-            depth=self.machine.queue_depth,
-            products_under_way=self.gemm.under_way,
-        )
+    queues = Part(
+        QueuesConfiguration,
+        depth=lambda c: c.machine.queue_depth,
+        products_under_way=lambda c: c.gemm.under_way,
+    )
 
     load = Part(LoadEngineConfiguration)
     store = Part(StoreEngineConfiguration)

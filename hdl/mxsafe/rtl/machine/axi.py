@@ -158,9 +158,7 @@ def sliced_axi(m: Module, platform: object, name: str, master: Any) -> Any:
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     platform : object
-        The platform that `elaborate` was given.
     name : str
         Of the signals behind the slices.
     master : interface

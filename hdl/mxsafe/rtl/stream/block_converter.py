@@ -14,7 +14,7 @@ from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -139,17 +139,14 @@ class BlockConverterConfiguration(Configuration):
         largest = data.ArrayLayout(self.exponent_bits, self.width)
         return data.StructLayout({"largest": largest, "last": 1})
 
-    @property
-    def replay(self) -> RowReplayConfiguration:
-        """Where blocks wait."""
-        return self.part(
-            RowReplayConfiguration,
-            beat_bits=-(-self.lane.size * self.width // 8) * 8,
-            depth=_BLOCKS_OF_ROOM * (1 << (self.longest - 1).bit_length()),
-            passes=1,
-            rows=_BLOCKS_HELD,
-            summary_bits=self.summary.size,
-        )
+    replay = Part(
+        RowReplayConfiguration,
+        beat_bits=lambda c: -(-c.lane.size * c.width // 8) * 8,
+        depth=lambda c: _BLOCKS_OF_ROOM * (1 << (c.longest - 1).bit_length()),
+        passes=lambda _: 1,
+        rows=lambda _: _BLOCKS_HELD,
+        summary_bits=lambda c: c.summary.size,
+    )
 
 
 class BlockConverter(Unit[BlockConverterConfiguration]):

@@ -101,9 +101,7 @@ def sliced(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     platform : object
-        The platform that `elaborate` was given.
     name : str
         Instance name of the slice.
     source : interface

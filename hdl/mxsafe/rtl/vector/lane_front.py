@@ -44,7 +44,6 @@ def front_of(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     pipe : Pipeline
         It has registers at some of `FRONT`.
     word : Value

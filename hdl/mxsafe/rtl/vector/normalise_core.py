@@ -165,15 +165,12 @@ class NormaliseCoreConfiguration(Configuration):
         purposes = ("values", "squares", "results", "last", *(["empty"] if self.sweeps else []))
         return data.StructLayout(dict.fromkeys(purposes, 1))
 
-    @property
-    def row(self) -> NormaliseRowConfiguration:
-        """Configuration of the unit that finds the shared values of a row."""
-        return self.part(
-            NormaliseRowConfiguration,
-            rows=self.rows // self.dividers,
-            span=self.lanes // self.rows,
-            depth=MOST_IN_ROW if self.sweeps else self.depth,
-        )
+    row = Part(
+        NormaliseRowConfiguration,
+        rows=lambda c: c.rows // c.dividers,
+        span=lambda c: c.lanes // c.rows,
+        depth=lambda c: MOST_IN_ROW if c.sweeps else c.depth,
+    )
 
     @property
     def replay(self) -> RowReplayConfiguration:

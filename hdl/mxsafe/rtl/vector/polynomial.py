@@ -33,7 +33,6 @@ def polynomial(
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     name : str
         Name of the result, and prefix of the names of what leads to it.
     table : Table

@@ -44,7 +44,6 @@ class Segments:
     Parameters
     ----------
     m : amaranth.hdl.Module
-        The module being elaborated.
     segments : sequence of Segment
         One for each row.
     chosen : Mapping

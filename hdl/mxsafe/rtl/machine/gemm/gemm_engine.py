@@ -86,14 +86,11 @@ class GemmEngineConfiguration(PartConfiguration):
 
     feed = Part(OperandFeedConfiguration)
 
-    @property
-    def rows(self) -> ResultRowsConfiguration:
-        """Result writer configuration."""
-        return self.part(
-            ResultRowsConfiguration,
-            beats=self.machine.vector_beats,
-            under_way=self.under_way,
-        )
+    rows = Part(
+        ResultRowsConfiguration,
+        beats=lambda c: c.machine.vector_beats,
+        under_way=lambda c: c.under_way,
+    )
 
     def memory(self, side: Side, kind: str) -> MemoryRead:
         """Port to a memory: of the ``codes`` or the ``scales`` of a side."""

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.vector.beat_parts import (
     BeatJoiner,
     BeatJoinerConfiguration,
@@ -70,25 +70,19 @@ class FoldedChainConfiguration(Configuration):
         """Whether rows go through units part by part, as reductions need it."""
         return bool(self.chain.reductions)
 
-    @property
-    def splitter(self) -> BeatSplitterConfiguration:
-        """Beat splitter configuration."""
-        return self.part(
-            BeatSplitterConfiguration,
-            columns=self.columns,
-            depth=self.chain.depth,
-            rows=self.has_rows,
-        )
+    splitter = Part(
+        BeatSplitterConfiguration,
+        columns=lambda c: c.columns,
+        depth=lambda c: c.chain.depth,
+        rows=lambda c: c.has_rows,
+    )
 
-    @property
-    def joiner(self) -> BeatJoinerConfiguration:
-        """Beat joiner configuration."""
-        return self.part(
-            BeatJoinerConfiguration,
-            columns=self.columns,
-            depth=self.chain.depth,
-            rows=self.has_rows,
-        )
+    joiner = Part(
+        BeatJoinerConfiguration,
+        columns=lambda c: c.columns,
+        depth=lambda c: c.chain.depth,
+        rows=lambda c: c.has_rows,
+    )
 
 
 class FoldedChain(Unit[FoldedChainConfiguration]):

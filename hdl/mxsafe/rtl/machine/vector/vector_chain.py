@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import any_of, chosen, equals, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.vector.narrow_function import (
     NarrowFunction,
     NarrowFunctionConfiguration,
@@ -145,16 +145,13 @@ class VectorChainConfiguration(Configuration):
         """Layout of a beat."""
         return data.ArrayLayout(32, self.columns)
 
-    @property
-    def arithmetic(self) -> VectorArithmeticConfiguration:
-        """The first unit."""
-        return self.part(
-            VectorArithmeticConfiguration,
-            operations=OPERATIONS,
-            lanes=self.columns,
-            operand="both",
-            multiply_stages=at(self, "multiply_stages"),
-        )
+    arithmetic = Part(
+        VectorArithmeticConfiguration,
+        operations=lambda _: OPERATIONS,
+        lanes=lambda c: c.columns,
+        operand=lambda _: "both",
+        multiply_stages=lambda c: at(c, "multiply_stages"),
+    )
 
     @property
     def narrow_functions(self) -> list[str]:

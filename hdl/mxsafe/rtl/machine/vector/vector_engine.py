@@ -164,25 +164,19 @@ class VectorEngineConfiguration(PartConfiguration):
             return None
         return FoldedChainConfiguration(chain=self.chain, parts=self.machine.vector_parts)
 
-    @property
-    def converter(self) -> BlockConverterConfiguration:
-        """Block converter configuration, if there are conversions."""
-        return self.part(
-            BlockConverterConfiguration,
-            format=self.machine.conversion_format,
-            width=self.machine.rows,
-            shapes=self.machine.conversions,
-            paced=bool(at(self, "results")) and self.machine.vector_parts > 1,
-        )
+    converter = Part(
+        BlockConverterConfiguration,
+        format=lambda c: c.machine.conversion_format,
+        width=lambda c: c.machine.rows,
+        shapes=lambda c: c.machine.conversions,
+        paced=lambda c: bool(at(c, "results")) and c.machine.vector_parts > 1,
+    )
 
-    @property
-    def packer(self) -> OperandPackerConfiguration:
-        """Configuration of the packer that makes operand beats of converted ones."""
-        return self.part(
-            OperandPackerConfiguration,
-            format=self.machine.conversion_format,
-            width=self.machine.rows,
-        )
+    packer = Part(
+        OperandPackerConfiguration,
+        format=lambda c: c.machine.conversion_format,
+        width=lambda c: c.machine.rows,
+    )
 
     @property
     def writer(self) -> OperandWriterConfiguration:
