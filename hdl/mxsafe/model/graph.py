@@ -247,7 +247,7 @@ class GraphModel:
 
 def _kind(value: Value) -> tuple[Any, ...]:
     """What alike operations share."""
-    data = None if value.data is None else (value.data.shape, sha256(value.data.copy()).digest())
+    data = None if value.data is None else (value.data.shape, sha256(value.data.tobytes()).digest())
     shapes = tuple(one.shape for one in value.inputs)
     # A factor of -0 is another than 0.
     how = (value.detail, float(value.parameter).hex(), value.dtype, value.host)

@@ -162,7 +162,7 @@ def run_programs(
             "seed": seed,
             "start": start,
             "most_reads": _READER.bursts,
-            "most_read_beats": _READER.most_beats,
+            "most_read_beats": _READER.window - 1 + _READER.burst,
             "most_writes": _WRITER.bursts,
             "runs": [_described(run, start) for run in runs],
         }

@@ -475,7 +475,7 @@ class _Lowering:
 
         With its operands written by the host every operation has a placement.
         """
-        if any(self._can(value, one) for one in self._usual(value)):
+        if any(self.can(value, one) for one in self._usual(value)):
             return [value]
         found: list[Value] = []
         waiting = [*value.inputs]

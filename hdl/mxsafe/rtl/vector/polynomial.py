@@ -1,18 +1,12 @@
 """A piecewise polynomial in hardware: a table of coefficients, two multiplications, two sums."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value, signed
-from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe import tables
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
 from mxsafe.tables import Table
-from mxsafe.validation import require_integer, require_one_of
 
 POLYNOMIAL_BOUNDARIES = ("looked_up", "sloped")
 """Where registers may stand within `polynomial`: behind the table, and behind the slope."""
@@ -189,70 +183,3 @@ def _multiplexed(m: Module, name: str, index: Value, values: Sequence[int]) -> V
         pairs = zip(found[0::2], found[1::2], strict=True)
         found = [Mux(bit, above, below) for below, above in pairs]
     return named(m, name, shape, found[0].as_signed() if shape.signed else found[0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolynomialConfiguration(Configuration):
-    """A `Polynomial`.
-
-    Parameters
-    ----------
-    table : str
-        One of `mxsafe.tables.names`.
-    pipeline : int
-        Registers on the way, 0 to 2: at the last of `POLYNOMIAL_BOUNDARIES`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such table, or there cannot be so many registers.
-    """
-
-    unnamed = frozenset({"table"})
-
-    table: str
-    pipeline: int = 0
-
-    def __post_init__(self) -> None:
-        require_one_of("table", self.table, tables.names())
-        most = len(POLYNOMIAL_BOUNDARIES)
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
-
-    @property
-    def base(self) -> str:
-        return f"{self.table}_polynomial"
-
-
-class Polynomial(Unit[PolynomialConfiguration]):
-    """A table on its own: `polynomial` between ports.
-
-    Attributes
-    ----------
-    en : In(1)
-        Clock enable, if there are registers.
-    segment, offset : In
-    value : Out
-        In units of ``2^-fraction_bits``.
-    """
-
-    @property
-    def table(self) -> Table:
-        """Table that it evaluates."""
-        return tables.load(self.config.table)
-
-    def ports(self) -> Mapping[str, Member]:
-        table = self.table
-        enable = {"en": In(1)} if self.config.pipeline else {}
-        return {
-            **enable,
-            "segment": In(table.index_bits),
-            "offset": In(table.offset_bits),
-            "value": Out(result_shape(table)),
-        }
-
-    def fill(self, m: Module, platform: object) -> None:
-        enable = self.en if self.config.pipeline else Const(1)
-        stages = self.config.pipeline
-        pipe = Pipeline(m, enable, POLYNOMIAL_BOUNDARIES, stages, reset=False)
-        value = polynomial(m, "result", self.table, self.segment, self.offset, pipe=pipe)
-        m.d.comb += self.value.eq(value)

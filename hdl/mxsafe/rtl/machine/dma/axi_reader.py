@@ -35,11 +35,6 @@ class AxiReaderConfiguration(AxiMasterConfiguration):
     window: PowerOfTwo = 128
 
     @property
-    def most_beats(self) -> int:
-        """Most beats outstanding: one less than the window, and then the longest burst."""
-        return self.window - 1 + self.burst
-
-    @property
     def run(self) -> data.StructLayout:
         """A run: address of the first word, in words, and number of words."""
         return data.StructLayout(self.run_fields)

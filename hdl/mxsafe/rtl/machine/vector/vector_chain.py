@@ -58,7 +58,7 @@ class VectorChainConfiguration(Configuration):
     columns : int
         Numbers of a beat, a power of two.
     functions : str
-        Of `mxsafe.rtl.vector.activation.FUNCTIONS`, joined by ``+``; empty for none.
+        Of `mxsafe.rtl.vector.function_lane.FUNCTIONS`, joined by ``+``; empty for none.
     reductions : tuple of str
         Of `REDUCTIONS`.
     depth : int
