@@ -152,15 +152,12 @@ class LayerConfiguration(Configuration):
             for name in self.stages
         }
 
-    @property
-    def packer(self) -> OperandPackerConfiguration:
-        """Configuration of the packer that gathers converted beats to operand beats."""
-        return OperandPackerConfiguration(
-            format=self.format,
-            width=self.columns,
-            lanes=self.shape.lanes,
-            groups=self.converter.blocks.groups,
-        )
+    packer = Part(
+        OperandPackerConfiguration,
+        width=lambda c: c.columns,
+        lanes=lambda c: c.shape.lanes,
+        groups=lambda c: c.converter.blocks.groups,
+    )
 
     @property
     def tile(self) -> data.StructLayout:

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -78,10 +78,7 @@ class OperandBufferConfiguration(Configuration):
             return MemoryRead(self.entries // 2, self.word_bits)
         return MemoryRead(self.entries, self.entry_bits)
 
-    @property
-    def codes(self) -> BeatMemoryConfiguration:
-        """A memory of half beats."""
-        return BeatMemoryConfiguration(beat_bits=self.word_bits, depth=self.beats)
+    codes = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.word_bits, depth=lambda c: c.beats)
 
     @property
     def scales(self) -> BeatMemoryConfiguration:

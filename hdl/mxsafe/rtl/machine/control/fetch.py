@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
@@ -77,10 +77,7 @@ class FetchConfiguration(Configuration):
         """A word that came, and whether memory answered with an error."""
         return data.StructLayout({"data": 8 * self.word_bytes, "error": 1})
 
-    @property
-    def memory(self) -> BeatMemoryConfiguration:
-        """Where words of descriptors wait, one memory for each."""
-        return BeatMemoryConfiguration(beat_bits=self.word.size, depth=_AHEAD)
+    memory = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.word.size, depth=lambda _: _AHEAD)
 
 
 class Fetch(Unit[FetchConfiguration]):

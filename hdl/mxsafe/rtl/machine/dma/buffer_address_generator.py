@@ -11,7 +11,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
@@ -42,16 +42,13 @@ class BufferAddressGeneratorConfiguration(Configuration):
         """Cycles from a descriptor to the place of its first word."""
         return self.walk.latency
 
-    @property
-    def walk(self) -> AddressGeneratorConfiguration:
-        """The loops; the highest bit of an address says that it is past everything."""
-        return AddressGeneratorConfiguration(
-            paced=self.paced,
-            count_bits=tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
-            step_bits=tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
-            start_bits=_WIDTHS["to"],
-            address_bits=_WIDTHS["to"] + 1,
-        )
+    walk = Part(
+        AddressGeneratorConfiguration,
+        count_bits=lambda _: tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
+        step_bits=lambda _: tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
+        start_bits=lambda _: _WIDTHS["to"],
+        address_bits=lambda _: _WIDTHS["to"] + 1,
+    )
 
     @property
     def fields(self) -> data.StructLayout:

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.configuration import Configuration, Part
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -207,10 +207,7 @@ class BeatJoinerConfiguration(_PartsConfiguration):
         Whether there are such rows; else no memory holds them.
     """
 
-    @property
-    def memory(self) -> BeatMemoryConfiguration:
-        """Configuration of the memory that holds one part of a row's beats."""
-        return BeatMemoryConfiguration(beat_bits=self.part.size, depth=self.depth)
+    memory = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.part.size)
 
 
 class BeatJoiner(Unit[BeatJoinerConfiguration]):

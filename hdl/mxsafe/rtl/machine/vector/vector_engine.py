@@ -178,14 +178,11 @@ class VectorEngineConfiguration(PartConfiguration):
         width=lambda c: c.machine.rows,
     )
 
-    @property
-    def writer(self) -> OperandWriterConfiguration:
-        """Operand writer configuration."""
-        return OperandWriterConfiguration(
-            packer=self.packer,
-            beats=tuple(getattr(self.machine, f"{name}_beats") for name in TARGETS),
-            later=bool(at(self, "results")),
-        )
+    writer = Part(
+        OperandWriterConfiguration,
+        beats=lambda c: tuple(getattr(c.machine, f"{name}_beats") for name in TARGETS),
+        later=lambda c: bool(at(c, "results")),
+    )
 
 
 class VectorEngine(Unit[VectorEngineConfiguration]):
