@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mxsafe.analysis import figures
-from studies.evidence.formats import (
-    BLOCKS,
-    FLOATS,
-    MX,
-    NAMES,
-    Configuration,
-    configurations,
-)
+from studies.evidence.formats import BLOCKS, FLOATS, MX, NAMES, Configuration, configurations
 from studies.evidence.statistics import Interval, Measure, difference, interval, measured
 
 if TYPE_CHECKING:

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 
 from mxsafe.codec.elements import canonical_rounding
 from mxsafe.codec.storage import DAMAGED, SUFFIXES, damage
-from mxsafe.formats import (
-    BLOCK_FORMATS,
-    MX_FORMATS,
-    named,
-)
+from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS, named
 from mxsafe.validation import one_of
 
 T = TypeVar("T")

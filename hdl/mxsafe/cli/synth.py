@@ -5,12 +5,7 @@ from pathlib import Path
 
 from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, refuse_device
 from mxsafe.cli.command import Command
-from mxsafe.cli.hardware import (
-    add_unit_options,
-    add_units,
-    unit_errors,
-    unit_options,
-)
+from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
 from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
 from mxsafe.cli.progress import note
 from mxsafe.formats import OPERAND_FORMATS

@@ -5,11 +5,11 @@ Tested by `verif/rtl/test_timing.py`.
 
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from inspect import Signature, signature
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
 from mxsafe.products import OperandFormats, signed_name
@@ -182,24 +182,6 @@ class Options(metaclass=_Checked):
             elif name not in left_out:
                 found[name] = describe(value)
         return found
-
-
-class Part(Generic[T]):
-    """A part as a property of the whole: the result of `Options.part`.
-
-    Parameters
-    ----------
-    kind : type of Options
-    **others : callable
-        Fields of it that are not called alike, or have another value: each of the whole.
-    """
-
-    def __init__(self, kind: type[T], **others: Callable[[Any], object]) -> None:
-        self._kind, self._others = kind, others
-
-    def __get__(self, whole: Options, owner: type[Options]) -> T:
-        given = {name: value(whole) for name, value in self._others.items()}
-        return whole.part(self._kind, **given)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ Tested by `verif/verilog/test_generate.py`.
 """
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, runtime_checkable
 
@@ -132,6 +132,25 @@ class Unit(wiring.Component, Generic[C]):
         """Give the ports their own names again, whatever instances have called them."""
         for port, _, signal in self.port_signals():
             signal.name = port
+
+
+class Part(Generic[C]):
+    """The configuration of a unit inside, as a property of that of the whole.
+
+    Parameters
+    ----------
+    unit : type of Unit
+        Its configuration has all that is called alike, see `Options.part`.
+    **others : callable
+        Fields of it that are not called alike, or have another value: each of the whole.
+    """
+
+    def __init__(self, unit: type[Unit[C]], **others: Callable[[Any], object]) -> None:
+        self._unit, self._others = unit, others
+
+    def __get__(self, whole: Configuration, owner: type[Configuration]) -> C:
+        given = {name: value(whole) for name, value in self._others.items()}
+        return whole.part(self._unit.configuration(), **given)  # type: ignore[return-value]
 
 
 U = TypeVar("U", bound=Unit[Any])

@@ -8,11 +8,7 @@ Generated files hold both, see `either`.
 
 from collections.abc import Iterable
 
-from mxsafe.rtl.arithmetic.dsp_multiplier import (
-    DSP_BITS,
-    DspMultiplier,
-    DspMultiplierConfiguration,
-)
+from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier, DspMultiplierConfiguration
 from mxsafe.validation import checked
 
 DEFINE = "MXSAFE_ECP5"

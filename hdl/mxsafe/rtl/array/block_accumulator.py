@@ -18,13 +18,13 @@ from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
-from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
+from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import Timed, at, stages_of
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, about, require_integer, within
 
 
@@ -80,7 +80,7 @@ class BlockAccumulatorConfiguration(Configuration):
             _ = self.scaler
 
     scaler = Part(
-        ScalerConfiguration,
+        Scaler,
         width=lambda c: c.sum_bits - 1,
         pipeline=lambda c: c.scale_stages,
         twos_complement=lambda _: True,

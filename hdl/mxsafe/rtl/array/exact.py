@@ -12,12 +12,7 @@ from amaranth.hdl import Module, Value
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
-from mxsafe.rtl.arithmetic.scaler import (
-    SUM_BITS,
-    block_exponent,
-    is_nan_scale,
-    scale_stages,
-)
+from mxsafe.rtl.arithmetic.scaler import SUM_BITS, block_exponent, is_nan_scale, scale_stages
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (

@@ -23,10 +23,10 @@ from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfigur
 from mxsafe.rtl.board.frame_sender import FrameSender
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long, within
 
 _BYTE = 8
@@ -65,7 +65,7 @@ class SerialBridgeConfiguration(Configuration):
         """Cycles from the last byte of a request that is wrong to the first byte of its answer."""
         return self.receiver.latency + 3
 
-    receiver = Part(FrameReceiverConfiguration)
+    receiver = Part(FrameReceiver)
 
     @property
     def register_bits(self) -> int:

@@ -15,12 +15,12 @@ from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
 from mxsafe.rtl.board.line import Divisor
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
 from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
-from mxsafe.rtl.board.uart_transmitter import UartTransmitter, UartTransmitterConfiguration
-from mxsafe.rtl.configuration import Configuration, Part, describe, part_of_name
-from mxsafe.rtl.machine.accelerator import Accelerator, AcceleratorConfiguration
+from mxsafe.rtl.board.uart_transmitter import UartTransmitter
+from mxsafe.rtl.configuration import Configuration, describe, part_of_name
+from mxsafe.rtl.machine.accelerator import Accelerator
 from mxsafe.rtl.machine.axi import sliced_axi
 from mxsafe.rtl.machine.sizes import differing_sizes
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long
 
 LIGHTS = {
@@ -86,11 +86,11 @@ class SerialMachineConfiguration(Configuration):
         """Cycles from the start bit of a byte to the byte."""
         return self.receiver.latency
 
-    accelerator = Part(AcceleratorConfiguration)
-    memory = Part(BlockMemoryConfiguration, data_bits=lambda whole: whole.machine.data_width)
-    bridge = Part(SerialBridgeConfiguration)
-    receiver = Part(UartReceiverConfiguration)
-    transmitter = Part(UartTransmitterConfiguration)
+    accelerator = Part(Accelerator)
+    memory = Part(BlockMemory, data_bits=lambda whole: whole.machine.data_width)
+    bridge = Part(SerialBridge)
+    receiver = Part(UartReceiver)
+    transmitter = Part(UartTransmitter)
 
 
 class SerialMachine(Unit[SerialMachineConfiguration]):

@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.board.serial_machine import SerialMachine, SerialMachineConfiguration
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.board.serial_machine import SerialMachine
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer, within
 
 CRYSTAL_MHZ = 25
@@ -159,7 +159,7 @@ class Ulx3sConfiguration(Configuration):
         return self.clock_mhz * 1_000_000
 
     inside = Part(
-        SerialMachineConfiguration,
+        SerialMachine,
         divisor=lambda c: round(Fraction(c.hertz, c.baud)),
         patience=lambda c: c.hertz * c.patience_ms // 1000,
     )

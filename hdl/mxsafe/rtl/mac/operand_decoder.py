@@ -18,11 +18,11 @@ from mxsafe.formats import (
 )
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike
 
 
@@ -280,7 +280,7 @@ class LaneDecoderConfiguration(Configuration):
     def __post_init__(self) -> None:
         self._set(nan=self.decoder.nan)
 
-    decoder = Part(OperandDecoderConfiguration)
+    decoder = Part(OperandDecoder)
 
     @property
     def layout(self) -> data.StructLayout:

@@ -15,19 +15,14 @@ from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
 from mxsafe.rtl.arithmetic.target import Target, spread
-from mxsafe.rtl.configuration import Configuration, Part, describe
-from mxsafe.rtl.mac.multiplier import (
-    DSP_PLACES,
-    RoundingMultiplier,
-    RoundingMultiplierConfiguration,
-    block_registers,
-)
+from mxsafe.rtl.configuration import Configuration, describe
+from mxsafe.rtl.mac.multiplier import DSP_PLACES, RoundingMultiplier, block_registers
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import AlikePower
 
 
@@ -121,7 +116,7 @@ class SafeMacConfiguration(Configuration):
         return self.formats.fp12_format(self.lanes)
 
     multiplier = Part(
-        RoundingMultiplierConfiguration,
+        RoundingMultiplier,
         sum_format=lambda c: c.sum_format,
         dsp=lambda c: bool(c.dsp),
     )

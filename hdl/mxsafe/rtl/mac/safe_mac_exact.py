@@ -15,14 +15,14 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import block_registers, product_places
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
-from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
+from mxsafe.rtl.mac.operand_dot import OperandDot
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
@@ -74,7 +74,7 @@ class SafeMacExactConfiguration(Configuration):
         """Where registers may stand, those of the output last."""
         return (*product_places(self), *mac_boundaries(self.lanes))
 
-    dot = Part(OperandDotConfiguration, pipeline=lambda c: c.latency - 1, reset=lambda _: True)
+    dot = Part(OperandDot, pipeline=lambda c: c.latency - 1, reset=lambda _: True)
 
     @property
     def properties(self) -> Mapping[str, object]:

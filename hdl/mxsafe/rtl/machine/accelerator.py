@@ -7,12 +7,11 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import Axi4
-from mxsafe.rtl.machine.control.registers import Registers, RegistersConfiguration
+from mxsafe.rtl.machine.control.registers import Registers
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 _ASKED = ("start", "program_base", "program_length", "base", "stop")
 _TOLD = (
@@ -38,8 +37,8 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
         """Cycles from the taken write of the start to the address of the program's first word."""
         return self.registers.latency + self.core.latency
 
-    registers = Part(RegistersConfiguration)
-    core = Part(AcceleratorCoreConfiguration)
+    registers = Part(Registers)
+    core = Part(AcceleratorCore)
 
 
 class Accelerator(Unit[AcceleratorConfiguration]):

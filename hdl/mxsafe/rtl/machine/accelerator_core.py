@@ -15,27 +15,26 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer, OperandBufferConfiguration
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer, VectorBufferConfiguration
 from mxsafe.rtl.machine.control.descriptor_check import DescriptorCheckConfiguration
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS, Fetch, FetchConfiguration
-from mxsafe.rtl.machine.control.queues import Queues, QueuesConfiguration
-from mxsafe.rtl.machine.dma.axi_reader import AxiReader, AxiReaderConfiguration
-from mxsafe.rtl.machine.dma.axi_writer import AxiWriter, AxiWriterConfiguration
-from mxsafe.rtl.machine.dma.load_engine import LoadEngine, LoadEngineConfiguration
-from mxsafe.rtl.machine.dma.store_engine import StoreEngine, StoreEngineConfiguration
-from mxsafe.rtl.machine.gemm.gemm_engine import GemmEngine, GemmEngineConfiguration
+from mxsafe.rtl.machine.control.queues import Queues
+from mxsafe.rtl.machine.dma.axi_reader import AxiReader
+from mxsafe.rtl.machine.dma.axi_writer import AxiWriter
+from mxsafe.rtl.machine.dma.load_engine import LoadEngine
+from mxsafe.rtl.machine.dma.store_engine import StoreEngine
+from mxsafe.rtl.machine.gemm.gemm_engine import GemmEngine
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
-from mxsafe.rtl.machine.vector.vector_engine import VectorEngine, VectorEngineConfiguration
+from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
@@ -98,19 +97,19 @@ class AcceleratorCoreConfiguration(PartConfiguration):
         """Program fetch configuration."""
         return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
 
-    reader = Part(AxiReaderConfiguration, data_bits=lambda core: core.machine.data_width)
-    writer = Part(AxiWriterConfiguration, data_bits=lambda core: core.machine.data_width)
-    gemm = Part(GemmEngineConfiguration)
+    reader = Part(AxiReader, data_bits=lambda core: core.machine.data_width)
+    writer = Part(AxiWriter, data_bits=lambda core: core.machine.data_width)
+    gemm = Part(GemmEngine)
 
     queues = Part(
-        QueuesConfiguration,
+        Queues,
         depth=lambda c: c.machine.queue_depth,
         products_under_way=lambda c: c.gemm.under_way,
     )
 
-    load = Part(LoadEngineConfiguration)
-    store = Part(StoreEngineConfiguration)
-    vector = Part(VectorEngineConfiguration)
+    load = Part(LoadEngine)
+    store = Part(StoreEngine)
+    vector = Part(VectorEngine)
 
     @property
     def vector_buffer(self) -> VectorBufferConfiguration:

@@ -16,15 +16,15 @@ from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
-from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.array.systolic_array import SystolicArray
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfiguration
-from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.stream.operand_packer import OperandPacker
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
 from mxsafe.validation import about, one_of, require_one_of
 
@@ -135,7 +135,7 @@ class LayerConfiguration(Configuration):
         assert isinstance(self.result_block, tuple)
         return self.result_block
 
-    array = Part(SystolicArrayConfiguration)
+    array = Part(SystolicArray)
 
     @property
     def converter(self) -> ConverterConfiguration:
@@ -153,7 +153,7 @@ class LayerConfiguration(Configuration):
         }
 
     packer = Part(
-        OperandPackerConfiguration,
+        OperandPacker,
         width=lambda c: c.columns,
         lanes=lambda c: c.shape.lanes,
         groups=lambda c: c.converter.blocks.groups,

@@ -14,7 +14,7 @@ from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -23,9 +23,9 @@ from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
-from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
+from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import at, only_for
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, within
 
 SHAPES = ("blocks", "tiles")
@@ -140,7 +140,7 @@ class BlockConverterConfiguration(Configuration):
         return data.StructLayout({"largest": largest, "last": 1})
 
     replay = Part(
-        RowReplayConfiguration,
+        RowReplay,
         beat_bits=lambda c: -(-c.lane.size * c.width // 8) * 8,
         depth=lambda c: _BLOCKS_OF_ROOM * (1 << (c.longest - 1).bit_length()),
         passes=lambda _: 1,

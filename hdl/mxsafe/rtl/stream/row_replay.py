@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
-from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo
 
 
@@ -71,7 +71,7 @@ class RowReplayConfiguration(Configuration):
         """Cycles from the last beat of a row to its first beat out, if no other row waits."""
         return 2 + at(self, "rows")
 
-    memory = Part(BeatMemoryConfiguration)
+    memory = Part(BeatMemory)
 
     @property
     def entry(self) -> data.StructLayout:

@@ -9,12 +9,11 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
     FunctionLane,
-    FunctionLaneConfiguration,
     check_functions,
     default_stages,
     function_flags,
@@ -86,7 +85,7 @@ class ActivationConfiguration(Configuration):
         """The functions, in the order of their codes."""
         return self.lane.names
 
-    lane = Part(FunctionLaneConfiguration, pipeline=lambda unit: unit.latency)
+    lane = Part(FunctionLane, pipeline=lambda unit: unit.latency)
 
     @property
     def code_bits(self) -> int:

@@ -9,13 +9,12 @@ from amaranth.lib.wiring import In, Member, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
 
 _GROUP = 8
@@ -32,7 +31,7 @@ class NormaliseConfiguration(NormaliseCoreConfiguration):
         """Cycles from the last beat of a row to its first result, without stalls, at most."""
         return self.replay.latency + self.core.latency + at(self, "rows")
 
-    core = Part(NormaliseCoreConfiguration)
+    core = Part(NormaliseCore)
 
 
 class Normalise(Unit[NormaliseConfiguration]):

@@ -13,14 +13,14 @@ from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.rtl.vector.normalise_lane import NormaliseLane, NormaliseLaneConfiguration
-from mxsafe.rtl.vector.normalise_row import NormaliseRow, NormaliseRowConfiguration
+from mxsafe.rtl.vector.normalise_lane import NormaliseLane
+from mxsafe.rtl.vector.normalise_row import NormaliseRow
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
@@ -154,7 +154,7 @@ class NormaliseCoreConfiguration(Configuration):
         """How often a row comes."""
         return 2 + self.centre
 
-    lane = Part(NormaliseLaneConfiguration)
+    lane = Part(NormaliseLane)
 
     @property
     def token(self) -> data.StructLayout:
@@ -166,7 +166,7 @@ class NormaliseCoreConfiguration(Configuration):
         return data.StructLayout(dict.fromkeys(purposes, 1))
 
     row = Part(
-        NormaliseRowConfiguration,
+        NormaliseRow,
         rows=lambda c: c.rows // c.dividers,
         span=lambda c: c.lanes // c.rows,
         depth=lambda c: MOST_IN_ROW if c.sweeps else c.depth,

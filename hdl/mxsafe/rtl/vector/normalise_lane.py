@@ -7,11 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.float_steps import (
-    EXPONENT_BITS,
-    LARGEST_EXPONENT,
-    MANTISSA_BITS,
-)
+from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, LARGEST_EXPONENT, MANTISSA_BITS
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.arithmetic.truncated_product import truncated_product

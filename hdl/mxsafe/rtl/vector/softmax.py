@@ -9,14 +9,14 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
-from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry, SoftmaxEntryConfiguration
+from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.vector.softmax_core import SoftmaxCore
+from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import Grade
 
@@ -65,8 +65,8 @@ class SoftmaxConfiguration(Configuration):
         """Cycles without a beat, before the first and before the second pass of a row."""
         return {"pauses": list(self.core.pauses)}
 
-    core = Part(SoftmaxCoreConfiguration)
-    entry = Part(SoftmaxEntryConfiguration)
+    core = Part(SoftmaxCore)
+    entry = Part(SoftmaxEntry)
 
     @property
     def replay(self) -> RowReplayConfiguration:

@@ -9,20 +9,16 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants, SoftmaxConstantsConfiguration
+from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from mxsafe.rtl.vector.softmax_lane import (
     POSITION,
     SoftmaxLane,
     SoftmaxLaneConfiguration,
     digits_of,
 )
-from mxsafe.rtl.vector.softmax_logarithm import (
-    SoftmaxLogarithm,
-    SoftmaxLogarithmConfiguration,
-)
+from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration, SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW
@@ -54,9 +50,9 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
         """Cycles from a beat of the second pass to its results."""
         return self.lane.latency
 
-    lane = Part(SoftmaxLaneConfiguration)
-    constants = Part(SoftmaxConstantsConfiguration)
-    logarithm = Part(SoftmaxLogarithmConfiguration, longest=lambda core: core.longest)
+    lane = Part(SoftmaxLane)
+    constants = Part(SoftmaxConstants)
+    logarithm = Part(SoftmaxLogarithm, longest=lambda core: core.longest)
 
     @property
     def rest(self) -> int:

@@ -9,10 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.softmax_core import SoftmaxCoreConfiguration
+from mxsafe.rtl.unit import Part, Unit
+from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 from mxsafe.rtl.vector.softmax_stages import SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables.softmax import LENGTH_BITS
@@ -31,7 +30,7 @@ class SoftmaxEntryConfiguration(SoftmaxRowsConfiguration):
         """Cycles from the last beat of a row to what is known of the row."""
         return 2 if self.along == "lanes" else 1
 
-    core = Part(SoftmaxCoreConfiguration)
+    core = Part(SoftmaxCore)
 
     @property
     def controls(self) -> data.StructLayout:

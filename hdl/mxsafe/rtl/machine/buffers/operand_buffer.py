@@ -9,12 +9,12 @@ from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import PositiveInteger
 
 WRITERS = ("vector", "load")
@@ -78,7 +78,7 @@ class OperandBufferConfiguration(Configuration):
             return MemoryRead(self.entries // 2, self.word_bits)
         return MemoryRead(self.entries, self.entry_bits)
 
-    codes = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.word_bits, depth=lambda c: c.beats)
+    codes = Part(BeatMemory, beat_bits=lambda c: c.word_bits, depth=lambda c: c.beats)
 
     @property
     def scales(self) -> BeatMemoryConfiguration:

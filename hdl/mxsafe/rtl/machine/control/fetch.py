@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
@@ -19,9 +19,9 @@ from mxsafe.rtl.machine.control.descriptor_check import (
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS, RUN_BITS
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 NUMBER_BITS = 32
 """Bits of the length of a program, and of a descriptor's number."""
@@ -77,7 +77,7 @@ class FetchConfiguration(Configuration):
         """A word that came, and whether memory answered with an error."""
         return data.StructLayout({"data": 8 * self.word_bytes, "error": 1})
 
-    memory = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.word.size, depth=lambda _: _AHEAD)
+    memory = Part(BeatMemory, beat_bits=lambda c: c.word.size, depth=lambda _: _AHEAD)
 
 
 class Fetch(Unit[FetchConfiguration]):

@@ -6,11 +6,12 @@ Tested by `verif/rtl/machine/dma/test_axi_reader.py`.
 from dataclasses import dataclass
 
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitterConfiguration
-from mxsafe.rtl.machine.dma.tag_queue import TagQueueConfiguration
+from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from mxsafe.rtl.machine.ports import RUN_BITS
+from mxsafe.rtl.unit import Part
 from mxsafe.validation import PowerOfTwo, about
 
 
@@ -64,7 +65,7 @@ class AxiMasterConfiguration(Configuration):
             beats_bits=RUN_BITS + more,
         )
 
-    tags = Part(TagQueueConfiguration, depth=lambda master: master.bursts)
+    tags = Part(TagQueue, depth=lambda master: master.bursts)
 
     @property
     def run_fields(self) -> dict[str, int]:

@@ -11,11 +11,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 _LOOPS = (0, 1, 2, 3)
 _WIDTHS = WIDTHS["load"]
@@ -43,7 +43,7 @@ class BufferAddressGeneratorConfiguration(Configuration):
         return self.walk.latency
 
     walk = Part(
-        AddressGeneratorConfiguration,
+        AddressGenerator,
         count_bits=lambda _: tuple(_WIDTHS[f"count_{i}"] for i in _LOOPS),
         step_bits=lambda _: tuple(_WIDTHS[f"step_{i}"] for i in _LOOPS),
         start_bits=lambda _: _WIDTHS["to"],

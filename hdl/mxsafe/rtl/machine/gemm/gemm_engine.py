@@ -16,18 +16,17 @@ from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray, SystolicArrayConfiguration
 from mxsafe.rtl.array.window import Window
-from mxsafe.rtl.configuration import Part
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
-from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed, OperandFeedConfiguration
-from mxsafe.rtl.machine.gemm.result_rows import ResultRows, ResultRowsConfiguration
+from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed
+from mxsafe.rtl.machine.gemm.result_rows import ResultRows
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 LANES = 4
 """Values of k of a row that a beat of operands holds."""
@@ -84,10 +83,10 @@ class GemmEngineConfiguration(PartConfiguration):
     def base(self) -> str:
         return self.array.arithmetic.base("gemm_engine")
 
-    feed = Part(OperandFeedConfiguration)
+    feed = Part(OperandFeed)
 
     rows = Part(
-        ResultRowsConfiguration,
+        ResultRows,
         beats=lambda c: c.machine.vector_beats,
         under_way=lambda c: c.under_way,
     )

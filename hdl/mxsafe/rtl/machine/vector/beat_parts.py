@@ -8,12 +8,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
-from mxsafe.rtl.configuration import Configuration, Part
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 
@@ -207,7 +207,7 @@ class BeatJoinerConfiguration(_PartsConfiguration):
         Whether there are such rows; else no memory holds them.
     """
 
-    memory = Part(BeatMemoryConfiguration, beat_bits=lambda c: c.part.size)
+    memory = Part(BeatMemory, beat_bits=lambda c: c.part.size)
 
 
 class BeatJoiner(Unit[BeatJoinerConfiguration]):

@@ -12,18 +12,13 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.machine.vector.beat_parts import (
-    BeatJoiner,
-    BeatJoinerConfiguration,
-    BeatSplitter,
-    BeatSplitterConfiguration,
-)
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner, BeatSplitter
 from mxsafe.rtl.machine.vector.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
@@ -71,14 +66,14 @@ class FoldedChainConfiguration(Configuration):
         return bool(self.chain.reductions)
 
     splitter = Part(
-        BeatSplitterConfiguration,
+        BeatSplitter,
         columns=lambda c: c.columns,
         depth=lambda c: c.chain.depth,
         rows=lambda c: c.has_rows,
     )
 
     joiner = Part(
-        BeatJoinerConfiguration,
+        BeatJoiner,
         columns=lambda c: c.columns,
         depth=lambda c: c.chain.depth,
         rows=lambda c: c.has_rows,

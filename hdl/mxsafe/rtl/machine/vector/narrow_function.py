@@ -11,11 +11,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner, BeatJoinerConfiguration
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.validation import AlikePower
 
@@ -52,7 +52,7 @@ class NarrowFunctionConfiguration(Configuration):
         """Numbers of a beat."""
         return self.function.lanes.width * self.parts
 
-    joiner = Part(BeatJoinerConfiguration, rows=lambda _: False)
+    joiner = Part(BeatJoiner, rows=lambda _: False)
 
 
 class NarrowFunction(Unit[NarrowFunctionConfiguration]):

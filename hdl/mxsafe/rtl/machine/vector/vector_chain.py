@@ -10,26 +10,19 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import any_of, chosen, equals, gated_or, named
 from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration, Part
-from mxsafe.rtl.machine.vector.narrow_function import (
-    NarrowFunction,
-    NarrowFunctionConfiguration,
-)
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.vector.narrow_function import NarrowFunction, NarrowFunctionConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, domain, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, check_functions, most_stages, short_name
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
 from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
 from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
-from mxsafe.rtl.vector.vector_arithmetic import (
-    OPERATIONS,
-    VectorArithmetic,
-    VectorArithmeticConfiguration,
-)
+from mxsafe.rtl.vector.vector_arithmetic import OPERATIONS, VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.tables import Grade
 from mxsafe.tables.softmax import LENGTH_BITS
@@ -146,7 +139,7 @@ class VectorChainConfiguration(Configuration):
         return data.ArrayLayout(32, self.columns)
 
     arithmetic = Part(
-        VectorArithmeticConfiguration,
+        VectorArithmetic,
         operations=lambda _: OPERATIONS,
         lanes=lambda c: c.columns,
         operand=lambda _: "both",

@@ -13,26 +13,21 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Part
-from mxsafe.rtl.machine.buffers.operand_writer import (
-    TARGETS,
-    OperandWriter,
-    OperandWriterConfiguration,
-)
+from mxsafe.rtl.machine.buffers.operand_writer import TARGETS, OperandWriter
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import WIDTHS, BufferRead, BufferWrite, EnginePort
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfiguration
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
-from mxsafe.rtl.machine.vector.second_operand import SecondOperand, SecondOperandConfiguration
+from mxsafe.rtl.machine.vector.second_operand import SecondOperand
 from mxsafe.rtl.machine.vector.vector_chain import VectorChain, VectorChainConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
-from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
-from mxsafe.rtl.stream.operand_packer import OperandPacker, OperandPackerConfiguration
+from mxsafe.rtl.stream.block_converter import BlockConverter
+from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.tables import MOST_IN_ROW
 from mxsafe.validation import about
 
@@ -143,7 +138,7 @@ class VectorEngineConfiguration(PartConfiguration):
             ahead=1,
         )
 
-    feed = Part(SecondOperandConfiguration, columns=lambda engine: engine.machine.rows)
+    feed = Part(SecondOperand, columns=lambda engine: engine.machine.rows)
 
     @property
     def chain(self) -> VectorChainConfiguration:
@@ -165,7 +160,7 @@ class VectorEngineConfiguration(PartConfiguration):
         return FoldedChainConfiguration(chain=self.chain, parts=self.machine.vector_parts)
 
     converter = Part(
-        BlockConverterConfiguration,
+        BlockConverter,
         format=lambda c: c.machine.conversion_format,
         width=lambda c: c.machine.rows,
         shapes=lambda c: c.machine.conversions,
@@ -173,13 +168,13 @@ class VectorEngineConfiguration(PartConfiguration):
     )
 
     packer = Part(
-        OperandPackerConfiguration,
+        OperandPacker,
         format=lambda c: c.machine.conversion_format,
         width=lambda c: c.machine.rows,
     )
 
     writer = Part(
-        OperandWriterConfiguration,
+        OperandWriter,
         beats=lambda c: tuple(getattr(c.machine, f"{name}_beats") for name in TARGETS),
         later=lambda c: bool(at(c, "results")),
     )
