@@ -137,7 +137,11 @@ def test_what_is_updated_stays_in_memory_of_verilog() -> None:
     from mxsafe.host.simulated import Simulated
 
     machine = machine_named("small")
-    graph = perceptron_step(24, (24, 16))  # one layer: the machine has no derivatives
+    graph = Graph()
+    x, state = graph.input("x", (24, 16)), graph.input("state", (24, 24))
+    total = graph.add(graph.matmul(x, _drawn(graph, 1)["x"].T.copy()), state)
+    graph.output("y", graph.function("relu", total))
+    graph.update(state, graph.scale(total, 0.5))
     host = Host(Simulated(machine, folder=SCRATCH, optimisation="-O0"))
 
     def run(program: Program, memory: NDArray[np.uint8]) -> None:

@@ -20,7 +20,8 @@ of an operation's result, those of its inputs are
 ``gather``     each element's gradients, added up: see `_scattered`
 ============== =====================================================================
 
-All but products is binary32, each operation rounded once. Where a value has several users their
+All but products is binary32, each operation rounded once; sums and means of softmax and norms are
+the machine's reduction ``sum``, `mxsafe.model.window_sum`. Where a value has several users their
 gradients are added, those of later users first. What a norm needs of the forward pass is computed
 again, because rows of the forward pass are not in memory.
 """
@@ -155,7 +156,7 @@ class _Backward:
 
     def _softmax(self, value: Value, dy: Value) -> None:
         g, (x,) = self._g, value.inputs
-        total = g.sum(g.multiply(value, dy))
+        total = g.sum(g.multiply(value, dy), window=True)
         less = g.add(dy, g.scale(total, -1.0))
         self._give(x, g.scale(g.multiply(value, less), value.parameter))
 
@@ -183,7 +184,7 @@ class _Backward:
         self._give(value.inputs[0], g.multiply(less, r))
 
     def _mean(self, x: Value) -> Value:
-        return self._g.scale(self._g.sum(x), 1 / x.shape[-1])
+        return self._g.scale(self._g.sum(x, window=True), 1 / x.shape[-1])
 
     def _sum(self, value: Value, dy: Value) -> None:
         (x,) = value.inputs

@@ -14,7 +14,8 @@ Operations are few, and each has one meaning, whatever the machine's sizes:
 ``function`` a function of the vector unit
 ``softmax``, ``layer_norm``, ``rms_norm``
              along the last axis
-``sum``      along the last axis, by halves: see `mxsafe.model.half_sums`
+``sum``      along the last axis, by halves: see `mxsafe.model.half_sums`; or with the detail
+             ``window`` exact in the window of its largest value: see `mxsafe.model.window_sum`
 ``gather``   elements of other tensors in another order: all of reshape, transpose, slice, concat
 ``host``     what the host alone computes, of numbers, integers and booleans: see `HOST_OPERATIONS`
 ============ =======================================================================
@@ -304,9 +305,14 @@ class Graph:
         return self._add(kind, x.shape, x, data=np.stack(numbers), parameter=epsilon, name=name)
 
     @checked
-    def sum(self, x: Value, name: str = "") -> Value:
-        """`mxsafe.model.half_sums`: the sum along the last axis, which stays with length 1."""
-        return self._add("sum", (*x.shape[:-1], 1), x, name=name)
+    def sum(self, x: Value, name: str = "", *, window: bool = False) -> Value:
+        """The sum along the last axis, which stays with length 1.
+
+        It is `mxsafe.model.half_sums`, or with `window` `mxsafe.model.window_sum`, which machines
+        with the reduction ``sum`` have.
+        """
+        detail = "window" if window else ""
+        return self._add("sum", (*x.shape[:-1], 1), x, detail=detail, name=name)
 
     @checked
     def gather(self, inputs: Sequence[Value], places: Numbers, name: str = "") -> Value:

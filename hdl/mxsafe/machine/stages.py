@@ -255,6 +255,8 @@ _HOST: dict[str, Callable[..., Array]] = {
     "softmax": lambda value, x: host.softmax(x, value.parameter, causal=bool(value.detail)),
     "layer_norm": _norm,
     "rms_norm": _norm,
-    "sum": lambda value, x: model.half_sums(x),
+    "sum": lambda value, x: (
+        model.window_sum(x)[..., None] if value.detail == "window" else model.half_sums(x)
+    ),
     "host": _alone,
 }

@@ -19,7 +19,7 @@ from mxsafe.machine.stages import computed
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.gemm import fits_float64, matmul
-from mxsafe.model.normalisation import normalise
+from mxsafe.model.normalisation import normalise, window_sum
 from mxsafe.model.softmax import softmax
 from mxsafe.model.sums import add_blocks
 from mxsafe.model.vector_arithmetic import add, half_sums, multiply
@@ -181,6 +181,8 @@ class GraphModel:
                 return multiply(np.float32(value.parameter), given[0])
             return {"add": add, "multiply": multiply}[value.detail](*given)
         if value.op == "sum":
+            if value.detail == "window":
+                return window_sum(given[0], grade=self._c.grade)[..., None]
             return half_sums(given[0])
         x = given[0]
         rows = x.reshape(-1, x.shape[-1])

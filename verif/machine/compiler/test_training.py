@@ -5,9 +5,26 @@ import pytest
 
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.graph import Graph
 from mxsafe.model.graph import GraphModel
 from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.machine_schedules import run_in_any_order
+
+
+@pytest.mark.parametrize("length", [5, 40, 700])
+def test_sums_of_rows(length: int) -> None:
+    """The reduction, of rows that it takes in one piece and of longer ones; a tensor used twice."""
+    g = Graph()
+    x = g.input("x", (24, length))
+    total = g.sum(g.multiply(x, x), window=True)
+    g.output("y", g.add(x, g.scale(total, -1.0)))
+    given = np.random.default_rng(length).standard_normal(x.shape).astype("f4")
+    wanted = GraphModel(g, block=(8, 8))({"x": given})["y"]
+    assert np.array_equal(compile_graph(g, block=(8, 8))(given), wanted)
+    exact = given - (given.astype("f8") ** 2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(wanted, exact, rtol=1e-5, atol=1e-4)
+    with pytest.raises(ValueError, match=r"sum window.*: reductions of the machine must have it"):
+        compile_graph(g, MachineConfiguration(reductions=("softmax",)), block=(8, 8))
 
 
 @pytest.mark.parametrize("arithmetic", ["exact", "fp12"])

@@ -14,6 +14,7 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
 from mxsafe.machine.layout import Float32Layout, OperandLayout
+from mxsafe.machine.reach import result_beats
 from mxsafe.machine.tokens import Header, deadlock_of
 
 __all__ = ["Emitter", "Pass", "Step"]
@@ -563,7 +564,8 @@ class Emitter:
             accesses.append(_read(work.affine))
         if d is not None:
             fields |= {"d": d.start, "d_stride": d.stride, "to_vector": 1}
-            accesses.append(replace(_read(replace(d, beats=x.beats, count=x.count)), writes=True))
+            written = replace(d, beats=result_beats(fields), count=x.count)
+            accesses.append(replace(_read(written), writes=True))
         if out is not None:
             converted, places = self._converted(x, out)
             fields |= converted

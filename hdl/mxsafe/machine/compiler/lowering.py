@@ -54,6 +54,8 @@ _MOST_BEATS = 2032
 _SHARES = ((1, 1), (1 / 2, 1), (0, 1), (0, 1 / 2), (0, 1 / 4))
 """Of operands' buffers what may stay there, and of the vector buffer what results may take, until
 places of all parts are found."""
+_SHARES_OF_STEPS = ((1 / 2, 1 / 2), (0, 1 / 2), (0, 1 / 4))
+"""The same if something stays in memory: there is work for vectors beside most products."""
 _MOST_STRIPS = 8
 _ZEROS = 256
 _NOTHING = Placement(np.zeros((1, 1, _ZEROS), np.int32))
@@ -164,7 +166,7 @@ def lowered(
     CompileError
         If the machine lacks what it needs; the message has every reason.
     """
-    for operands, results in _SHARES:
+    for operands, results in _SHARES_OF_STEPS if kept else _SHARES:
         made = _planned(graph, configuration, block, kept or {})
         try:
             return made.emit(operands, results)
@@ -381,8 +383,8 @@ class _Lowering:
         for value in self._graph.values:
             if value.op == "function" and value.detail not in c.functions:
                 self._refuse(value, f"functions of the machine must have it, not {c.functions}")
-            if value.op in _REDUCTIONS:
-                length = value.shape[-1]
+            if value.op in _REDUCTIONS or value.detail == "window":
+                length = value.inputs[0].shape[-1]
                 if value.op not in c.reductions:
                     self._refuse(
                         value, f"reductions of the machine must have it, not {c.reductions}"
@@ -393,7 +395,9 @@ class _Lowering:
                         f"a row that is reduced must have at most {most[0]} values, {most[1]}, "
                         f"not {length}",
                     )
-            if value.op == "sum" and (length := value.inputs[0].shape[-1]) > c.vector_beats // 2:
+            if value.op != "sum" or value.detail == "window":
+                continue
+            if (length := value.inputs[0].shape[-1]) > c.vector_beats // 2:
                 self._refuse(
                     value,
                     f"a row that is summed must have at most {c.vector_beats // 2} values, half of "
@@ -721,11 +725,22 @@ class _Lowering:
     ) -> tuple[Placement, bool] | None:
         """How rows of a value can be had as an operand, and whether transposed; None if not."""
         p = self._rows_wanted(value, wanted)
-        if self._had(value, p):
-            return p, False
-        if self._turns and self._had(value, p.turned()):
-            return p.turned(), True
-        return None
+        options = [(p, False)]
+        if self._turns:
+            # What a tensor has along its last axis stands along beats: so it is there once.
+            options.insert(self._along_beats(value, p), (p.turned(), True))
+        return next(((one, turned) for one, turned in options if self._had(value, one)), None)
+
+    def _along_beats(self, value: Value, p: Placement) -> bool:
+        """Whether beats have what is along the last axis of a tensor."""
+        if p.beats < 2:
+            return True
+        along = 0
+        for _, own in self._resolve(value, p):
+            filled = (own.index[:, :, :-1] >= 0) & (own.index[:, :, 1:] >= 0)
+            ones = (np.diff(own.index) == 1) & filled
+            along += ones.sum() - (filled & ~ones).sum()
+        return bool(along > 0)
 
     def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
         sides = [self._source(*one) for one in self._operands(value, p)]
@@ -737,7 +752,7 @@ class _Lowering:
             return Source([self._constant(value, *one) for one in wanted], which)
         own = self._rows_wanted(value, wanted)
         for turned in (False, True) if self._turns else (False,):
-            known = self._operand_kernels.get(_origin(value, own.turned() if turned else own))
+            known = self._operand_kernels.get(self._origin(value, own.turned() if turned else own))
             if known is not None:
                 self._kernels.remove(known)
                 self._kernels.append(known)
@@ -752,7 +767,7 @@ class _Lowering:
         )
         kernel = Kernel(value, "operand", p, longest=p.beats)
         kernel.targets = [Operand(f"{value.name} as operand", layout) for _ in wanted]
-        self._operand_kernels[_origin(value, p)] = kernel
+        self._operand_kernels[self._origin(value, p)] = kernel
         self._kernels.append(kernel)
         self._ask(kernel, value, p)
         return Source(kernel, which, turned)
@@ -823,6 +838,10 @@ class _Lowering:
             parts = [(self._nothing, Placement(np.zeros_like(index)))]
         return parts
 
+    def _origin(self, value: Value, p: Placement) -> tuple[tuple[int, Key], ...]:
+        """Which elements of which values a placement has, whatever gathers them."""
+        return tuple((id(source), own.key) for source, own in self._resolve(value, p))
+
     def _ask(self, kernel: Kernel, value: Value, p: Placement, *, joins: bool = True) -> None:
         """Ask for a value in a placement."""
         parts = self._resolve(value, p)
@@ -840,6 +859,8 @@ class _Lowering:
             one = known.setdefault((id(kernel), own.key), _Demand(kernel, own, joins=True))
             one.joins &= joins and len(parts) == 1
             one.count += 1
+            if one.count == 2:  # it is loaded once for both
+                kernel.cost += 1
 
     def _table(self, value: Value, p: Placement) -> list[Vectors]:
         """Numbers of the host in memory: of each matrix where it lies, equal ones once."""
@@ -1249,6 +1270,9 @@ class _Region:
         self._shared: dict[tuple[int, Key], Rows] = {}
         self._made: tuple[int, Key] | None = None
         self._placed = kernel.placed
+        other = kernel.converted
+        asked = [*kernel.asked, *([] if other is None else other.asked)]
+        self._asked = Counter((id(one), p.key) for one, p in asked)
         self._piece: range | None = None
 
     def piece(self, inner: _Inner, span: range) -> None:
@@ -1352,6 +1376,9 @@ class _Region:
                 return lazy
         span = self._own_span(p)
         rows = self._l.load(value, p, self._matrix, self._strips, span)
+        if len(parts) == 1 and self._asked[key] > 1:
+            self._shared[key] = rows
+            return _Lazy(rows, Pass(), owned=False)
         return _Lazy(rows, Pass(), owned=True)
 
     def _computed(self, value: Value, p: Placement) -> _Lazy:
@@ -1408,6 +1435,11 @@ class _Region:
 
     def _sum(self, value: Value, p: Placement) -> _Lazy:
         lazy = self._value(value.inputs[0], _summed(value, p))
+        if value.detail == "window":
+            lazy = self._then(lazy, reduction="sum")
+            rows = self._e.rows(1, lazy.rows.count, "sums")
+            self._e.compute(lazy.rows, lazy.work, d=rows)
+            return _Lazy(rows, Pass(), owned=True)
         rows = self._done(lazy) if lazy.owned else self._copy(lazy)
         count = rows.beats
         while count > 1:
@@ -1447,14 +1479,6 @@ class _Region:
             rows = lazy.rows.some(part)
             self._e.compute(rows, _some(lazy.work, part, self._lanes), d=rows)
         return lazy.rows
-
-
-def _origin(value: Value, p: Placement) -> tuple[int, Key]:
-    """Which elements of which value a placement has, gathers of one value apart."""
-    while value.op == "gather" and len(value.inputs) == 1:
-        p = p.of(np.asarray(value.data, np.int32))
-        (value,) = value.inputs
-    return id(value), p.key
 
 
 class _Factors(NamedTuple):

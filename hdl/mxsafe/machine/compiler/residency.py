@@ -1,5 +1,6 @@
 """In which order kernels are computed, and which operands stay in their buffers."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,7 +19,9 @@ Rooms = dict[tuple[int, int, str], tuple[int, int]]
 def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[Task]:
     """Matrices of kernels, each just before the first one that needs it.
 
-    So what a matrix is made of is used soon: heads of an attention come one after the other.
+    So what a matrix is made of is used soon: heads of an attention come one after the other. What
+    is made for one result alone comes as soon as all else that it needs is there: so gradients of
+    weights are multiplied while vectors of the layer before are computed.
     """
     needs = _Needs(kernels, stored)
     done: set[tuple[int, int]] = set()
@@ -38,7 +41,32 @@ def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[
                 else:
                     done.add((id(following[0]), following[1]))
                     stack.append((following, iter(needs.of(*following))))
-    return order
+    return _early(order, needs)
+
+
+def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
+    """What one result alone is made of, moved to where all else that it needs has been done."""
+    places = {(id(kernel), matrix): at for at, (kernel, matrix) in enumerate(order)}
+    of = [sorted({places[id(one), own] for one, own in needs.of(*task)}) for task in order]
+    results: list[set[int]] = [set() for _ in order]
+    for at in reversed(range(len(order))):
+        results[at] = results[at] or {at}
+        for before in of[at]:
+            if before < at:
+                results[before] |= results[at]
+    alone = {at: min(found) for at, found in enumerate(results) if len(found) == 1}
+    first: dict[int, int] = {}
+    for at, result in alone.items():
+        shared = [before for before in of[at] if before not in alone]
+        first[result] = max([first.get(result, -1), *shared])
+    # Before what has no product: there the array would wait.
+    idle = [at for at, (one, _) in enumerate(order) if one.product is None and at not in alone]
+    keys = []
+    for at in range(len(order)):
+        ready = first[alone[at]] if at in alone else -1
+        place = bisect_right(idle, ready)
+        keys.append((at, 1, at) if ready < 0 or place == len(idle) else (idle[place], 0, at))
+    return [order[at] for _, _, at in sorted(keys)]
 
 
 class _Needs:

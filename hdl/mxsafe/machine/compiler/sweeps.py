@@ -46,7 +46,7 @@ def sweeps(
             part = replace(part, causal=work.causal + row * configuration.vector_lanes)
         for sweep in FOLLOWING[work.reduction]:
             arguments: dict[str, Any] = {"work": replace(part, sweep=sweep)}
-            if sweep == "results":
+            if sweep == FOLLOWING[work.reduction][-1]:
                 arguments["d"] = None if d is None else d.some(one)
                 arguments["out"] = None if out is None else out.some(one)
             else:
