@@ -267,3 +267,13 @@ def test_the_host_copies_what_the_machine_does_not_lay_out() -> None:
     assert len(compiled.parts) == 2
     named = "by the host, in binary32: keys (copy), values (copy)"
     assert compiled.report().splitlines()[-2] == named
+
+
+@pytest.mark.parametrize("own", [{"out_beats": 32}, {"out_beats": 32, "bank_beats": 256}], ids=str)
+def test_nothing_comes_between_the_sweeps_over_a_row(own: dict[str, int]) -> None:
+    """Long rows that become operands: their results wait for room, and other vectors do not."""
+    shape = Shape(tokens=40, features=64, heads=2, width=32, hidden=96, causal=True)
+    w, x = weights(shape), drawn(40, 64)
+    machine = replace(DEFAULT, reduction_beats=16, **own)
+    found = compile_graph(layer(shape, w), machine)(x)
+    assert np.array_equal(found, compile_graph(layer(shape, w), DEFAULT)(x))

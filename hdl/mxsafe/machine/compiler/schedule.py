@@ -378,6 +378,8 @@ class _Run:
         fields = [(number, d[number].step.fields) for number in self.gemms]
         self.chains = {n for n, own in fields if not (own["write"] and own["clear"])}
         self.chain = False
+        self.next_sweep = -1
+        self.sweeps = _sweeps(d)
         # What is in a buffer at each descriptor, if they run in order; and what came early.
         self.reserved = {}
         for name, space in draft.spaces.items():
@@ -489,7 +491,12 @@ class _Run:
         return {name for part, name in own if part not in self.bases} if own else _NONE
 
     def _following(self, queue: int) -> Iterable[int]:
-        """Descriptors that a queue may take; tiles that are continued follow one another."""
+        """Descriptors that a queue may take; tiles that are continued follow one another.
+
+        So do sweeps over a row: between them the vector unit must have nothing else.
+        """
+        if queue == _VECTOR and self.next_sweep >= 0:
+            return [self.next_sweep] if self.next_sweep in self.ready[queue] else []
         if queue != _GEMM or not self.chains:
             return self.ready[queue]
         first = self.gemms[self.next_gemm] if self.next_gemm < len(self.gemms) else -1
@@ -531,6 +538,8 @@ class _Run:
         self.order.append(number)
         if queue == _GEMM:
             self.chain = not own.step.fields["write"]
+        if queue == _VECTOR:
+            self.next_sweep = self.sweeps.get(number, -1)
         self.done[number] = 1
         while self.done[self.head]:
             self.head += 1
@@ -550,6 +559,19 @@ class _Run:
             self.waiting[after] -= 1
             if not self.waiting[after]:
                 insort(self.ready[self.queue[after]], after)
+
+
+def _sweeps(drafted: Sequence[Drafted]) -> dict[int, int]:
+    """By each descriptor of sweeps over a row, but the last one, the one that must come next."""
+    found: dict[int, int] = {}
+    before = -1
+    for number, one in enumerate(drafted):
+        fields = one.step.fields
+        if one.step.kind == "vector":
+            if fields.get("sweep") and not fields["clear"]:
+                found[before] = number
+            before = number
+    return found
 
 
 def _gated(drafted: Sequence[Drafted]) -> dict[int, list[int]]:
@@ -572,6 +594,7 @@ def _gated(drafted: Sequence[Drafted]) -> dict[int, list[int]]:
 
 
 _GEMM = QUEUES.index("gemm")
+_VECTOR = QUEUES.index("vector")
 _NONE: set[str] = set()
 _STATE = (
     "waiting",
@@ -582,6 +605,7 @@ _STATE = (
     "now",
     "next_gemm",
     "chain",
+    "next_sweep",
     "bases",
     "left",
     "until",
