@@ -154,6 +154,7 @@ class LayerConfiguration(Configuration):
 
     packer = Part(
         OperandPacker,
+        format=lambda c: c.format,
         width=lambda c: c.columns,
         lanes=lambda c: c.shape.lanes,
         groups=lambda c: c.converter.blocks.groups,

@@ -13,7 +13,7 @@ from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 
@@ -207,7 +207,10 @@ class BeatJoinerConfiguration(_PartsConfiguration):
         Whether there are such rows; else no memory holds them.
     """
 
-    memory = Part(BeatMemory, beat_bits=lambda c: c.part.size)
+    @property
+    def memory(self) -> BeatMemoryConfiguration:
+        """Configuration of the memory that holds one part of a row's beats."""
+        return BeatMemoryConfiguration(beat_bits=self.part.size, depth=self.depth)
 
 
 class BeatJoiner(Unit[BeatJoinerConfiguration]):

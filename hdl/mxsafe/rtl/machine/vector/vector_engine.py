@@ -175,6 +175,7 @@ class VectorEngineConfiguration(PartConfiguration):
 
     writer = Part(
         OperandWriter,
+        packer=lambda c: c.packer,
         beats=lambda c: tuple(getattr(c.machine, f"{name}_beats") for name in TARGETS),
         later=lambda c: bool(at(c, "results")),
     )
