@@ -266,7 +266,9 @@ def _of_streams(module: Module, rows: Rows, streamed: Streamed) -> Stimulus:
     """Beats on the pins until they are taken, from the end of the first row's results on."""
     start = int(streamed.taken[0])
     ends = streamed.left[streamed.words["m_axis_tlast"][:, 0] == 1][rows.passes - 1 :: rows.passes]
-    taken = {name: streamed.times[name.rsplit("_", 1)[0]] for name in rows.job}
+    taken = {
+        name: streamed.taken_apart.get(name.rsplit("_", 1)[0], streamed.taken) for name in rows.job
+    }
     first = int(ends[0])
     # Only cycles in which there is a beat on offer everywhere, and whole rows of results.
     offered = min(int(clocks[-1]) for clocks in taken.values())

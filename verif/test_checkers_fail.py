@@ -161,7 +161,7 @@ FAULTS: dict[str, Fault] = {
         "assign block_too_early = ",
         "assign block_too_early = 0 & ",
         lambda module: check_short_tiles("icarus", module),
-        r"\d+ result rows for \d+ expected ones",
+        r"tile \d+ of \d+ never came out",
     ),
     "rows of a product": (
         lambda: gemm_engine("exact"),

@@ -48,6 +48,7 @@ _OF_FULL_RUN = {
 }
 """By a file of tests those of which only the full run has all. They are recorded too: without them
 these modules are simulated inside a whole machine alone, or with few numbers."""
+_STREAMS = ("verif.bench.stream", "verif.bench.array")
 _RECORDED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 """How pytest may end: a test that fails without a mutant tells nothing of one."""
 
@@ -219,7 +220,7 @@ def load(folder: Path) -> list[Design]:
                 file,
                 d["test"],
                 in_lockstep=d["bench"] == _LOCKSTEP,
-                in_beats=d["bench"] == "verif.bench.stream",
+                in_beats=d["bench"] in _STREAMS,
                 watched=tuple(d["watched"]),
                 job=d.get("job"),
             )

@@ -1,15 +1,14 @@
 """The bench of units between AXI4-Streams, one or more in and out, each with stalls of its own.
 
-Streams in whose beats belong *together* are taken together; streams *apart* are taken when the unit
-wants them, and all their beats by the end of the job. A design may hold several units, each with
-such groups of streams. What goes in and what comes out are files; comparing is the business of the
-pytest process. A source offers a beat until it is taken and shows
+Streams in whose beats belong together are taken together; streams *apart* are taken when the unit
+wants them, and all their beats by the end of the job. What goes in and what comes out are files;
+comparing is the business of the pytest process. A source offers a beat until it is taken and shows
 noise in between, unless it is *still*; a sink takes what it likes, and now and then is not ready
-before it has seen a beat, since a unit must not wait for that.
+before it has seen a beat, since a unit must not wait for that. Streams out *beside* the main one,
+``m_axis``, are logged as that is.
 """
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cocotb
@@ -64,7 +63,6 @@ class Source:
         self._waiting = iter(beats)
         self.remaining = len(beats)
         self.offered = False
-        self.taken: list[int] = []
 
     def show(self) -> None:
         """Put the next beat on the pins, or noise; what is on offer stays."""
@@ -80,13 +78,12 @@ class Source:
             pin.write(value)
         self._valid.write(self.offered)
 
-    def settle(self, clock: int) -> bool:
+    def settle(self) -> bool:
         """Whether the beat is taken in this cycle."""
         taken = self.offered and number(self._ready) == 1
         if taken:
             self.remaining -= 1
             self.offered = False
-            self.taken.append(clock)
         return taken
 
     def offer_in_reset(self, offers: bool) -> None:
@@ -106,19 +103,12 @@ class Sink:
     stall : float
         How often it pauses. One that does waits for a beat now and then: it is ready in the cycle
         in which it sees one, or in the cycle after that.
-    progress : str, optional
-        File that holds the number of packets that have come.
     """
 
     def __init__(
-        self,
-        dut: cocotb.handle.HierarchyObject,
-        name: str,
-        seed: int,
-        stall: float,
-        progress: str | None,
+        self, dut: cocotb.handle.HierarchyObject, name: str, seed: int, stall: float
     ) -> None:
-        self.name, self._progress = name, progress
+        self.name = name
         self._valid = getattr(dut, f"{name}_tvalid")
         self._ready = Input(getattr(dut, f"{name}_tready"))
         names = [f"{name}_{pin}" for pin in OUTPUTS]
@@ -135,7 +125,6 @@ class Sink:
         self._choose()
         self.stalled: list[str] | None = None
         self.left: list[int] = []
-        self.packets = 0
         self.results: list[list[str]] = []
 
     def show_any(self) -> None:
@@ -169,9 +158,6 @@ class Sink:
             self.results.append(now)
             self.left.append(clock)
             self._choose()
-            if self._progress and now[self._last] == "1":
-                self.packets += 1
-                Path(self._progress).write_text(f"{self.packets}")
         self.stalled = now if not self._takes else None
 
     def _told(self, clock: int, before: list[str], now: list[str] | None) -> str:
@@ -212,8 +198,8 @@ class Bench:
         self._half, self._moment = Timer(1, "ns"), Timer(1, "ps")
         seed = options["seed"]
         self.sinks = [
-            Sink(dut, name, seed + 64 * index, options["stall_out"], options["progress"])
-            for index, name in enumerate(options["sinks"])
+            Sink(dut, name, seed + 64 * index, options["stall_out"])
+            for index, name in enumerate(("m_axis", *options["beside"]))
         ]
         streams: dict[str, dict[str, list[int]]] = {}
         for pin, words in job.items():
@@ -222,10 +208,8 @@ class Bench:
             Source(dut, name, pins, seed + 2 + index, options["stall_in"], still=options["still"])
             for index, (name, pins) in enumerate(streams.items())
         ]
-        named = {source.name: source for source in self.sources}
-        self._apart = [named[name] for name in options["apart"]]
-        self._groups = [[named[name] for name in group] for group in options["together"]]
-        self._together = [source for group in self._groups for source in group]
+        self._apart = [source for source in self.sources if source.name in options["apart"]]
+        self._together = [source for source in self.sources if source not in self._apart]
         for name, value in options["steady"].items():
             getattr(dut, name).value = value
         self.clocks = 0
@@ -237,10 +221,12 @@ class Bench:
             source.start([])
         for sink in self.sinks:
             sink.forget()
+        self.taken: list[int] = []
+        self.taken_apart: dict[str, list[int]] = {source.name: [] for source in self._apart}
 
     @property
     def results(self) -> list[list[str]]:
-        """Return the results of one stream after the other."""
+        """Return the results of the main stream, then of those beside it."""
         return [row for sink in self.sinks for row in sink.results]
 
     async def _rise(self) -> None:
@@ -279,11 +265,13 @@ class Bench:
             await self._moment
         for sink in self.sinks:
             sink.settle(self.clocks)
-        for group in self._groups:
-            taken = {source.settle(self.clocks) for source in group}
-            assert len(taken) == 1, "beats of the streams were not taken together"
+        taken = {source.settle() for source in self._together}
+        assert len(taken) == 1, "beats of the streams were not taken together"
+        if taken.pop():
+            self.taken.append(self.clocks)
         for source in self._apart:
-            source.settle(self.clocks)
+            if source.settle():
+                self.taken_apart[source.name].append(self.clocks)
         await self._rise()
 
     def start(self, beats: int | None = None) -> None:
@@ -305,14 +293,14 @@ class Bench:
 
     def _moved(self) -> int:
         came = sum(len(sink.results) for sink in self.sinks)
-        return came + sum(len(source.taken) for source in self._apart)
+        return came + sum(map(len, self.taken_apart.values()))
 
     async def run(self) -> None:
         """Offer all there is, and go on until nothing comes out any more."""
         start = self.clocks
         while any(source.remaining for source in self._together):
             await self.clock()
-            taken = min(len(source.taken) for source in self._together)
+            taken = len(self.taken)
             assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"
         await self.quiet()
 
@@ -328,8 +316,8 @@ class Bench:
     def log(self) -> dict[str, Any]:
         """Words of what came out, and the cycles in which beats went in and came out."""
         words = {name: each for sink in self.sinks for name, each in sink.log().items()}
-        times = {source.name: source.taken for source in self.sources}
-        return {"words": words, "times": times | {sink.name: sink.left for sink in self.sinks}}
+        left = self.sinks[0].left
+        return {"words": words, "taken": self.taken, "left": left, "apart": self.taken_apart}
 
 
 async def interrupted(bench: Bench, options: dict) -> list[list[list[str]]]:

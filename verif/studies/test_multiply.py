@@ -92,10 +92,10 @@ def test_a_failed_simulation_is_shown(
     available("verilator")
 
     def fail(*arguments: object, **options: object) -> None:
-        raise AssertionError("verif.bench.stream failed on verilator:\nresults never end")
+        raise AssertionError("verif.bench.array failed on verilator:\ntile 1 of 1 never came out")
 
     monkeypatch.setattr(multiply, "run_products", fail)
     assert multiply.main(["a.npy", "w.npy"]) == 1
     assert capsys.readouterr().err.endswith(
-        "multiply: verif.bench.stream failed on verilator:\nresults never end\n"
+        "multiply: verif.bench.array failed on verilator:\ntile 1 of 1 never came out\n"
     )

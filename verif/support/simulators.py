@@ -139,7 +139,6 @@ def _tool_environment() -> dict[str, str]:
         # cocotb would have pytest rewrite the assertions of every module that a bench imports,
         # which takes longer than many simulations; ours have messages.
         "COCOTB_REWRITE_ASSERTION_FILES": "",
-        "COCOTB_TRUST_INERTIAL_WRITES": "1",  # benches write while the clock is low
         "COCOTB_RESOLVE_X": "",  # what is unknown is no number
         # What the Perl script in front of Verilator says; we start without one.
         "VERILATOR_ROOT": str(verilator_bin().parent),
@@ -396,6 +395,7 @@ def simulate(
     environment: Mapping[str, str],
     *,
     watched: Sequence[str] = (),
+    writes_at_edges: bool = False,
     power_up: int = 1,
 ) -> None:
     """Run a cocotb module on a design; AssertionError with what it said in a line if it fails.
@@ -408,6 +408,9 @@ def simulate(
         Environment variables for the bench.
     watched : sequence of str
         Outputs of the top module that are looked at; of none given, all.
+    writes_at_edges : bool
+        The bench writes when a clock rises, not only while it is low. On Icarus cocotb has to hold
+        such writes back, so that the design sees them after the edge, which is slower.
     power_up : int
         Seed, from 1, of what registers and memories hold at first on Verilator; on Icarus that is
         unknown.
@@ -422,7 +425,9 @@ def simulate(
     begins = []
     if simulator == "verilator":
         begins = ["+verilator+rand+reset+2", f"+verilator+seed+{power_up}"]
-    with mock.patch.dict(os.environ, _tool_environment()):
+    are_held = writes_at_edges and simulator == "icarus"
+    writes = {"COCOTB_TRUST_INERTIAL_WRITES": "0" if are_held else "1"}
+    with mock.patch.dict(os.environ, _tool_environment() | writes):
         records = "MXSAFE_RECORD" in os.environ
         with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="recorder-") as recorder:
             built = recording.recorded(top, sources, Path(recorder)) if records else sources

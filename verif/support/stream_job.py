@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,15 +29,15 @@ class Streamed:
     words : dict
         By port name a row of little-endian bytes for each beat.
     taken, left : ndarray of int
-        Cycles in which beats of the first streams went in and came out.
-    times : dict
-        The same of every stream by its name.
+        Cycles in which beats went in and came out.
+    taken_apart : dict
+        By name the cycles in which beats of streams apart went in.
     """
 
     words: dict[str, Words]
     taken: NDArray[np.int64]
     left: NDArray[np.int64]
-    times: dict[str, NDArray[np.int64]]
+    taken_apart: dict[str, NDArray[np.int64]]
 
 
 def check_stream(
@@ -63,7 +62,6 @@ def run_stream(
     job: Job,
     *,
     apart: Sequence[str] = (),
-    together: Sequence[Sequence[str]] | None = None,
     clocks: int | None = None,
     probe: tuple[int, int] | None = None,
     stall_in: float = 0.0,
@@ -71,8 +69,7 @@ def run_stream(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     steady: Mapping[str, int] | None = None,
-    sinks: Sequence[str] = ("m_axis",),
-    progress: Path | None = None,
+    beside: Sequence[str] = (),
     still: bool = False,
     silent: bool = False,
 ) -> Streamed:
@@ -81,12 +78,10 @@ def run_stream(
     Parameters
     ----------
     job : Job
-        Beats of all streams in.
+        Streams with equally many beats, which the unit takes together, and those `apart`.
     apart : sequence of str
         Streams in that the unit takes when it wants to, such as ``s_axis_bias``. All their beats
         must be taken in the end.
-    together : sequence of sequence of str, optional
-        Streams that are taken together, with equally many beats each: by default all others.
     clocks : int, optional
         Cycles that the unit may need for the job, without stalls; by default one a beat.
     probe : tuple of int, optional
@@ -101,36 +96,29 @@ def run_stream(
         what they give must be what they give in the job.
     steady : mapping, optional
         Values of pins that belong to no stream.
-    sinks : sequence of str
-        Streams out; a packet of each belongs to one of the others.
-    progress : Path, optional
-        File that holds the number of packets that have come.
+    beside : sequence of str
+        Other streams out, each packet of which belongs to one of the main stream, such as
+        ``m_axis_statistics``.
     still : bool
         Pins stay as they are while nothing is offered, instead of noise: so large units are faster.
     silent : bool
         Nothing is offered during reset, to units inside others that would take it.
     """
-    beats: dict[str, set[int]] = {}
-    for name, words in job.items():
-        beats.setdefault(name.rsplit("_", 1)[0], set()).add(len(words))
-    groups = together or [[name for name in beats if name not in apart]]
-    lengths = [set[int]().union(*(beats[name] for name in group)) for group in groups]
-    for each, group in zip(lengths, groups, strict=True):
-        assert len(each) == 1, f"{module.name} needs as many beats of all of {group}, not {each}"
-        assert min(each) > 0, f"{module.name} needs beats"
+    streams = {name: name.rsplit("_", 1)[0] for name in job}
+    beats = {name: len(words) for name, words in job.items() if streams[name] not in apart}
+    assert len(set(beats.values())) == 1, f"{module.name} needs as many beats of all of {beats}"
+    assert min(beats.values()) > 0, f"{module.name} needs beats"
     if probe is None:
         ends = np.flatnonzero(job["s_axis_tlast"]) + 1
         longer = int(np.argmax(ends > 1))
         probe = int(ends[longer]), longer + 1
-    expected = max(map(max, lengths)) if clocks is None else clocks
+    expected = max(beats.values()) if clocks is None else clocks
     # Streams pause up to twice as often as they are told to; a beat may wait for a block.
-    rate = (1 - 2 * stall_in) ** (len(apart) + max(map(len, groups))) * (1 - 2 * stall_out)
+    rate = (1 - 2 * stall_in) ** len(set(streams.values())) * (1 - 2 * stall_out)
     options = {
         "beats": {name: module.ports[name].packed(values) for name, values in job.items()},
         "apart": list(apart),
-        "together": groups,
-        "sinks": list(sinks),
-        "progress": str(progress) if progress else None,
+        "beside": list(beside),
         "steady": dict(steady or {}),
         "still": still,
         "silent": silent,
@@ -144,5 +132,6 @@ def run_stream(
         "limit": math.ceil(4 * (expected + module.latency) / rate) + 1000,
     }
     logged = run_bench(simulator, module, "stream", options)
-    times = {name: np.array(each, np.int64) for name, each in logged["times"].items()}
-    return Streamed(logged["words"], times[groups[0][0]], times[sinks[0]], times)
+    taken, left = np.array(logged["taken"], np.int64), np.array(logged["left"], np.int64)
+    times = {name: np.array(clocks, np.int64) for name, clocks in logged["apart"].items()}
+    return Streamed(logged["words"], taken, left, times)

@@ -1,5 +1,6 @@
 """Running matrix products on the simulated array."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from mxsafe.formats import FormatSet
 from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
 from mxsafe.rtl.mac.operand import SIDES, Side
 from verif.support.manifest import Module
-from verif.support.stream_job import Streamed, run_stream
+from verif.support.simulators import run_bench
 
 Operand = mx.QuantizedTensor | NDArray[np.uint16]
 Product = tuple[Operand, Operand]
@@ -99,38 +100,36 @@ def run_jobs(
     progress : Path, optional
         File that holds the number of finished tiles.
     """
-    stall_in, stall_out = stall if isinstance(stall, tuple) else (stall, stall)
     runs = {}
-    for prefix, (module, products) in jobs.items():
-        runs[prefix] = _Run(prefix, module, [array_schedule(module, a, w) for a, w in products])
-        alter(runs[prefix].job)
-    first = runs[next(iter(runs))]
-    streamed = run_stream(
-        simulator,
-        top,
-        {name: words for run in runs.values() for name, words in run.streams().items()},
-        together=[group for run in runs.values() for group in run.together],
-        sinks=[f"{prefix}m_axis_c" for prefix in runs],
-        clocks=max(run.clocks for run in runs.values()),
-        probe=(len(first.beats[0]), 1),
-        stall_in=stall_in,
-        stall_out=stall_out,
-        seed=seed,
-        resets_after=resets_after,
-        # What is not gated would take a beat in a reset.
-        silent=not all(module.parameters.get("gated", True) for module, _ in jobs.values()),
-        progress=progress,
-    )
-    return [run.result(streamed) for run in runs.values()]
+    pauses = stall if isinstance(stall, tuple) else (stall, stall)
+    for index, (prefix, (module, products)) in enumerate(jobs.items()):
+        run = _Run(module, [array_schedule(module, a, w) for a, w in products])
+        alter(run.job)
+        runs[prefix] = run
+        run.options |= {
+            "clocks_per_tile": _clocks_per_tile(module, max(map(len, run.beats)), max(pauses)),
+            "clocks_after": 64 + module.latency,
+            "stall": pauses,
+            "seed": seed + 3 * index,
+            "progress": str(progress) if progress else None,
+        }
+    options = {
+        "beats": {prefix: run.job for prefix, run in runs.items()},
+        "arrays": {prefix: run.options for prefix, run in runs.items()},
+        "resets_after": list(resets_after),
+    }
+    # cocotbext-axi writes at edges
+    logged = run_bench(simulator, top, "array", options, writes_at_edges=True)
+    return [run.result(log) for run, log in zip(runs.values(), logged, strict=True)]
 
 
 class _Run:
     """The job of one array, and what its results mean."""
 
-    def __init__(self, prefix: str, module: Module, schedules: list[Schedule]) -> None:
-        self._prefix, self._module, self._schedules = prefix, module, schedules
+    def __init__(self, module: Module, schedules: list[Schedule]) -> None:
+        self._module, self._schedules = module, schedules
+        self.options: dict[str, object] = {}
         self.beats = [tile for schedule in schedules for tile in schedule]
-        self._rows = module.parameters["pu_rows"] * module.parameters["rows"]
         self.job: Job = {}
         for side in SIDES:
             streams = [beats for schedule in schedules for beats in _stream(module, schedule, side)]
@@ -144,45 +143,24 @@ class _Run:
                 self.job[f"{side}_{flag}"] = np.concatenate(
                     [getattr(beats, flag) for beats in streams]
                 )
+        self.options["w_has_user"] = "s_axis_w_tuser" in module.ports
 
-    @property
-    def together(self) -> list[list[str]]:
-        """Streams that are taken together: both, unless one is of packed codes now and then."""
-        names = [f"{self._prefix}s_axis_{side}" for side in SIDES]
-        operands = self._module.operands
-        is_packed = operands and any(isinstance(operands.of(side), FormatSet) for side in SIDES)
-        return [[name] for name in names] if is_packed else [names]
-
-    @property
-    def clocks(self) -> int:
-        """Cycles without stalls: every beat may wait for a block, a tile for rows before it."""
-        each = self._module.parameters["block_cycles"]
-        return sum(len(tile) * each + 2 * self._rows for tile in self.beats)
-
-    def streams(self) -> Job:
-        """The beats, by the names of pins."""
-        job, streams = self.job, {}
-        flags = job["a_first"] + 2 * job["a_block_last"] + 4 * job["a_mode"].astype(np.int64)
-        for side, user in (("a", flags), ("w", job["w_mode"])):
-            pins = {"tdata": job[side], "tlast": job[f"{side}_last"], "tuser": user}
-            for pin, values in pins.items():
-                if f"s_axis_{side}_{pin}" in self._module.ports:
-                    streams[f"{self._prefix}s_axis_{side}_{pin}"] = values
-        return streams
-
-    def result(self, streamed: Streamed) -> Result:
+    def result(self, log: Mapping[str, Any]) -> Result:
         """The products in what came out."""
-        name, port = f"{self._prefix}m_axis_c", self._module.ports["m_axis_c_tdata"]
-        rows, user = streamed.words[f"{name}_tdata"], streamed.words[f"{name}_tuser"][:, 0]
+        rows, user = log["rows"], np.array(log["user"])
+        port = self._module.ports["m_axis_c_tdata"]
         values = port.split(rows).astype(np.uint32).view(np.float32)
-        begun = max(streamed.times[stream][0] for group in self.together for stream in group)
-        ends = np.cumsum([schedule.tiles for schedule in self._schedules]) * self._rows
-        assert len(rows) == ends[-1], f"{len(rows)} result rows for {ends[-1]} expected ones"
-        parts = zip(self._schedules, np.split(values, ends[:-1]), strict=True)
+        results = []
+        start = 0
+        for schedule in self._schedules:
+            count = schedule.tiles * (len(rows) // len(self.beats))
+            results.append(schedule.assemble(values[start : start + count]))
+            start += count
+        assert start == len(rows), f"{len(rows)} result rows for {start} expected ones"
         return Result(
-            products=[schedule.assemble(part) for schedule, part in parts],
+            products=results,
             tiles=len(self.beats),
-            cycles=int(streamed.times[name][-1] - begun) + 1,
+            cycles=int(log["cycles"]),
             ideal=sum(schedule.ideal_beats for schedule in self._schedules),
             out_of_step=(user & 1).astype(bool),
             overlong=(user >> 1 & 1).astype(bool),
@@ -200,6 +178,17 @@ def _stream(module: Module, schedule: Schedule, side: Side) -> Iterator[StreamBe
         taken = module.operands and module.operands.of(side)
         chosen_from = taken if isinstance(taken, FormatSet) else None
         yield stream_beats(tile, side, operand.format, chosen_from)
+
+
+def _clocks_per_tile(module: Module, beats: int, stall: float) -> int:
+    """Cycles after which a tile must have come out, counted from the one before or the start.
+
+    Every beat may wait for a block, and the tile for the rows of the one before. Each of the three
+    streams pauses up to twice as often as `stall` says; twice the mean is beyond all chance.
+    """
+    p = module.parameters
+    clocks = beats * p["block_cycles"] + 2 * p["pu_rows"] * p["rows"] + module.latency
+    return 64 + math.ceil(2 * clocks / (1 - 2 * stall) ** 3)
 
 
 def _row(beats: StreamBeats) -> NDArray[np.uint8]:

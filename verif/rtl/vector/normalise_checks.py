@@ -212,7 +212,7 @@ def check_rows(
             **({} if centred is None else {"centred": int(centred)}),
         },
         apart=[name for name in streams if name != "s_axis"],
-        sinks=("m_axis", *(["m_axis_statistics"] if parameters["statistics"] else [])),
+        beside=["m_axis_statistics"] if parameters["statistics"] else [],
         **options,
     )
     expected, statistics, start = [], [], 0

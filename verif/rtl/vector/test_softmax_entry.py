@@ -98,5 +98,5 @@ def _check(module: Module) -> None:
         stall_in=0.2,
         stall_out=0.2,
         resets_after=range(1, 12, 3),
-        sinks=("m_axis", "m_axis_summary"),
+        beside=["m_axis_summary"],
     )

@@ -71,7 +71,7 @@ def test_a_beat_a_clock() -> None:
     streamed = check_vectors("icarus", module, beats)
     assert (np.diff(streamed.taken) == 1).all()
     assert (streamed.left - streamed.taken == module.latency).all()
-    assert np.array_equal(streamed.times["s_axis_operand"], streamed.taken)
+    assert np.array_equal(streamed.taken_apart["s_axis_operand"], streamed.taken)
 
 
 def test_parts_that_are_not_needed() -> None:
