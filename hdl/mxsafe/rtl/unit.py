@@ -148,7 +148,9 @@ class Part(Generic[C]):
     def __init__(self, unit: type[Unit[C]], **others: Callable[[Any], object]) -> None:
         self._unit, self._others = unit, others
 
-    def __get__(self, whole: Configuration, owner: type[Configuration]) -> C:
+    def __get__(self, whole: Configuration | None, owner: type[Configuration]) -> C:
+        if whole is None:  # asked of the class, as pages of the API do
+            return self  # type: ignore[return-value]
         given = {name: value(whole) for name, value in self._others.items()}
         return whole.part(self._unit.configuration(), **given)  # type: ignore[return-value]
 
