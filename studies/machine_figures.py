@@ -47,6 +47,7 @@ _ROWS = (
     ("array busy, a block of DeiT-Tiny after another", "82 %", "88 %"),
     ("array busy, one block of DeiT-Tiny", "80 %", "85 %"),
     ("array busy, one block of a decoder", "80 %", "85 %"),
+    ("array busy, a block of SmolLM2-135M after another", "85 %", "90 %"),
     ("words moved, one block alone, by those of each tensor once", "1.2", "1.05"),
     ("words moved, one block of DeiT-Tiny", "1.2", "1.05"),
     ("words moved, one block of a decoder", "", ""),
@@ -126,6 +127,8 @@ def cases() -> dict[str, Case]:
         "vision": _of_graph(vit(197, 192, 3, 768, 1)),
         "two of vision": _of_graph(vit(197, 192, 3, 768, 2)),
         "decoder": _of_graph(llama(128, 512, 8, 4, 1536, 1)),
+        "SmolLM2": _of_graph(llama(128, 576, 9, 3, 1536, 1)),
+        "two of SmolLM2": _of_graph(llama(128, 576, 9, 3, 1536, 2)),
     }
 
 
@@ -192,6 +195,7 @@ def _column(found: Mapping[str, _Numbers], tensors: Mapping[str, int]) -> list[s
         of("product", _share),
         further("vision", "two of vision"),
         *(of(name, _share) for name in ("vision", "decoder")),
+        further("SmolLM2", "two of SmolLM2"),
         *(moved(name) for name in ("one block", "vision", "decoder")),
         *(of(name, _cycles) for name in ("one block", "two blocks", "product")),
         *(of(name, _cycles) for name in ("vision", "decoder")),

@@ -28,6 +28,8 @@ _LOOKAHEAD = 256
 """Descriptors of the program that may be looked at behind the first one that has not run."""
 _SAVED = 100
 """Descriptors after which a run is saved, to go on from there in another way."""
+_OVERTAKEN = 80
+"""Descriptors by which a load may be earlier than the first one that waits for room in a buffer."""
 _CANDIDATES = 24
 """Descriptors that a queue looks at before it takes one for which it waits."""
 _APART = 120
@@ -362,6 +364,8 @@ class _Run:
                 self.after[before].append(number)
         self.operands = [
             [(part, name) for part, name in one.parts.items() if name in ("a_codes", "w_codes")]
+            if one.step.kind == "load"
+            else []
             for one in d
         ]
         self.ready_at = [0] * len(d)
@@ -459,7 +463,7 @@ class _Run:
         engine = self.engines.ready(queue)
         best: tuple[int, int, list[tuple[Part, str, int]]] | None = None
         seen = 0
-        short: set[str] = set()
+        short: dict[str, int] = {}
         for number in self._following(queue):
             if number > self.head + lookahead:
                 break
@@ -467,7 +471,8 @@ class _Run:
             if best is not None and start >= best[0]:
                 continue
             spaces = self._buffers(number)
-            if not short.isdisjoint(spaces):  # smaller parts would take the room it waits for
+            # Smaller parts of much later loads would take the room that earlier ones wait for.
+            if any(number - short.get(one, number) > _OVERTAKEN for one in spaces):
                 continue
             placed = None
             if self.blocked.get(number) != self.given:
@@ -475,7 +480,7 @@ class _Run:
                 placed = self._allocated(number)
             if placed is None:
                 self.blocked[number] = self.given
-                short |= spaces
+                short = dict.fromkeys(spaces, number) | short
                 continue
             new, free = placed
             start = max(start, free + self.times.queue)
