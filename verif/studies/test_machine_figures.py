@@ -27,6 +27,9 @@ def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
     busy, cycles = (two[name] - vision[name] for name in ("array_busy", "cycles"))
     assert busy > 0.9 * cycles
     assert decoder["array_busy"] > 0.85 * decoder["cycles"]
+    small, both = (predicted[n] for n in ("SmolLM2", "two of SmolLM2"))
+    busy, cycles = (both[name] - small[name] for name in ("array_busy", "cycles"))
+    assert busy > 0.88 * cycles
     assert vision["array_busy"] > 0.78 * vision["cycles"]
     for name in ("one block", "vision"):
         found = predicted[name]
@@ -36,6 +39,6 @@ def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
 def test_what_was_not_measured_stays_empty() -> None:
     numbers = json.loads(machine_figures.FIGURES.read_text())
     rows = machine_figures.rows({**numbers, "measured": {}})
-    assert len(rows) == 15
+    assert len(rows) == 16
     assert all(row[4] == "" for row in rows[1:])
     assert rows[1][3] == "94.4 %"
