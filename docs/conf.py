@@ -27,7 +27,7 @@ myst_heading_anchors = 3  # so that links to headings are checked
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc says types in words
 numpydoc_show_class_members = False
-autodoc_mock_imports = ["torch"]  # the reference of what needs it is made without it
+autodoc_mock_imports = ["torch", "onnx"]  # the reference of what needs them is made without
 autosummary_generate = False  # numpydoc loads autosummary, which nothing here uses
 
 

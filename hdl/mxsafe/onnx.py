@@ -75,7 +75,7 @@ _TYPES = {
 
 
 def compile(
-    model: onnx.ModelProto | str | Path,
+    model: "onnx.ModelProto | str | Path",
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
