@@ -121,7 +121,7 @@ class Turned(nn.Module):
 def test_what_models_reach() -> None:
     """500 random models, and two of their own: every operator, every value of descriptors' fields.
 
-    Refused are at most 2 % of the random ones.
+    None is refused.
     """
     reached, refused = Reached(), {}
     for seed in range(500):
@@ -137,7 +137,7 @@ def test_what_models_reach() -> None:
         program = exported(model.eval(), (torch.randn(shape),))
         reached.add(program, compile_exported(program, machine, block))
     print(reached, refused, sep="\n")
-    assert len(refused) <= 10
+    assert not refused
     assert not operators() - reached.operators.keys()
     assert not expected(machine) - reached.values.keys()
 
