@@ -275,8 +275,18 @@ class _Backward:
 
 def _finite(value: Value) -> bool:
     """Whether rows of zeros of the inputs certainly give finite rows."""
-    if value.op == "function" and value.detail in ("reciprocal", "rsqrt"):
-        (x,) = value.inputs
-        positive = (one.data is not None and np.all(one.data > 0) for one in x.inputs)
-        return x.op == "arithmetic" and any(positive)
-    return all(_finite(one) for one in value.inputs)
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.op != "function" or one.detail not in ("reciprocal", "rsqrt"):
+            waiting += one.inputs
+            continue
+        (x,) = one.inputs
+        positive = (other.data is not None and np.all(other.data > 0) for other in x.inputs)
+        if x.op != "arithmetic" or not any(positive):
+            return False
+    return True

@@ -5,6 +5,7 @@ import pytest
 
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph
 from mxsafe.model.graph import GraphModel
 from verif.machine.compiler.training_graphs import perceptron_step
@@ -44,3 +45,19 @@ def test_tokens_order_a_step(seed: int, arithmetic: str) -> None:
     for port, found in zip(part.outputs, part.read(memory), strict=True):
         assert np.array_equal(found.view(np.uint32), wanted[port.name].view(np.uint32))
         assert not np.array_equal(found, named[port.name])
+
+
+def test_deep_graphs_are_differentiated_at_once() -> None:
+    """Values with two users in each of 200 layers, and a gradient of some elements alone."""
+    g = Graph()
+    x = g.input("x", (2, 4))
+    y = x
+    for _ in range(200):
+        y = g.multiply(g.add(y, y), np.full(1, 0.5, np.float32))
+    first = g.gather([x], x.places[:1])
+    loss = g.multiply(g.gather([y], y.places[:1]), first)
+    (found,) = gradients(g, {loss: g.value(np.ones((1, 4), np.float32))}, [x])
+    g.output("gradient", found)
+    given = np.arange(8, dtype=np.float32).reshape(2, 4)
+    wanted = np.where(np.arange(2)[:, None] == 0, 2 * given, 0)
+    assert np.array_equal(evaluate_graph(g, {"x": given})["gradient"], wanted)
