@@ -1,6 +1,7 @@
 """Training steps: programs against the models of their operations, gradients against autograd."""
 
 import copy
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -331,7 +332,7 @@ def test_what_is_refused_is_named() -> None:
 
 
 def test_page_has_the_figures_of_a_block() -> None:
-    """Cycles and busy share of a block of DeiT-Tiny."""
+    """Cycles and busy share of a block of DeiT-Tiny, in text and table."""
     layer = nn.TransformerEncoderLayer(
         192, 3, 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
     )
@@ -342,3 +343,6 @@ def test_page_has_the_figures_of_a_block() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "training_step.md").read_text().split())
     assert f"takes {int(found[1]) / 1e6:.2f} M cycles by the prediction" in page
     assert f"busy in {float(found[2]):.0f} % of them" in page
+    assert f"595 to {int(found[1]) / 1e3:.0f} |" in page
+    kept = (Path(__file__).parents[2] / "docs" / "step_figures.json").read_text()
+    assert json.loads(kept)["block"]["cycles"] == int(found[1])
