@@ -30,6 +30,8 @@ _SAVED = 100
 """Descriptors after which a run is saved, to go on from there in another way."""
 _OVERTAKEN = 80
 """Descriptors by which a load may be earlier than the first one that waits for room in a buffer."""
+_RECENT = 8
+"""Of the runs that were saved so many are all kept, of older ones fewer."""
 _CANDIDATES = 24
 """Descriptors that a queue looks at before it takes one for which it waits."""
 _APART = 120
@@ -407,7 +409,7 @@ class _Run:
     def run(self) -> None:
         """Find an order, and a place of each part."""
         count = len(self.draft.drafted)
-        saved = [self._saved()]
+        saved = [(0, self._saved())]
         narrow, lookahead, back = 0, _LOOKAHEAD, 1
         while len(self.order) < count:
             if self.head >= narrow:
@@ -419,8 +421,9 @@ class _Run:
                     best = found
             if best is not None:
                 self._commit(*best)
-                if len(self.order) >= len(saved) * _SAVED:
-                    saved.append(self._saved())
+                if len(self.order) >= saved[-1][0] + _SAVED:
+                    saved.append((len(self.order), self._saved()))
+                    saved = [one for one in saved if _kept(one[0], len(self.order))]
                 continue
             # Back to where there was more room, and from there more in order.
             if lookahead == 0 and back > 2 * len(saved):
@@ -428,7 +431,7 @@ class _Run:
             narrow, lookahead = max(narrow, self.head + 1), lookahead // 4
             del saved[max(1, len(saved) - back) :]
             back *= 2
-            self._restore(saved[-1])
+            self._restore(saved[-1][1])
             self.given += 1
 
     def _saved(self) -> dict[str, Any]:
@@ -577,6 +580,12 @@ def _sweeps(drafted: Sequence[Drafted]) -> dict[int, int]:
                 found[before] = number
             before = number
     return found
+
+
+def _kept(order: int, now: int) -> bool:
+    """Whether a run that was saved is kept: the last ones, and the fewer the older they are."""
+    age = (now - order) // _SAVED
+    return age < _RECENT or order // _SAVED % (1 << (age // _RECENT).bit_length()) == 0
 
 
 def _gated(drafted: Sequence[Drafted]) -> dict[int, list[int]]:
