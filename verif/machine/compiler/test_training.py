@@ -60,4 +60,4 @@ def test_deep_graphs_are_differentiated_at_once() -> None:
     g.output("gradient", found)
     given = np.arange(8, dtype=np.float32).reshape(2, 4)
     wanted = np.where(np.arange(2)[:, None] == 0, 2 * given, 0)
-    assert np.array_equal(evaluate_graph(g, {"x": given})["gradient"], wanted)
+    assert np.array_equal(GraphModel(g)({"x": given})["gradient"], wanted)
