@@ -161,7 +161,7 @@ def test_what_is_alike_has_the_bits_that_it_has_alone(
     """Branches of one graph, which are evaluated at once, against graphs of one branch."""
     rng = np.random.default_rng(seed)
     machine = MachineConfiguration(arithmetic=arithmetic)
-    branches = int(rng.integers(2, 7))
+    branches, names = int(rng.integers(3, 7)), ("seen", "sums", "back", "mixed")
     shapes = {"x": (branches, 5, 24), "weight": (24, 24), "other": (5, 24)}
     given = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
     given["x"][rng.integers(branches), 2, 3] = rng.choice([np.nan, np.inf, 3e38])
@@ -170,18 +170,22 @@ def test_what_is_alike_has_the_bits_that_it_has_alone(
     order = rng.permutation(branches)
     found = {at: _branch(g, g.gather([x], x.places[at]), weight, other) for at in order}
     total = found[0][0]
+    for at in reversed(order):  # as a backward pass
+        found[at].append(g.function("tanh", found[at][0]))
     for at in rng.permutation(branches):
-        seen, sums = found[at]
-        g.output(f"seen {at}", seen)
-        g.output(f"sums {at}", sums)
-        total = g.add(total, seen)  # one after the other
+        found[at].append(g.multiply(found[at][2], found[at][0]))
+        for name, value in zip(names, found[at], strict=True):
+            g.output(f"{name} {at}", value)
+        total = g.add(total, found[at][0])  # one after the other
     g.output("total", total)
     together = GraphModel(g, machine, block)(given)
     for at in range(branches):
         alone = Graph()
         own = {name: given[name] for name in ("weight", "other")} | {"x": given["x"][at]}
         values = [alone.input(name, own[name].shape) for name in ("x", "weight", "other")]
-        for name, value in zip(("seen", "sums"), _branch(alone, *values), strict=True):
+        seen, sums = _branch(alone, *values)
+        back = alone.function("tanh", seen)
+        for name, value in zip(names, (seen, sums, back, alone.multiply(back, seen)), strict=True):
             alone.output(name, value)
         for name, array in GraphModel(alone, machine, block)(own).items():
             assert np.array_equal(together[f"{name} {at}"].view("u4"), array.view("u4"))

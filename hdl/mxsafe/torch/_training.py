@@ -368,7 +368,8 @@ def compile_step(
     engine : {"interpreter", "model"} or callable
         What runs the steps: the program, on the interpreter; or each operation by its model, with
         the same bits; or what is called with a `Program` and its memory, which it changes, such as
-        a driver of Verilog.
+        a driver of Verilog. With ``model`` there is no program until `TrainingStep.compiled`, its
+        report or a replay is asked for: only then is refused what the machine cannot do.
 
     Returns
     -------
