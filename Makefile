@@ -10,9 +10,9 @@ CLUSTER = $(if $(DASK),--dask $(DASK))
 # Tests start Python a thousand times; it must not compile files each time.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
-test test-yosys test-full test-oracles mutate coverage: export OPENBLAS_NUM_THREADS = 1
+test test-yosys test-full test-oracles mutate coverage learn: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train evidence synth fpga bitstream docs lint clean
+.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train learn evidence synth fpga bitstream docs lint clean
 
 # Something to look at, a minute after cloning.
 demo: $(VENV)/installed
@@ -57,7 +57,7 @@ coverage: $(VENV)/installed-dev
 
 test-oracles: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles]'
-	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/codec/test_gguf.py verif/torch verif/studies/test_language_model.py verif/test_readme.py
+	$(RUN) pytest -n auto --dist worksteal verif/codec/test_other_libraries.py verif/codec/test_gguf.py verif/torch verif/studies/test_language_model.py verif/studies/test_learning.py verif/test_readme.py
 
 multiply: $(VENV)/installed-dev
 	$(RUN) verif.support.tools
@@ -69,6 +69,10 @@ encode: $(VENV)/installed-encode
 
 train: $(VENV)/installed-dev
 	$(RUN) studies.training
+
+learn: $(VENV)/installed-dev
+	$(INSTALL) --editable '.[dev,oracles,fast]'
+	$(RUN) studies.learning
 
 evidence: $(VENV)/installed-evidence
 	$(RUN) studies.evidence --quick

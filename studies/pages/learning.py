@@ -1,0 +1,172 @@
+"""A transformer that learns, from ``docs/learning.json``, which `studies.learning` measures."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mxsafe.analysis import figures
+from studies.drawing import COLOURS, plain
+from studies.pages import kept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Record = Mapping[str, Any]
+"""Result of `studies.learning.record`."""
+Kind = tuple[str, str]
+"""Engine and format."""
+
+_FLOAT32: Kind = ("float32", "float32")
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Of Student's t what 95 % lie below in size, by degrees of freedom from 1 on."""
+_MORE_COLOURS = {**COLOURS, "mxfp4_e2m1": "#cc79a7"}
+
+
+def runs_of(record: Record) -> dict[Kind, list[Record]]:
+    """Trainings by engine and format, each list in the order of the seeds."""
+    found: dict[Kind, list[Record]] = {}
+    for run in record["runs"]:
+        found.setdefault((run["engine"], run["format"]), []).append(run)
+    return found
+
+
+def last(record: Record) -> int:
+    """How many steps at the end count: a half."""
+    return max(int(record["setting"]["steps"]) // 2, 1)
+
+
+def interval(differences: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean of paired differences, and half of its interval of 95 %: 0 if there is one.
+
+    Parameters
+    ----------
+    differences : ndarray of float64, shape (n,)
+    """
+    count = len(differences)
+    if count == 1:
+        return float(differences[0]), 0.0
+    factor = _T[count - 2] if count - 2 < len(_T) else 1.96
+    return float(differences.mean()), factor * float(differences.std(ddof=1)) / count**0.5
+
+
+def loss_differences(record: Record, kind: Kind, base: Kind = _FLOAT32) -> NDArray[np.float64]:
+    """Losses less those of another kind at the same step of the same seed, over the last steps.
+
+    Returns
+    -------
+    ndarray of float64
+        Of each seed their mean; of one seed those of all steps.
+    """
+    kinds = runs_of(record)
+    count = last(record)
+    found = np.array([run["losses"][-count:] for run in kinds[kind]])
+    less = found - np.array([run["losses"][-count:] for run in kinds[base]])
+    return less[0] if len(less) == 1 else less.mean(axis=1)
+
+
+def parted(record: Record) -> list[str]:
+    """Formats of models whose loss differs from float32's by more than the interval."""
+    found = []
+    for kind in runs_of(record):
+        mean, half = interval(loss_differences(record, kind))
+        if kind[0] == "model" and abs(mean) > half:
+            found.append(kind[1])
+    return found
+
+
+def rows(record: Record) -> list[tuple[str, ...]]:
+    """Each kind beside float32, head first; two columns of words."""
+    kinds = runs_of(record)
+    table: list[tuple[str, ...]] = [
+        (
+            "arithmetic",
+            "format",
+            "loss, last half",
+            "more than float32",
+            "more than microscaling",
+            "test accuracy",
+            "more than float32, points",
+        )
+    ]
+    base = np.array([run["accuracy"] for run in kinds[_FLOAT32]])
+    for kind, runs in kinds.items():
+        count = last(record)
+        loss = np.mean([run["losses"][-count:] for run in runs])
+        right = np.array([run["accuracy"] for run in runs])
+        cells = [f"{loss:.4f}"]
+        for other in (_FLOAT32, ("microscaling", kind[1])):
+            known = other in kinds and other != kind
+            cells.append(_shown(loss_differences(record, kind, other), ".4f") if known else "")
+        cells.append(f"{100 * right.mean():.2f} %")
+        cells.append("" if kind == _FLOAT32 else _shown(100 * (right - base), ".2f"))
+        table.append((*kind, *cells))
+    return table
+
+
+def _shown(differences: NDArray[np.float64], form: str) -> str:
+    mean, half = interval(differences)
+    return f"{mean:+{form}} ± {half:{form}}" if half else f"{mean:+{form}}"
+
+
+def values(record: Record | None = None) -> dict[str, Any]:
+    """Return the values of the page's template.
+
+    Parameters
+    ----------
+    record : Mapping, optional
+        By default what is kept.
+    """
+    record = kept("learning") if record is None else record
+    kinds = runs_of(record)
+    return {
+        **record,
+        "seeds": len(kinds[_FLOAT32]),
+        "formats": [name for engine, name in kinds if engine == "model"],
+        "rows": rows(record),
+        "last": last(record),
+        "parted": parted(record),
+        "first_loss": float(np.mean([run["losses"][0] for run in kinds[_FLOAT32]])),
+    }
+
+
+def smoothed(losses: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """Means of so many neighbours along the last axis; shorter by one less than these."""
+    sums = np.cumsum(np.pad(losses, [(0, 0)] * (losses.ndim - 1) + [(1, 0)]), axis=-1)
+    return (sums[..., width:] - sums[..., :-width]) / width
+
+
+def draw(record: Record) -> "Figure":
+    """Draw losses by step, and how far they are from float32's."""
+    kinds = runs_of(record)
+    width = max(int(record["setting"]["steps"]) // 10, 1)
+    figure = figures.new_figure(9.6, 4.2)
+    left, right = figure.subplots(1, 2)
+    base = np.array([run["losses"] for run in kinds[_FLOAT32]])
+    for (engine, name), runs in kinds.items():
+        losses = np.array([run["losses"] for run in runs])
+        style = {
+            "color": _MORE_COLOURS[name],
+            "linewidth": 1.4,
+            "linestyle": "-" if engine == "model" else (0, (2, 1.5)),
+            "label": name if engine != "microscaling" else f"{name}, microscaling",
+        }
+        for axes, seen in ((left, losses), (right, losses - base)):
+            if axes is left or engine != "float32":
+                curve = smoothed(seen, width).mean(axis=0)
+                axes.plot(np.arange(len(curve)) + (width + 1) / 2, curve, **style)
+    left.set_ylabel("training loss")
+    right.set_ylabel("loss more than float32")
+    for axes in (left, right):
+        axes.set_xlabel("step")
+        plain(axes)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def pictures(record: Record | None = None) -> dict[str, bytes]:
+    """The picture of the page by file name."""
+    figure = draw(kept("learning") if record is None else record)
+    return {"learning.svg": figures.render(figure, ".svg")}

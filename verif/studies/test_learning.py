@@ -1,0 +1,121 @@
+"""A transformer that learns: trainings go on where they were, and replays see every bit."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from studies import learning  # noqa: E402
+from studies.learning import Arrays, Machine, Training, Trial, main, planned, replay, replayed  # noqa: E402
+from studies.training.data import Dataset, load_fashion_mnist  # noqa: E402
+from verif.studies.fashion_mnist import write_images  # noqa: E402
+from verif.support.tests import raises  # noqa: E402
+
+MXSF = Trial(engine="model", format="mxsf", seed=3)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+    """Few images, for a model of one block."""
+    monkeypatch.setattr(learning, "DEPTH", 1)
+    write_images(tmp_path, 48, 20)
+    return load_fashion_mnist(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["model", "microscaling", "float32"])
+def test_what_was_interrupted_has_the_same_bits(data: Dataset, tmp_path: Path, engine: str) -> None:
+    trial = Trial(engine=engine, format="float32" if engine == "float32" else "mxsf", seed=1)
+    folders = [tmp_path / name for name in ("whole", "parts")]
+    for folder in folders:
+        folder.mkdir()
+    whole = Training(trial, data, folders[0], 4, 4)
+    whole.advance(5)
+    Training(trial, data, folders[1], 4, 4).advance(2)
+    second = Training(trial, data, folders[1], 4, 4)
+    assert len(second.losses) == 2
+    second.advance(5)
+    assert second.losses == whole.losses
+    assert len(set(whole.losses)) == 5
+    first, other = (training.learner.state() for training in (whole, second))
+    assert first.keys() == other.keys()
+    for name, array in first.items():
+        assert array.tobytes() == other[name].tobytes(), name
+    assert sum(array.size for array in first.values()) > 3 * 25000
+    assert whole.accuracy() == second.accuracy()
+    path = folders[1] / f"{trial.name}.npz"
+    with raises(
+        learning.UserError, f"{path} must be of batches and parts [4 2], not [4 4]: remove it"
+    ):
+        Training(trial, data, folders[1], 4, 2)
+
+
+def test_seeds_are_paired(data: Dataset, tmp_path: Path) -> None:
+    """The same weights and images of a seed, others of another."""
+    first, same, other = (
+        Training(trial, data, tmp_path, 8, 1) for trial in (*planned(1)[:2], *planned(2)[7:8])
+    )
+    states = [training.learner.state() for training in (first, same, other)]
+    assert all(np.array_equal(array, states[1][name]) for name, array in states[0].items())
+    assert not np.array_equal(states[0]["learnt"], states[2]["learnt"])
+    images = [training._images(7)[0] for training in (first, same, other)]
+    assert torch.equal(images[0], images[1])
+    assert not torch.equal(images[0], images[2])
+    assert not torch.equal(images[0], first._images(1)[0])  # the next order
+
+
+def test_replays_are_compared(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the program; then with a program that has one bit wrong."""
+    found = replay(MXSF, 3, data, tmp_path / "replay", batch=1, every=50)
+    weights = sum(p.numel() for p in learning.Vit().parameters())
+    assert found["steps"] == [1, 2]
+    assert found["numbers"] == 2 * (3 * weights + 10)
+    wrong = Training(MXSF, data, tmp_path, 1, 1)
+    assert isinstance(wrong.learner, Machine)
+    step = wrong.learner.own
+
+    def altered(inputs: Arrays) -> Arrays:
+        made = {name: array.copy() for name, array in step._run(inputs).items()}
+        made["head.bias"].view(np.uint32)[4] ^= 1
+        return made
+
+    monkeypatch.setattr(step, "replay", altered)
+    with raises(AssertionError, "model-mxsf-3, step 1: head.bias differs"):
+        wrong.replay()
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"), [(1, [1]), (2, [1, 2]), (50, [1, 2, 50]), (120, [1, 2, 50, 100])]
+)
+def test_which_steps_are_replayed(steps: int, found: list[int]) -> None:
+    assert replayed(steps, 50) == found
+
+
+def test_command(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Page, picture and numbers; what is there is not done again."""
+    out = tmp_path / "out"
+    out.mkdir()
+    options = ["--quick", "--data", str(tmp_path), "--work", str(tmp_path / "work")]
+    options += ["--out", str(out)]
+    assert main([*options, "--replay"]) == 1
+    assert "must be there before replays" in capsys.readouterr().err
+    assert main(options) == 0
+    first = json.loads((out / "learning.json").read_text())
+    kept = sorted((tmp_path / "work").iterdir())
+    assert [path.stem for path in kept] == [
+        "float32-float32-0",
+        "model-mxsf-0",
+        "microscaling-mxsf-0",
+    ]
+    assert "**4 steps of 1 seed**" in (out / "learning.md").read_text()
+    assert (out / "learning.svg").exists()
+    before = [path.stat().st_mtime_ns for path in kept]
+    assert main(options) == 0
+    assert [path.stat().st_mtime_ns for path in kept] == before
+    assert json.loads((out / "learning.json").read_text()) == first
+    assert main(["--data", str(tmp_path / "none"), "--out", str(out)]) == 1
+    assert "apt-get install dataset-fashion-mnist" in capsys.readouterr().err
