@@ -295,7 +295,7 @@ class Training:
         state["losses"], state["sizes"] = np.array(self.losses), self._sizes
         state["replays"] = np.array(self.replays, np.int64)
         np.savez(out, **state)
-        write_atomically(self._path, lambda file: file.write(out.getvalue()))
+        write_atomically(self._path, out.getvalue())
 
     def _images(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Those of a step, counted from 0: an order of all images after the other."""

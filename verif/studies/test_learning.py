@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,9 +78,10 @@ def test_replays_are_compared(
     wrong = Training(MXSF, data, tmp_path, 1, 1)
     assert isinstance(wrong.learner, Machine)
     step = wrong.learner.own
+    engine: Any = step._engine
 
     def altered(inputs: Arrays) -> Arrays:
-        made = {name: array.copy() for name, array in step._run(inputs).items()}
+        made = {name: array.copy() for name, array in engine(inputs).items()}
         made["head.bias"].view(np.uint32)[4] ^= 1
         return made
 

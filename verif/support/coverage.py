@@ -108,7 +108,7 @@ def keep(top: str, sources: Sequence[Path], run: Path) -> None:
             found[point] = found.get(point, False) or is_reached
         rows = [[*point, int(is_reached)] for point, is_reached in found.items()]
         text = gzip.compress(json.dumps(rows).encode(), 1)
-        write_atomically(kept, lambda file: file.write(text))
+        write_atomically(kept, text)
 
 
 def _read(file: Path) -> dict[Point, bool]:

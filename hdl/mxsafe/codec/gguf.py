@@ -226,7 +226,7 @@ def write(
         offset += len(body[-1])
     start = b"".join(head)
     whole = b"".join([start, bytes(-len(start) % _ALIGNMENT), *body])
-    write_atomically(Path(path), lambda file: file.write(whole))
+    write_atomically(Path(path), whole)
 
 
 def _with_scales(tensors: Mapping[str, Any]) -> dict[str, Any]:

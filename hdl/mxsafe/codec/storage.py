@@ -110,7 +110,7 @@ def save(path: str | Path, tensors: QuantizedTensor | Mapping[str, QuantizedTens
         write_atomically(path, lambda file: np.savez(file, **entries))
     else:
         data = safetensors_for("numpy").numpy.save(arrays, metadata={_KEY: text})
-        write_atomically(path, lambda file: file.write(data))
+        write_atomically(path, data)
 
 
 @checked

@@ -271,7 +271,7 @@ class Compiled:
         arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
         data = BytesIO()
         np.savez_compressed(data, **arrays)  # type: ignore[arg-type]
-        write_atomically(path, lambda file: file.write(data.getvalue()))
+        write_atomically(path, data.getvalue())
 
     @classmethod
     def load(

@@ -90,7 +90,7 @@ def timeline(programs: Sequence[Traced]) -> dict[str, Any]:
 def write_timeline(path: str | Path, programs: Sequence[Traced]) -> None:
     """Write the timeline of programs as a file of JSON, as `timeline` makes it."""
     data = json.dumps(timeline(programs)).encode()
-    write_atomically(Path(path), lambda file: file.write(data))
+    write_atomically(Path(path), data)
 
 
 def _event(phase: str, name: str, process: int, **more: Any) -> Event:

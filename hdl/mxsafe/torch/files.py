@@ -100,7 +100,7 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
     described = {name: one for name, one in about.items() if f"{name}.codes" not in same}
     texts = {_TENSORS: json.dumps(described), _MODEL: json.dumps(of_model)}
     data = safetensors_for("torch").torch.save(tensors, metadata=texts)
-    write_atomically(path, lambda file: file.write(data))
+    write_atomically(path, data)
 
 
 @checked
