@@ -108,11 +108,8 @@ def test_command(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(options) == 0
     first = json.loads((out / "learning.json").read_text())
     kept = sorted((tmp_path / "work").iterdir())
-    assert [path.stem for path in kept] == [
-        "float32-float32-0",
-        "model-mxsf-0",
-        "microscaling-mxsf-0",
-    ]
+    names = ["float32-float32-0", "microscaling-mxsf-0", "model-mxsf-0"]
+    assert [path.stem for path in kept] == names
     assert "**4 steps of 1 seed**" in (out / "learning.md").read_text()
     assert (out / "learning.svg").exists()
     before = [path.stat().st_mtime_ns for path in kept]
