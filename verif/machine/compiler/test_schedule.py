@@ -13,8 +13,10 @@ from mxsafe.machine.compiler.schedule import Draft, scheduled
 from mxsafe.machine.compiler.tensors import Rows
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.graph import Graph
 from mxsafe.machine.layout import Float32Layout
 from mxsafe.machine.program import Program
+from mxsafe.model.graph import evaluate_graph
 from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
 from verif.machine.compiler.transformer_graphs import bert
 
@@ -96,3 +98,18 @@ def test_any_sizes_leave_the_bits_of_the_models(seed: int) -> None:
     found = compile_graph(layer(shape, w), machine)(x)
     wanted = layer_result(shape, w, x, machine)
     assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32)), (shape, beats)
+
+
+def test_sweeps_of_a_row_follow_one_another() -> None:
+    """Rows longer than the machine reduces in one piece, beside shorter ones."""
+    g, rng = Graph(), np.random.default_rng(0)
+    x, w = g.input("x", (40, 64)), rng.standard_normal((64, 600)).astype("f4")
+    for at in range(3):
+        long = g.softmax(g.matmul(x, w * np.float32(0.1 + at)))
+        g.output(f"long {at}", g.matmul(long, np.ascontiguousarray(w.T)))
+        g.output(f"short {at}", g.softmax(g.scale(g.softmax(x), at + 2.0)))
+    compiled = compile_graph(g)
+    given = rng.standard_normal(x.shape).astype("f4")
+    wanted = evaluate_graph(g, {"x": given})
+    for port, found in zip(compiled.outputs, compiled(given), strict=True):
+        assert np.array_equal(found.view("u4"), wanted[port.name].view("u4")), port.name
