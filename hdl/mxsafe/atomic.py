@@ -49,11 +49,16 @@ def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], ob
     Raises
     ------
     ValueError
-        If no file can have that name.
+        If no file can have that name, or UTF-8 has no such text.
     OSError
         If the file cannot be written, or `path` is something else than a regular file.
     """
     path = nameable(path).resolve()
+    if isinstance(content, str):
+        try:
+            content = content.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"content must be what UTF-8 has, not {error.object!a}") from None
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a regular file")
     temporary = path.with_name(f".mxsafe-{secrets.token_hex(8)}")
@@ -62,7 +67,7 @@ def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], ob
             if callable(content):
                 content(file)
             else:
-                file.write(content.encode() if isinstance(content, str) else content)
+                file.write(content)
         _keep_mode(path, temporary)
         temporary.replace(path)
     except BaseException:

@@ -52,7 +52,7 @@ class NarrowFunctionConfiguration(Configuration):
         """Numbers of a beat."""
         return self.function.lanes.width * self.parts
 
-    joiner = Part(BeatJoiner, rows=lambda _: False)
+    joiner = Part(BeatJoiner, columns=lambda c: c.columns, rows=lambda _: False)
 
 
 class NarrowFunction(Unit[NarrowFunctionConfiguration]):
