@@ -16,7 +16,7 @@ from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.layout import Float32Layout
 from mxsafe.machine.program import Program
-from mxsafe.model.graph import evaluate_graph
+from mxsafe.model.graph import GraphModel
 from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
 from verif.machine.compiler.transformer_graphs import bert
 
@@ -110,6 +110,6 @@ def test_sweeps_of_a_row_follow_one_another() -> None:
         g.output(f"short {at}", g.softmax(g.scale(g.softmax(x), at + 2.0)))
     compiled = compile_graph(g)
     given = rng.standard_normal(x.shape).astype("f4")
-    wanted = evaluate_graph(g, {"x": given})
+    wanted = GraphModel(g)({"x": given})
     for port, found in zip(compiled.outputs, compiled(given), strict=True):
         assert np.array_equal(found.view("u4"), wanted[port.name].view("u4")), port.name

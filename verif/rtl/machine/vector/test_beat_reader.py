@@ -180,6 +180,6 @@ test_configurations_that_cannot_work = refused(
     [
         ({"ahead": 0}, "ahead must be an integer from 1 to 8, not 0"),
         ({"beat_bits": 0}, "beat_bits must be a positive integer, not 0"),
-        ({"address_bits": 13}, "stride_bits must be at most address_bits 13, not 14"),
+        ({"address_bits": 13}, "address_bits must be an integer from 14 to 32, not 13"),
     ],
 )
