@@ -66,7 +66,7 @@ def test_differences_are_paired() -> None:
         )
     ]
     two: dict[str, Any] = {
-        "setting": {**COMMITTED["setting"], "steps": 4},
+        "setting": {**COMMITTED["setting"], "steps": 4, "parts": 1},
         "runs": runs,
         "replay": None,
     }
