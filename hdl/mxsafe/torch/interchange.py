@@ -129,8 +129,9 @@ def _tensor(name: str, fmt: str, codes: Any, scales: Any, shared: Any = None) ->
 def _require_bytes(name: str, part: Any) -> None:
     kinds = torch.uint8, _E4M3, _E5M2, _E8M0, _FP4
     if not isinstance(part, torch.Tensor) or part.dtype not in kinds or not part.ndim:
-        found = f"{part.dtype} of shape {tuple(part.shape)}" if torch.is_tensor(part) else part
-        found = found if isinstance(found, str) else shown(found)
+        found = shown(part)
+        if isinstance(part, torch.Tensor):
+            found = str(part.dtype) if part.ndim else "a scalar"
         raise TypeError(f"{name} must have codes and scales of bytes, not {found}")
 
 
