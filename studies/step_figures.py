@@ -34,7 +34,7 @@ from studies.prose import as_help
 
 FIGURES = DOCS / "step_figures.json"
 _TOKENS, _FEATURES = 197, 192
-_LIMIT = 1 << 34
+_LIMIT = 1 << 32
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -190,8 +190,7 @@ def measured(case: str, *, runs: bool, verilog: bool, by_node: bool) -> dict[str
 
 
 def _write(figures: dict[str, Any]) -> None:
-    data = json.dumps(figures, indent=1).encode() + b"\n"
-    write_atomically(FIGURES, lambda file: file.write(data))
+    write_atomically(FIGURES, json.dumps(figures, indent=1) + "\n")
 
 
 def main() -> None:

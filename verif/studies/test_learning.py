@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from mxsafe.machine.named import machine_named  # noqa: E402
+from mxsafe.model.graph import GraphModel  # noqa: E402
 from studies import learning  # noqa: E402
 from studies.learning import Arrays, Machine, Training, Trial, main, planned, replay, replayed  # noqa: E402
 from studies.training.data import Dataset, load_fashion_mnist  # noqa: E402
@@ -78,7 +79,7 @@ def test_replays_are_compared(
     wrong = Training(MXSF, data, tmp_path, 1, 1)
     assert isinstance(wrong.learner, Machine)
     step = wrong.learner.own
-    engine: Any = step._engine
+    engine = GraphModel(step.graph, machine_named("default", "mxsf"), learning.TILE)
 
     def altered(inputs: Arrays) -> Arrays:
         made = {name: array.copy() for name, array in engine(inputs).items()}

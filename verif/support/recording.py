@@ -67,7 +67,7 @@ def files_without_parameters(sources: Sequence[Path], folder: Path) -> list[Path
 def _written(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
-        write_atomically(path, lambda file: file.write(text.encode()))
+        write_atomically(path, text)
     return path
 
 

@@ -73,6 +73,29 @@ class _Trained:
         return f"group {self.group}: {name}"
 
 
+class _Modelled:
+    """What `Resident` is, with each operation done by its model."""
+
+    def __init__(self, model: GraphModel, state: Named) -> None:
+        self._model, self._state = model, dict(state)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        return tuple(self._state)
+
+    def read(self, name: str) -> Floats:
+        return self._state[name].copy()
+
+    def load(self, given: Named) -> None:
+        self._state = dict(given)
+
+    def run(self, given: Named, run: Run | None = None) -> Named:
+        """Outputs that are not kept; there is no program that `run` could run."""
+        found = self._model({**given, **self._state})
+        self._state = {name: found[name] for name in self._state}
+        return {name: array for name, array in found.items() if name not in self._state}
+
+
 class TrainingStep:
     """A compiled step: to be called with inputs and a target; made by `compile_step`.
 
@@ -108,9 +131,9 @@ class TrainingStep:
             for moment in one.moments:
                 state[moment] = np.zeros_like(state[one.name])
         self._run = engine if callable(engine) else None
-        self._engine: GraphModel | Resident
+        self._engine: Resident | _Modelled
         if engine == "model":
-            self._engine, self._state = GraphModel(self.graph, configuration, _TILES), state
+            self._engine = _Modelled(GraphModel(self.graph, configuration, _TILES), state)
         else:
             self._engine = Resident(self.compiled, state)
         self.steps = 0
@@ -185,8 +208,6 @@ class TrainingStep:
     @property
     def state(self) -> dict[str, Floats]:
         """Master weights by the names of the parameters, and their moments, as they are now."""
-        if isinstance(self._engine, GraphModel):
-            return self._state
         return {name: self._engine.read(name) for name in self._engine.kept}
 
     def __call__(self, *given: Any) -> float:
@@ -203,11 +224,7 @@ class TrainingStep:
             If they are not of the shapes and types of the examples.
         """
         taken = self._taken(*given)
-        if isinstance(self._engine, GraphModel):
-            found = self._engine({**taken, **self._state})
-            self._state = {name: found[name] for name in self._state}
-        else:
-            found = self._engine.run(taken, self._run)
+        found = self._engine.run(taken, self._run)
         self.output = found["output"]
         self.steps += 1
         return self._loss.value(self.output, _numpy(given[-1]))
@@ -318,11 +335,7 @@ class TrainingStep:
                     f"{tuple(tensor.shape)}"
                 )
         self.steps = steps
-        arrays = {name: _numpy(tensor) for name, tensor in state.items()}
-        if isinstance(self._engine, GraphModel):
-            self._state = arrays
-        else:
-            self._engine.load(arrays)
+        self._engine.load({name: _numpy(tensor) for name, tensor in state.items()})
 
 
 @checked
