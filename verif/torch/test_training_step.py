@@ -346,5 +346,11 @@ def test_page_has_the_figures_of_a_block() -> None:
     assert f"586 to {int(found[1]) / 1e3:.0f} |" in page
     kept = json.loads((Path(__file__).parents[2] / "docs" / "step_figures.json").read_text())
     assert kept["block"]["cycles"] == int(found[1])
+    verilog = kept["block"]["verilog"]
+    assert f"simulated Verilog takes {verilog['cycles'] / 1e6:.2f} M cycles" in page
+    assert f"in {verilog['array_busy'] / verilog['cycles']:.0%} of those".replace("%", " %") in page
+    assert abs(verilog["cycles"] / kept["block"]["cycles"] - 1) < 0.1
+    for words in ("words_read", "words_written"):
+        assert verilog[words] == kept["block"][words]
     whole = kept["whole"]
     assert f"{whole['descriptors']:,} descriptors and {whole['cycles'] / 1e6:.1f} M cycles" in page
