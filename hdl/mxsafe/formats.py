@@ -401,6 +401,9 @@ class MXFormat:
     scale: ScaleFormat | FloatFormat = E8M0
     tensor_scale: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # formats are looked up often, and hardly ever share a name
+
     def __post_init__(self) -> None:
         owner = _owner(self)
         if not isinstance(self.element, FloatFormat | IntFormat):

@@ -23,8 +23,8 @@ code.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -279,6 +279,19 @@ def _with_mantissa(magnitude: Any, divisor: Any, scale_fmt: Any) -> Any:
 
 
 @numba.njit(error_model="numpy")
+def _binades_from(integers: Any, first: int) -> Any:
+    """`_Binades` of an array."""
+    return (
+        np.int32(integers[first]),
+        np.int32(integers[first + 1]),
+        np.int32(integers[first + 2]),
+        np.int32(integers[first + 3]),
+        np.int32(integers[first + 4]),
+        np.int32(integers[first + 5]),
+    )
+
+
+@numba.njit(error_model="numpy")
 def _half(value: Any) -> Any:
     """Bits of the float16 nearest to a float32 that is not negative, a tie to the even one."""
     bits = np.float32(value).view(np.int32)
@@ -340,21 +353,16 @@ def _kernel(  # noqa: C901 - its branches are decided as it is compiled
         words: Any,
         results: Any,
         scales: Any,
-        segments: int,
-        inner: int,
-        rows: int,
-        columns: int,
-        carry: Any,
-        emax: int,
-        scale_fmt: Any,
-        nan_scale: int,
-        unit_of_scales: Any,
-        fmt: Any,
-        largest_value: Any,
+        integers: Any,
+        reals: Any,
         factors: Any,
         powers: Any,
     ) -> None:
-        mantissa, emin, sub_mantissa, sub_emin, largest, code_width = fmt
+        segments, inner, rows, columns = integers[0], integers[1], integers[2], integers[3]
+        emax, nan_scale, carry = integers[4], integers[5], stored_place(integers[6])
+        scale_fmt = _binades_from(integers, 7)
+        mantissa, emin, sub_mantissa, sub_emin, largest, code_width = _binades_from(integers, 13)
+        unit_of_scales, largest_value = reals[0], real(reals[1])
         # Exponents in place, as fields of the bits of a float, and mantissa bits that are dropped.
         lowest_field = integer(integer(emin + bias) << mantissa_bits)
         sub_lowest_field = integer(integer(sub_emin + bias) << mantissa_bits)
@@ -624,7 +632,9 @@ def _bits(x: NDArray[Any]) -> tuple[str, NDArray[Any]]:
     shorts = bfloat16_bits(x)
     if shorts is not None:
         return "bfloat16", np.ascontiguousarray(shorts, np.uint16).view(np.int16)
-    native = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
+    native = x
+    if not (x.flags.c_contiguous and x.dtype.isnative):
+        native = np.ascontiguousarray(x, x.dtype.newbyteorder("="))
     kind = _KINDS[native.dtype.char]
     return kind, native.view(_PLACES[kind])
 
@@ -686,7 +696,6 @@ def _powers(single: bool, sign: int) -> NDArray[Any]:
     return np.append(powers, powers.dtype.type(np.nan) if sign == 1 else powers[-1])
 
 
-@lru_cache(maxsize=64)
 def _table(element: elements.Element, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Value of every byte, so that no code is beyond the end: NaN above the codes of a format."""
     table = np.full(1 << 8, np.nan)
@@ -714,19 +723,21 @@ def quantize_part(
         )
         return
     shape, tile = three_axes(x.shape, lengths)
-    with _contiguous(codes) as code_buffer, _contiguous(scales) as scale_buffer:
-        kind, bits = _bits(x)
-        _run_kernel(
-            kind,
-            bits.reshape(shape),
-            None if words is None else words.reshape(shape),
-            code_buffer.reshape(shape),
-            scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
-            None,
-            (1, 1),
-            tile,
-            (fmt, rounding, scale_mode, tensor_scale),
-        )
+    code_buffer, scale_buffer = _contiguous(codes), _contiguous(scales)
+    kind, bits = _bits(x)
+    _run_kernel(
+        kind,
+        bits.reshape(shape),
+        None if words is None else words.reshape(shape),
+        code_buffer.reshape(shape),
+        scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
+        None,
+        (1, 1),
+        tile,
+        (fmt, rounding, scale_mode, tensor_scale),
+    )
+    _copy(code_buffer, codes)
+    _copy(scale_buffer, scales)
 
 
 def values_part(
@@ -745,20 +756,20 @@ def values_part(
     from float32.
     """
     shape, tile, columns = _five_axes(x.shape, lengths)
-    none = np.zeros((1, 1, 1), np.uint8)
     kind, bits = _bits(x)
-    with _contiguous(values) as result:
-        _run_kernel(
-            kind,
-            bits.reshape(shape),
-            None if words is None else words.reshape(shape),
-            none,
-            none,
-            _bits(result)[1].reshape(shape),
-            columns,
-            tile,
-            (fmt, rounding, scale_mode, tensor_scale),
-        )
+    result = _contiguous(values)
+    _run_kernel(
+        kind,
+        bits.reshape(shape),
+        None if words is None else words.reshape(shape),
+        _NO_CODES,
+        _NO_CODES,
+        _bits(result)[1].reshape(shape),
+        columns,
+        tile,
+        (fmt, rounding, scale_mode, tensor_scale),
+    )
+    _copy(result, values)
 
 
 def _five_axes(
@@ -811,7 +822,7 @@ def _run_kernel(
     kernel(bits, _NO_WORDS if words is None else words, results, scales, *constants)
 
 
-_NO_WORDS = np.zeros((1, 1, 1), np.uint32)
+_NO_WORDS, _NO_CODES = np.zeros((1, 1, 1), np.uint32), np.zeros((1, 1, 1), np.uint8)
 
 
 @lru_cache(maxsize=256)
@@ -833,16 +844,14 @@ def _prepared(
         powers, factors = (_powers(single, sign) for sign in (1, -1))
     runs = columns == (1, 1) and tile[1] >= min(_RUNS)
     complement = isinstance(fmt.element, IntFormat)
+    of_scales = fmt.scale if isinstance(fmt.scale, FloatFormat) else fmt.element
+    carry = _carry_mantissa(fmt, scale_mode, 52 if wide else 23)
+    sizes = (*columns, *tile, fmt.emax, fmt.nan_scale, carry)
+    largest = fmt.element.max_value
+    # Two arrays are handed over four times as fast as so many numbers.
     return _kernel(kind, rounding, complement, fused, divided, runs), (
-        *columns,
-        *tile,
-        (np.int64 if wide else np.int32)(_carry_mantissa(fmt, scale_mode, 52 if wide else 23)),
-        fmt.emax,
-        _binades(fmt.scale) if isinstance(fmt.scale, FloatFormat) else _binades(fmt.element),
-        fmt.nan_scale,
-        np.float64(fmt.element.max_value * tensor_scale),
-        _binades(fmt.element),
-        (np.float32 if single else np.float64)(fmt.element.max_value),
+        np.array([*sizes, *_binades(of_scales), *_binades(fmt.element)], np.int64),
+        np.array([largest * tensor_scale, largest]),
         factors,
         powers,
     )
@@ -869,20 +878,30 @@ def dequantize_part(
         dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
     shape, tile = three_axes(codes.shape, lengths)
-    with _contiguous(values) as result:
-        kind, bits = _bits(result)
-        if isinstance(fmt.scale, ScaleFormat):
-            powers = _powers(kind != "float64", 1)
-        else:
-            powers = _scale_table(fmt, tensor_scale)
-        _dequantize_kernel(kind, tile[1] >= min(_RUNS))(
-            np.ascontiguousarray(codes).reshape(shape),
-            np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
-            _table(fmt.element, powers.dtype),
-            powers,
-            *tile,
-            bits.reshape(shape),
-        )
+    result = _contiguous(values)
+    kind, bits = _bits(result)
+    kernel, table, powers = _prepared_tables(kind, fmt, tile[1] >= min(_RUNS), tensor_scale)
+    kernel(
+        np.ascontiguousarray(codes).reshape(shape),
+        np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
+        table,
+        powers,
+        *tile,
+        bits.reshape(shape),
+    )
+    _copy(result, values)
+
+
+@lru_cache(maxsize=256)
+def _prepared_tables(
+    kind: str, fmt: MXFormat, runs: bool, tensor_scale: float
+) -> tuple[Callable[..., None], NDArray[Any], NDArray[Any]]:
+    """Kernel for a dtype, and values of elements and of scales by their codes."""
+    if isinstance(fmt.scale, ScaleFormat):
+        powers = _powers(kind != "float64", 1)
+    else:
+        powers = _scale_table(fmt, tensor_scale)
+    return _dequantize_kernel(kind, runs), _table(fmt.element, powers.dtype), powers
 
 
 def _is_transposed(array: NDArray[Any]) -> bool:
@@ -890,10 +909,11 @@ def _is_transposed(array: NDArray[Any]) -> bool:
     return array.ndim == 2 and abs(array.strides[0]) < abs(array.strides[1])
 
 
-@contextmanager
-def _contiguous(out: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """An array to write to in C order: `out`, or one that is then copied there."""
-    buffer = out if out.flags.c_contiguous else np.empty_like(out, order="C")
-    yield buffer
+def _contiguous(out: NDArray[Any]) -> NDArray[Any]:
+    """An array to write to in C order: `out`, or one that `_copy` then copies there."""
+    return out if out.flags.c_contiguous else np.empty_like(out, order="C")
+
+
+def _copy(buffer: NDArray[Any], out: NDArray[Any]) -> None:
     if buffer is not out:
         out[...] = buffer

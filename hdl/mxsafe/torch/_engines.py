@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,8 @@ import torch
 
 from mxsafe.codec import _engines
 from mxsafe.codec._inputs import BFLOAT16
-from mxsafe.codec._parts import Region, parts
-from mxsafe.codec._subnormals import subnormals
+from mxsafe.codec._parts import Region, blocks_of, parts
+from mxsafe.codec._subnormals import subnormals, subnormals_are_flushed
 from mxsafe.formats import MXFormat
 from mxsafe.torch import _arithmetic
 from mxsafe.validation import require_one_of
@@ -44,10 +45,13 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
     ImportError
         If the engine asked for is not installed.
     """
+    if name == "auto":
+        if compiled_is_best(fmt, t):
+            return "numba"
+        return "torch" if torch_is_exact(fmt, t) else "numpy"
     require_one_of("engine", name, ENGINES)
-    supported = _arithmetic.supports(fmt)
     if name == "torch" and not torch_is_exact(fmt, t):
-        if supported:
+        if _arithmetic.supports(fmt):
             raise ValueError(
                 "engine must be 'numba' or 'numpy' where threads of PyTorch flush subnormal "
                 "numbers to zero, not 'torch'"
@@ -60,16 +64,17 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
         if t.device.type != "cpu":
             raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
         _engines.choose_engine("numba", fmt, t.numel())
-    if name != "auto":
-        return name
-    if supported and compiled_is_best(t):
-        return "numba"
-    return "torch" if torch_is_exact(fmt, t) else "numpy"
+    return name
 
 
 def subnormals_kept() -> AbstractContextManager[None]:
     """As `mxsafe.codec._subnormals`; compiled code follows the flag of the processor."""
-    return nullcontext() if torch.compiler.is_compiling() else subnormals()
+    if torch.compiler.is_compiling() or not subnormals_are_flushed():
+        return _AS_THEY_ARE
+    return subnormals()
+
+
+_AS_THEY_ARE = nullcontext()
 
 
 def torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
@@ -100,21 +105,32 @@ def _is_in_memory(t: torch.Tensor) -> bool:
     return True
 
 
-def compiled_is_best(t: torch.Tensor) -> bool:
+def compiled_is_best(fmt: MXFormat, t: torch.Tensor) -> bool:
+    """Whether compiled code takes a tensor of floats in a format, or of its codes."""
     if not _is_in_memory(t):
         return False
     if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
         return False
-    return has_numba()
+    return _is_supported(fmt) and has_numba()
 
 
-@lru_cache(maxsize=1)
+_is_supported = lru_cache(maxsize=64)(_arithmetic.supports)
+
+
 def has_numba() -> bool:
     try:
-        import mxsafe.codec.numba_engine  # noqa: F401
+        compiled_code()
     except ImportError:
         return False
     return True
+
+
+@lru_cache(maxsize=1)
+def compiled_code() -> ModuleType:
+    """The project's compiled code; to import it again takes as long as to call it."""
+    from mxsafe.codec import numba_engine
+
+    return numba_engine
 
 
 def names_of(dtypes: tuple[torch.dtype, ...]) -> str:
@@ -123,35 +139,65 @@ def names_of(dtypes: tuple[torch.dtype, ...]) -> str:
 
 def as_numpy(t: torch.Tensor) -> np.ndarray:
     """An array of the numbers of a tensor; it shares their memory where it can."""
-    t = t.detach().cpu()
     if t.dtype == torch.bfloat16:
-        return t.view(torch.int16).numpy().view(BFLOAT16)
-    return t.numpy()
+        return t.detach().cpu().view(torch.int16).numpy().view(BFLOAT16)
+    return t.numpy(force=True)
 
 
-def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, np.ndarray]:
     """A tensor in memory of NumPy's, which has larger pages and so is sooner written to."""
+    array = np.empty(shape, _IN_NUMPY[dtype])
+    tensor = torch.from_numpy(array)
     if dtype == torch.bfloat16:
-        return torch.from_numpy(np.empty(shape, np.int16)).view(dtype)
-    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch.")))
+        return tensor.view(dtype), array.view(BFLOAT16)
+    return tensor, array
+
+
+_IN_NUMPY = {
+    torch.float64: np.dtype(np.float64),
+    torch.float32: np.dtype(np.float32),
+    torch.float16: np.dtype(np.float16),
+    torch.bfloat16: np.dtype(np.int16),
+}
+"""By dtype that of NumPy with numbers, or bits, of as many bytes."""
 
 
 def run_compiled(
-    work: Callable[[Region], None], shape: tuple[int, ...], lengths: tuple[int, ...]
+    work: Callable[..., None],
+    lengths: tuple[int, ...],
+    elements: tuple[np.ndarray | None, ...],
+    scales: np.ndarray | None = None,
 ) -> None:
-    """Do the work on all parts of a tensor, and on one without another thread."""
-    from mxsafe.codec import numba_engine
+    """Do the work on all parts of a tensor, and on one without another thread.
 
-    size = math.prod(shape)
-    if size <= _LEAST_PART:
-        work(tuple(slice(0, length) for length in shape))
+    Parameters
+    ----------
+    work : callable
+        Takes these parts of `elements`, and those of `scales` if there are any.
+    lengths : tuple of int
+        Of a block along each axis.
+    elements : tuple of ndarray
+        Arrays of the tensor's shape, the first at least.
+    scales : ndarray, optional
+        A scale a block.
+    """
+    last = () if scales is None else (scales,)
+    whole = elements[0]
+    assert whole is not None
+    if whole.size <= _LEAST_PART:
+        work(*elements, *last)
         return
-    part = max(min(math.ceil(size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
-    regions = list(parts(shape, lengths, part))
+
+    def work_on(here: Region) -> None:
+        own = (None if array is None else array[here] for array in elements)
+        work(*own, *(array[blocks_of(here, lengths)] for array in last))
+
+    part = max(min(math.ceil(whole.size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
+    regions = list(parts(whole.shape, lengths, part))
     if len(regions) == 1:
-        work(regions[0])
+        work(*elements, *last)
     else:
-        _engines.run(numba_engine, work, regions)
+        _engines.run(compiled_code(), work_on, regions)
 
 
 _LEAST_PART = 1 << 18

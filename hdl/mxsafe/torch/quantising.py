@@ -34,6 +34,7 @@ from mxsafe.torch._engines import (
     Engine,
     as_numpy,
     choose_engine,
+    compiled_code,
     empty,
     names_of,
     run_compiled,
@@ -110,15 +111,16 @@ def quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    with torch.no_grad(), subnormals_kept():
-        words = random_words(random, t, task.rounding)
-        chosen = choose_engine(engine, task.fmt, t)
-        if chosen == "torch":
-            return _quantize_torch(t.detach(), task, words, given)
+    words = random_words(random, t, task.rounding)
+    chosen = choose_engine(engine, task.fmt, t)
+    with subnormals_kept():
         if chosen == "numba":
             return _quantize_compiled(t, task, words, given)
-        q = _reference(t, task, words, given)
-        return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
+        with torch.no_grad():
+            if chosen == "torch":
+                return _quantize_torch(t.detach(), task, words, given)
+            q = _reference(t, task, words, given)
+            return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
 
 
 def fake_quantize(
@@ -165,10 +167,9 @@ def fake_quantize(
     operands = (t, task, words, given, chosen, clipped)
     if torch.compiler.is_compiling():
         return _StraightThrough.apply(*operands)
-    if any(map(has_derivatives, (t, words))):
+    if has_derivatives(t) or has_derivatives(words):
         return _StraightThroughWithTangents.apply(*operands)
-    with torch.no_grad():
-        return quantized_values(t, task, words, given, chosen)
+    return quantized_values(t, task, words, given, chosen)
 
 
 def is_transformed(t: torch.Tensor) -> bool:
@@ -468,29 +469,19 @@ def _quantize_compiled(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
 ) -> QuantizedTensor:
     """The same by the project's compiled code."""
-    from mxsafe.codec import numba_engine
-
-    x, shape = as_numpy(t), tuple(t.shape)
-    codes = np.empty(shape, np.uint8)
-    scales = np.empty(blocks_shape(shape, task.lengths), np.uint8)
-    shared = blocks.default_tensor_scale(x, task.fmt, numba_engine) if given is None else given
+    x, code = as_numpy(t), compiled_code()
+    codes = np.empty(x.shape, np.uint8)
+    scales = np.empty(code.blocks_shape(x.shape, task.lengths), np.uint8)
+    shared = blocks.default_tensor_scale(x, task.fmt, code) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None if words is None else words.numpy().astype(np.uint32)
 
-    def work(here: Region) -> None:
-        numba_engine.quantize_part(
-            x[here],
-            task.fmt,
-            task.lengths,
-            task.rounding,
-            task.mode,
-            None if numbers is None else numbers[here],
-            codes[here],
-            scales[blocks_of(here, task.lengths)],
-            factor,
+    def work(x: Any, words: Any, codes: Any, scales: Any) -> None:
+        code.quantize_part(
+            x, task.fmt, task.lengths, task.rounding, task.mode, words, codes, scales, factor
         )
 
-    run_compiled(work, shape, task.lengths)
+    run_compiled(work, task.lengths, (x, numbers, codes), scales)
     return QuantizedTensor(
         torch.from_numpy(codes),
         torch.from_numpy(scales),
@@ -510,11 +501,13 @@ def quantized_values(
     engine: str,
 ) -> torch.Tensor:
     """Values of a tensor in a format, in its dtype and without a gradient."""
-    t = t.detach()
     if not t.numel():
-        return t.clone()
+        return t.detach().clone()
     with subnormals_kept():
-        return _quantized_values(t, task, words, given, engine)
+        if engine == "numba":
+            return _values_compiled(t, task, words, given)
+        with torch.no_grad():
+            return _quantized_values(t.detach(), task, words, given, engine)
 
 
 def _quantized_values(
@@ -530,8 +523,6 @@ def _quantized_values(
 
             return _uncompiled.values(t, task, words, given)
         return values_by_operations(t, task, words, given)
-    if engine == "numba":
-        return _values_compiled(t, task, words, given)
     q = _reference(t, task, words, given)
     wide = np.float64 if t.dtype == torch.float64 else np.float32
     return torch.from_numpy(mxsafe.dequantize(q, dtype=wide)).to(t.device).to(t.dtype)
@@ -571,36 +562,25 @@ def _values_compiled(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
 ) -> torch.Tensor:
     """The same by the project's compiled code, in the order in which elements lie in memory."""
-    from mxsafe.codec import numba_engine
-
-    order = list(range(t.ndim))
+    code = compiled_code()
+    lengths, order = task.lengths, None
     if not t.is_contiguous():
-        order.sort(key=t.stride, reverse=True)
-        t = t.permute(order)
+        order = sorted(range(t.ndim), key=t.stride, reverse=True)
+        lengths = tuple(lengths[axis] for axis in order)
+        t, words = t.permute(order), None if words is None else words.permute(order)
     x = as_numpy(t)
-    lengths = tuple(task.lengths[axis] for axis in order)
-    values = empty(x.shape, t.dtype)
-    out = as_numpy(values)
-    shared = blocks.default_tensor_scale(x, task.fmt, numba_engine) if given is None else given
+    values, out = empty(x.shape, t.dtype)
+    shared = blocks.default_tensor_scale(x, task.fmt, code) if given is None else given
     factor = 1.0 if shared is None else float(shared)
     numbers = None
     if words is not None:
-        numbers = np.ascontiguousarray(words.permute(order).numpy().astype(np.uint32))
+        numbers = np.ascontiguousarray(words.numpy().astype(np.uint32))
 
-    def work(here: Region) -> None:
-        numba_engine.values_part(
-            x[here],
-            task.fmt,
-            lengths,
-            task.rounding,
-            task.mode,
-            None if numbers is None else numbers[here],
-            out[here],
-            factor,
-        )
+    def work(x: Any, words: Any, out: Any) -> None:
+        code.values_part(x, task.fmt, lengths, task.rounding, task.mode, words, out, factor)
 
-    run_compiled(work, x.shape, lengths)
-    return values.permute(sorted(order, key=order.__getitem__))
+    run_compiled(work, lengths, (x, numbers, out))
+    return values if order is None else values.permute(np.argsort(order).tolist())
 
 
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ import torch
 
 import mxsafe
 from mxsafe.codec import blocks, elements
-from mxsafe.codec._parts import Region, block_lengths, blocks_of, blocks_shape, three_axes
+from mxsafe.codec._parts import block_lengths, blocks_shape, three_axes
 from mxsafe.formats import BLOCK_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
 from mxsafe.torch._engines import (
     DTYPES,
-    as_numpy,
+    compiled_code,
     compiled_is_best,
     empty,
     names_of,
@@ -307,7 +308,7 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     wide = dtype == torch.float64
-    if _arithmetic.supports(q.format) and compiled_is_best(q.codes):
+    if compiled_is_best(q.format, q.codes):
         return _by_compiled_code(q, dtype)
     if not torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
@@ -328,26 +329,21 @@ def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _by_compiled_code(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     """The same by the project's compiled code."""
-    from mxsafe.codec import numba_engine
-
-    shape = tuple(q.shape)
-    lengths = block_lengths(shape, blocks.blocked_axes(len(shape), q.block, q.axis))
-    codes, scales = q.codes.numpy(), q.scales.numpy()
-    if q.tensor_scale is not None or scales.shape != blocks_shape(shape, lengths):
+    code, codes, scales = compiled_code(), q.codes.numpy(), q.scales.numpy()
+    lengths = _known_lengths(codes.shape, tuple(q._axes()))
+    if q.tensor_scale is not None or scales.shape != code.blocks_shape(codes.shape, lengths):
         q.numpy()  # an error if codes are no scales, or too few
-    values = empty(shape, dtype)
-    out = as_numpy(values)
+    values, out = empty(codes.shape, dtype)
     factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
 
-    def work(here: Region) -> None:
-        where = blocks_of(here, lengths)
-        numba_engine.dequantize_part(
-            codes[here], scales[where], q.format, lengths, out[here], factor
-        )
+    def work(codes: Any, out: Any, scales: Any) -> None:
+        code.dequantize_part(codes, scales, q.format, lengths, out, factor)
 
-    run_compiled(work, shape, lengths)
+    run_compiled(work, lengths, (codes, out), scales)
     return values
 
+
+_known_lengths = lru_cache(maxsize=1024)(block_lengths)
 
 _VALUES = {
     (name, part): elements.code_values(getattr(fmt, part)).tolist()
