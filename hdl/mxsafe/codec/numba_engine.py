@@ -568,8 +568,8 @@ def _are_rows(shape: tuple[int, ...], columns: tuple[int, int], tile: tuple[int,
 def _dequantize_kernel(kind: str, runs: bool) -> Callable[..., None]:
     """Kernel that writes bits of a dtype; with `runs`, blocks run along columns."""
     half, brain = kind == "float16", kind == "bfloat16"
-    place: Any = _PLACES[kind]
     stored: Any = np.float64 if kind == "float64" else np.float32
+    stored_place: Any = np.int64 if kind == "float64" else np.int32
 
     @_jit
     def kernel(
@@ -577,25 +577,26 @@ def _dequantize_kernel(kind: str, runs: bool) -> Callable[..., None]:
     ) -> None:
         outer, height, width = codes.shape
         step = columns if runs else max(width, 1)
-        scale = np.empty(width, table.dtype)
+        scale, rounded_later = np.empty(width, table.dtype), np.empty(width, stored_place)
         for o in range(outer):
             for r in range(height):
+                row = rounded_later if half or brain else values[o, r]
                 tiles = scales[o, r // rows]
                 if not runs and r % rows == 0:
                     _spread(powers, tiles, scale, step, columns, 1)
                 for left in range(0, width, step):
-                    line, out = codes[o, r, left : left + step], values[o, r, left : left + step]
+                    line, out = codes[o, r, left : left + step], row[left : left + step]
                     power = powers[tiles[left // step if runs else 0]]
                     for c in range(line.size):  # from 0 on, so the loop vectorises
                         value = stored(table[line[c]] * (power if runs else scale[c]))
-                        if half or brain:
-                            bits = value.view(np.int32)
-                            magnitude = np.int32(bits & 0x7FFFFFFF).view(np.float32)
-                            sign = np.int16(np.int32(bits >> 31) << 15)
-                            short = _half(magnitude) if half else _brain(magnitude)
-                            out[c] = np.int16(short | sign)
-                        else:
-                            out[c] = value.view(place)
+                        out[c] = value.view(stored_place)
+                if half or brain:  # in a loop of its own, which vectorises
+                    for c in range(width):
+                        bits = row[c]
+                        magnitude = np.int32(bits & 0x7FFFFFFF).view(np.float32)
+                        sign = np.int16(np.int32(bits >> 31) << 15)
+                        short = _half(magnitude) if half else _brain(magnitude)
+                        values[o, r, c] = np.int16(short | sign)
 
     return kernel
 

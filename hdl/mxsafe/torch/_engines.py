@@ -153,7 +153,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, np.
     return tensor, array
 
 
-_IN_NUMPY = {
+_IN_NUMPY: dict[torch.dtype, np.dtype[Any]] = {
     torch.float64: np.dtype(np.float64),
     torch.float32: np.dtype(np.float32),
     torch.float16: np.dtype(np.float16),
