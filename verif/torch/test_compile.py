@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,26 @@ def test_other_machines() -> None:
     require_equal(perceptron(), torch.randn(20, 48), block=(8, 8))
     require_equal(encoder(), torch.randn(1, 11, 64), block=(8, 8))
     require_equal(encoder(), torch.randn(1, 20, 64), machine="small")
+
+
+class Long(nn.Module):
+    """Rows that are longer than the vector buffer has room for."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.up, self.norm = nn.Linear(24, length), nn.LayerNorm(length)
+        self.down = nn.Linear(length, 24)
+
+    def forward(self, x: Any) -> Any:
+        y = self.norm(self.up(x))
+        return torch.softmax(y, -1), self.down(y) + x, y.mean(-1)
+
+
+def test_long_rows_and_sums() -> None:
+    torch.manual_seed(0)
+    default = machine_named("default")
+    require_equal(Long(2300), torch.randn(5, 24))
+    require_equal(Long(300), torch.randn(20, 24), machine=replace(default, bank_beats=64))
 
 
 def require_random(seed: int, reached: Reached) -> None:

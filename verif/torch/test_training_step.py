@@ -194,6 +194,32 @@ def test_step_on_another_machine_has_the_same_bits() -> None:
         assert_same(array, other.state[name])
 
 
+@pytest.mark.parametrize(
+    ("classes", "machine"),
+    [
+        (300, MachineConfiguration(bank_beats=64)),
+        pytest.param(5000, MachineConfiguration(), marks=pytest.mark.full),
+    ],
+    ids=["300", "5000"],
+)
+def test_more_classes_than_the_vector_buffer_holds(
+    classes: int, machine: MachineConfiguration
+) -> None:
+    """Rows of a norm, its gradient and the loss come in pieces."""
+    made = []
+    for engine in ("interpreter", "model"):
+        torch.manual_seed(7)
+        model = nn.Sequential(nn.Linear(13, classes), nn.LayerNorm(classes))
+        given = torch.randn(11, 13), torch.randint(0, classes, (11,))
+        loss, optimizer = nn.CrossEntropyLoss(), _sgd(model.parameters())
+        step = mxt.compile_step(model, loss, optimizer, given, machine=machine, engine=engine)
+        made.append((step(*given), step.state))
+    (loss_found, found), (loss_wanted, wanted) = made
+    assert loss_found == loss_wanted
+    for name, array in found.items():
+        assert_same(array, wanted[name])
+
+
 @pytest.mark.parametrize("optimise", [_sgd, _momentum, _adamw, _adam])
 def test_steps_follow_those_of_pytorch(optimise: Any) -> None:
     """Within the rounding of formats; a learning rate that changes between steps, too."""

@@ -18,6 +18,7 @@ from mxsafe.atomic import nameable, write_atomically
 from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.kernels import Kernel
+from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
 from mxsafe.machine.compiler.places import LayoutError
 from mxsafe.machine.compiler.timing import predict
@@ -541,7 +542,7 @@ def compile_graph(
     configuration = configuration or MachineConfiguration()
     if block not in (64, (8, 8)):
         raise ValueError(f"block must be 64 or (8, 8), not {shown(block)}")
-    made, programs = _lowered(graph, configuration, block)
+    made, programs = _lowered(legal(graph, configuration), configuration, block)
     numbers = {id(value): at for at, value in enumerate(made.host.values)}
     parts = tuple(
         _part(program, low, configuration, [numbers[id(v)] for v in feeds], kept)

@@ -194,28 +194,20 @@ def test_softmax_of_rows_longer_than_the_machine_takes(causal: bool) -> None:
     assert np.array_equal(found, expected)
 
 
-def test_rows_are_not_longer_than_a_machine_without_sweeps_takes() -> None:
-    graph = Graph()
-    graph.output("y", graph.softmax(graph.input("x", (4, 200)), name="p"))
-    message = "at most 128 values, reduction_beats, not 200"
-    with pytest.raises(CompileError, match=message):
-        compile_graph(graph, replace(SMALL_MACHINE, sweeps=False))
-
-
 def test_refusals_say_everything_at_once() -> None:
     graph = Graph()
-    x = graph.input("x", (4, 300))
-    graph.output("y", graph.norm("rms_norm", graph.function("exp", x, "power"), name="norm"))
-    graph.output("total", graph.sum(graph.reshape(x, (1200,)), "total"))
+    x = graph.input("x", (4, 20000))
+    graph.output("y", graph.softmax(graph.function("exp", x, "power"), name="shares"))
+    graph.output("total", graph.sum(graph.reshape(x, (80000,)), "total", window=True))
     with pytest.raises(CompileError) as caught:
-        compile_graph(graph, SMALL_MACHINE)
+        compile_graph(graph, replace(SMALL_MACHINE, reductions=("layer_norm", "sum")))
     assert str(caught.value).splitlines() == [
-        "power (function exp, (4, 300)): functions of the machine must have it, not "
+        "power (function exp, (4, 20000)): functions of the machine must have it, not "
         "('relu', 'gelu', 'silu', 'tanh')",
-        "norm (rms_norm, (4, 300)): a row that is reduced must have at most 256 values, half of "
-        "the vector buffer's beats, not 300",
-        "total (sum, (1,)): a row that is summed must have at most 256 values, half of the vector "
-        "buffer's beats, not 1200",
+        "shares (softmax, (4, 20000)): reductions of the machine must have it, not "
+        "('layer_norm', 'sum')",
+        "total (sum window, (1,)): a row that is reduced must have at most 65536 values, the most "
+        "that sweeps over a row take, not 80000",
     ]
 
 

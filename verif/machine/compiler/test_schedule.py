@@ -13,10 +13,12 @@ from mxsafe.machine.compiler.schedule import Draft, scheduled
 from mxsafe.machine.compiler.tensors import Rows
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import FOLLOWING
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.layout import Float32Layout
 from mxsafe.machine.program import Program
 from mxsafe.model.graph import GraphModel
+from mxsafe.model.machine import Machine
 from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
 from verif.machine.compiler.transformer_graphs import bert
 
@@ -113,3 +115,32 @@ def test_sweeps_of_a_row_follow_one_another() -> None:
     wanted = GraphModel(g)({"x": given})
     for port, found in zip(compiled.outputs, compiled(given), strict=True):
         assert np.array_equal(found.view("u4"), wanted[port.name].view("u4")), port.name
+
+
+def test_pieces_of_a_row_come_in_their_order() -> None:
+    """The second one is there early, and waits for what the first one is made of; others do not."""
+    draft = Draft(DEFAULT)
+
+    def loaded(beats: int) -> Rows:
+        rows = draft.rows(beats, 1, "a piece")
+        layout = Float32Layout(configuration=DEFAULT, rows=beats, columns=16)
+        draft.load_rows(draft.vectors("x", layout), range(1), rows)
+        return rows
+
+    second, first = loaded(16), loaded(500)
+    draft.compute(first, Pass(function="relu"), d=first)
+    softmax = Pass(reduction="softmax", parameter=1.0)
+    swept = len(draft.steps)
+    for sweep in FOLLOWING["softmax"]:
+        for at, piece in enumerate((first, second)):
+            work = replace(softmax, sweep=sweep, first=at == 0, last=at == 1)
+            draft.compute(piece, work, d=piece if sweep == "results" else None)
+    other = loaded(20)
+    draft.compute(other, softmax, d=other)
+    made = scheduled(draft)
+    places = [made.order.index(number) for number in range(swept, len(draft.steps))]
+    assert places[:6] == [*range(places[0], places[0] + 6)]
+    assert places[-1] < places[0]
+    program = Program.assembled(made.emitter.program(), DEFAULT)
+    memory = np.zeros(made.emitter.memory.used, np.uint8)
+    assert Machine(DEFAULT).run(program.data, memory).error == "none"

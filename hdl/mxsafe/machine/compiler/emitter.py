@@ -50,6 +50,8 @@ class Pass:
         Gains of a norm, and behind them its biases.
     sweep : str
         What a row is there for that is too long to be reduced in one piece.
+    first, last : bool
+        Whether a row begins with this piece of it, and whether it ends.
     """
 
     arithmetic: str = "none"
@@ -61,6 +63,8 @@ class Pass:
     causal: int | None = None
     affine: Rows | None = None
     sweep: str = "whole"
+    first: bool = True
+    last: bool = True
 
     def named(self) -> dict[str, int]:
         """Fields of the descriptor."""
@@ -76,8 +80,8 @@ class Pass:
             fields |= {"y": self.y.start, "y_stride": self.y.stride}
         if self.affine is not None:
             fields |= {"affine": 1, "y": self.affine.start}
-        fields["clear"] = int(self.sweep == "largest")
-        fields["ends"] = int(self.sweep not in ("whole", "results"))
+        fields["clear"] = int(self.first and self.sweep == "largest")
+        fields["ends"] = int(self.last and self.sweep not in ("whole", "results"))
         return fields
 
 

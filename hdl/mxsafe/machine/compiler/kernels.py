@@ -29,6 +29,10 @@ class Kernel:
         Of these values.
     whole : bool
         Whether rows must be there as a whole.
+    in_pieces : bool
+        Whether it is a reduction of rows that do not fit into the vector buffer.
+    summed : int
+        Beats of the rows that its root adds up.
     cost : int
         Results that are in the vector buffer together, at most.
     longest : int
@@ -57,6 +61,8 @@ class Kernel:
     placed: dict[tuple[int, Key], int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     whole: bool = False
+    in_pieces: bool = False
+    summed: int = 0
     cost: int = 1
     longest: int = 0
     product: "Product | None" = None

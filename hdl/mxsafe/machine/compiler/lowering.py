@@ -31,12 +31,13 @@ from mxsafe.codec import quantize
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.kernels import Kernel, Product, Source, Task
 from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, parts_of_k, strip_of
+from mxsafe.machine.compiler.pieces import LongRow, reduce_in_pieces
 from mxsafe.machine.compiler.placement import Beats, Key, Placement, load_beats
 from mxsafe.machine.compiler.places import CompileError, LayoutError
 from mxsafe.machine.compiler.products import store_operand, store_sums
 from mxsafe.machine.compiler.residency import Rooms, ordered, settle
 from mxsafe.machine.compiler.schedule import Draft, scheduled
-from mxsafe.machine.compiler.sweeps import longest_row
+from mxsafe.machine.compiler.sweeps import longest_row, whole_row
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import cut, groups
 from mxsafe.machine.configuration import MachineConfiguration
@@ -166,8 +167,9 @@ def lowered(
     CompileError
         If the machine lacks what it needs; the message has every reason.
     """
-    for operands, results in _SHARES_OF_STEPS if kept else _SHARES:
-        made = _planned(graph, configuration, block, kept or {})
+    shares = _SHARES_OF_STEPS if kept else _SHARES
+    for operands, results, tight in [*((*one, False) for one in shares), (*shares[-1], True)]:
+        made = _planned(graph, configuration, block, kept or {}, tight=tight)
         try:
             return made.emit(operands, results)
         except CompileError as error:
@@ -176,13 +178,18 @@ def lowered(
 
 
 def _planned(
-    graph: Graph, configuration: MachineConfiguration, block: Block, kept: Mapping[str, str]
+    graph: Graph,
+    configuration: MachineConfiguration,
+    block: Block,
+    kept: Mapping[str, str],
+    *,
+    tight: bool,
 ) -> "_Lowering":
     """Kernels of a graph."""
     try:
-        return _kept(graph, configuration, block, configuration.vector_lanes, kept)
+        return _kept(graph, configuration, block, configuration.vector_lanes, kept, tight=tight)
     except CompileError:  # with lanes that are not used, more can be had
-        return _kept(graph, configuration, block, graph.largest, kept)
+        return _kept(graph, configuration, block, graph.largest, kept, tight=tight)
 
 
 def _kept(
@@ -191,6 +198,8 @@ def _kept(
     block: Block,
     apart: int,
     kept: Mapping[str, str],
+    *,
+    tight: bool,
 ) -> "_Lowering":
     """Kernels of a graph, whose outputs stand where the inputs that they become are read.
 
@@ -205,7 +214,7 @@ def _kept(
         natural = _natural(one.old)
         one.placements += [natural.turned()] if natural.matrices * natural.lanes == 1 else []
     while True:
-        made = _Lowering(graph, configuration, block, apart, states)
+        made = _Lowering(graph, configuration, block, apart, states, tight=tight)
         made.plan()
         if not made.missing:
             return made
@@ -238,6 +247,8 @@ class _Lowering:
     apart : int
         Rows of a tensor, at most, that may have a strip each, of which they use one lane.
     states : sequence of _State
+    tight : bool
+        Whether no more rows are in the vector buffer as a whole than there must be.
 
     Attributes
     ----------
@@ -252,12 +263,15 @@ class _Lowering:
         block: Block,
         apart: int,
         states: Sequence[_State],
+        *,
+        tight: bool,
     ) -> None:
-        self._graph, self._block, self._apart = graph, block, apart
+        self._graph, self._block, self._apart, self._tight = graph, block, apart, tight
         self._states = {id(state.old): state for state in states}
         self._reads: list[tuple[Kernel, _State, Placement]] = []
         self.missing: list[tuple[_State, Placement]] = []
         self._c = configuration
+        self._whole_row = configuration.vector_beats // 8 if tight else whole_row(configuration)
         self._e = Draft(configuration)
         self._lanes = configuration.vector_lanes
         self._kernels: list[Kernel] = []
@@ -281,6 +295,8 @@ class _Lowering:
         self._share = 1.0
         self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
         self._nothing = Value("constant", (1,), name="nothing", data=np.zeros(1, np.float32))
+        least = np.full(1, -np.inf, np.float32)
+        self._below_all = Value("constant", (1,), name="below all", data=least)
 
     def plan(self) -> None:
         """Plan from the outputs back."""
@@ -330,7 +346,7 @@ class _Lowering:
             self._emit(*task)
             task[0].steps += range(first, len(self._e.steps))
         tables += [[table for table, _ in self._tables.values()]]
-        made = scheduled(self._e)
+        made = scheduled(self._e, in_order=self._tight)
         where = dict(zip(made.order, range(len(made.order)), strict=True))
         for kernel in self._kernels:
             kernel.steps = sorted(where[number] for number in kernel.steps)
@@ -395,14 +411,6 @@ class _Lowering:
                         f"a row that is reduced must have at most {most[0]} values, {most[1]}, "
                         f"not {length}",
                     )
-            if value.op != "sum" or value.detail == "window":
-                continue
-            if (length := value.inputs[0].shape[-1]) > c.vector_beats // 2:
-                self._refuse(
-                    value,
-                    f"a row that is summed must have at most {c.vector_beats // 2} values, half of "
-                    f"the vector buffer's beats, not {length}",
-                )
         self._fail()
 
     def _refuse(self, value: Value, reason: str) -> None:
@@ -439,11 +447,22 @@ class _Lowering:
                 chosen.append(found)
         for placement in chosen:
             kernel = Kernel(value, "tensor", placement, longest=placement.beats)
+            kernel.in_pieces = self._is_long(value)
+            if value.op == "sum" and not kernel.in_pieces:
+                kernel.summed = value.inputs[0].shape[-1]
+                kernel.longest = max(kernel.longest, kernel.summed if self._tight else 0)
             self._kernels.append(kernel)
             self._stored.setdefault(id(value), []).append(kernel)
             asking = (d.kernel for d in demands if d.placement.key == placement.key)
-            self._convert(kernel, [one for one in asking if one is not None])
+            if not kernel.in_pieces:
+                self._convert(kernel, [one for one in asking if one is not None])
             self._place(kernel, value, placement, 1)
+
+    def _is_long(self, value: Value) -> bool:
+        """Whether it reduces rows that come into the vector buffer in pieces."""
+        if value.op not in _REDUCTIONS and value.detail != "window":
+            return False
+        return self._c.sweeps and value.inputs[0].shape[-1] > self._whole_row
 
     def _convert(self, kernel: Kernel, asking: list[Kernel]) -> None:
         """Let a kernel make an operand that is made of nothing but its result."""
@@ -506,7 +525,7 @@ class _Lowering:
     def _joins(self, demand: _Demand, value: Value) -> bool:
         """Make a value part of the one kernel that asks for it, if it can be."""
         kernel, p = demand.kernel, demand.placement
-        if kernel is None or not demand.joins or not self.can(value, p):
+        if kernel is None or not demand.joins or self._is_long(value) or not self.can(value, p):
             return False
         full = p.beats == kernel.placement.beats and p.lanes == kernel.placement.lanes
         if value.op == "product" and (kernel.product is not None or not full):
@@ -658,7 +677,10 @@ class _Lowering:
         """Make a value part of a kernel and ask for what it is made of."""
         kernel.placed[id(value), p.key] = count
         kernel.names.append(value.name)
-        if value.op in _REDUCTIONS:
+        if kernel.in_pieces:
+            inner = _summed(value, p) if value.op == "sum" else p
+            self._ask(kernel, value.inputs[0], inner, joins=False)
+        elif value.op in _REDUCTIONS:
             kernel.whole = True
             self._ask(kernel, value.inputs[0], p)
         elif value.op == "sum":
@@ -894,7 +916,9 @@ class _Lowering:
                 if (matrix, side.name) in own.stays:
                     placed = side.place(self._e, range(side.strips))
                     own.resident[matrix, side.name] = placed
-        if kernel.product is None:
+        if kernel.in_pieces:
+            self._in_pieces(kernel, matrix)
+        elif kernel.product is None:
             for some, span in self._parts(kernel):
                 _Region(self, kernel, matrix, some, span, None).emit()
         else:
@@ -911,8 +935,39 @@ class _Lowering:
         for span in cut(p.beats, most):
             longest = max(kernel.longest, len(span)) if kernel.whole else len(span)
             together = max(1, min(_MOST_STRIPS, fit // longest))
+            if kernel.summed:
+                together = max(1, min(together, c.vector_beats // kernel.summed))
             for part in groups(-(-p.lanes // self._lanes), together):
                 yield part, span
+
+    def _in_pieces(self, kernel: Kernel, matrix: int) -> None:
+        """Reduce rows that do not fit into the vector buffer."""
+        value, p, (x,) = kernel.root, kernel.placement, kernel.root.inputs
+        inner = _summed(value, p) if value.op == "sum" else p
+        affine = None
+        if value.data is not None:
+
+            def affine(span: range) -> Rows:
+                return self._some_affine(value, span)
+
+        for strip in _strips(p, self._lanes):
+            strips = range(strip, strip + 1)
+
+            def load(span: range, strips: range = strips) -> Rows:
+                return self.load(x, inner, matrix, strips, span)
+
+            work = Pass(**_reduction(value, strip * self._lanes))
+            row = LongRow(inner.beats, work, load, self._hidden, affine)
+            reduce_in_pieces(self._e, row, kernel.targets[matrix], strip)
+
+    def _hidden(self, beats: int) -> Rows:
+        """Beats of -Inf, of which softmax makes what it makes of those that do not count."""
+        index = np.zeros((1, self._lanes, _ZEROS), np.int32)
+        first = self._table(self._below_all, Placement(index))[0].address
+        rows = self._e.rows(beats, 1, "what does not count")
+        addresses = first + np.arange(beats)[None] % _ZEROS * self._c.beat_bytes
+        load_beats(self._e, addresses, rows)
+        return rows
 
     def _sides(self, kernel: Kernel, matrix: int) -> tuple[Side, Side]:
         """Sides w and a of the product of a kernel."""
@@ -1165,6 +1220,23 @@ class _Lowering:
 
     def affine(self, kernel: Kernel, value: Value) -> Rows:
         """Load gains of a norm, and behind them its biases; they stay for the kernel."""
+        return self.numbers(kernel, *self._gains_and_biases(value), 0)
+
+    def _some_affine(self, value: Value, span: range) -> Rows:
+        """Load gains of some beats, and behind them their biases."""
+        made, p = self._gains_and_biases(value)
+        half = -(-value.shape[-1] // self._lanes)
+        own = range(span.start // self._lanes, -(-span.stop // self._lanes))
+        addresses = [
+            self._addresses(made, p, 0, range(at + own.start, at + own.stop), range(1))
+            for at in (0, half)
+        ]
+        rows = self._e.rows(2 * len(own), 1, made.name)
+        load_beats(self._e, np.concatenate(addresses).reshape(1, -1), rows)
+        return rows
+
+    def _gains_and_biases(self, value: Value) -> tuple[Value, Placement]:
+        """Gains of a norm, and behind them its biases, each from a beat of its own on."""
         if id(value) not in self._affine:
             assert value.data is not None
             length = value.shape[-1]
@@ -1175,7 +1247,7 @@ class _Lowering:
             )
             index = np.arange(whole.size, dtype=np.int32).reshape(1, -1, 1)
             self._affine[id(value)] = made, Placement(index)
-        return self.numbers(kernel, *self._affine[id(value)], 0)
+        return self._affine[id(value)]
 
 
 class _Inner(NamedTuple):
@@ -1395,12 +1467,10 @@ class _Region:
             return self._then(lazy, arithmetic="scale", parameter=value.parameter)
         if value.op == "function":
             return self._then(lazy, function=value.detail)
+        norm = _reduction(value, self._strips.start * self._lanes)
         if value.op == "softmax":
-            more = {"causal": self._strips.start * self._lanes} if value.detail == "causal" else {}
-            factor = float(softmax_factor(value.parameter))
-            return self._then(lazy, reduction="softmax", parameter=factor, **more)
+            return self._then(lazy, **norm)
         gains = self._l.affine(self._kernel, value)
-        norm = {"reduction": value.op, "parameter": value.parameter}
         if self._e.configuration.affine:
             return self._then(lazy, **norm, affine=gains)
         half = gains.beats // 2
@@ -1436,7 +1506,7 @@ class _Region:
     def _sum(self, value: Value, p: Placement) -> _Lazy:
         lazy = self._value(value.inputs[0], _summed(value, p))
         if value.detail == "window":
-            lazy = self._then(lazy, reduction="sum")
+            lazy = self._then(lazy, **_reduction(value, 0))
             rows = self._e.rows(1, lazy.rows.count, "sums")
             self._e.compute(lazy.rows, lazy.work, d=rows)
             return _Lazy(rows, Pass(), owned=True)
@@ -1538,6 +1608,16 @@ def _summed(value: Value, p: Placement) -> Placement:
     length = value.inputs[0].shape[-1]
     along = np.arange(length, dtype=np.int32)
     return Placement(np.where(p.index >= 0, p.index * length + along, np.int32(-1)))
+
+
+def _reduction(value: Value, first: int) -> dict[str, Any]:
+    """A reduction of rows from one on, as a part of a pass."""
+    made: dict[str, Any] = {"reduction": value.op}
+    if value.op == "softmax":
+        made["parameter"] = float(softmax_factor(value.parameter))
+    elif value.op != "sum":
+        made["parameter"] = value.parameter
+    return made | ({"causal": first} if value.detail == "causal" else {})
 
 
 def _strips(p: Placement, lanes: int) -> range:

@@ -14,14 +14,16 @@ from mxsafe.machine.compiler.ordering import Access
 from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import STORE_BUFFERS
+from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.validation import checked, require_one_of
 
 __all__ = ["Matrix", "Products", "Sums"]
 
 Bytes = NDArray[np.uint8]
+_MOST_WORDS = (1 << DESCRIPTORS["store"].field("count_0").width) - 1
 _CONVERTED: dict[Block, str] = {64: "blocks", (8, 8): "tiles"}
 
 
@@ -283,6 +285,13 @@ def store_operand(e: Emitter, operand: Operand, strips: range, span: range, out:
 
 def store_sums(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
     """Some results of some strips."""
+    own = result.layout.beat_bytes // e.configuration.word_bytes
+    for part in cut(len(span), _MOST_WORDS // own):
+        beats = range(span.start + part.start, span.start + part.stop)
+        _store_run(e, result, strips, beats, rows.cut(part.start, len(part)))
+
+
+def _store_run(e: Emitter, result: Vectors, strips: range, span: range, rows: Rows) -> None:
     layout, word = result.layout, e.configuration.word_bytes
     start = result.address + strips.start * layout.strip_bytes + span.start * layout.beat_bytes
     length, count = len(span) * layout.beat_bytes, len(strips)

@@ -351,12 +351,12 @@ def _highest(there: list[tuple[int, int]], length: int, size: int) -> int | None
 class _Run:
     """A draft that is run on the timing model."""
 
-    def __init__(self, draft: Draft, times: Times) -> None:
+    def __init__(self, draft: Draft, times: Times, *, in_order: bool) -> None:
         self.draft, self.times = draft, times
         d = draft.drafted
         self.engines = Engines(draft.configuration, times)
         self.waiting = [len(one.before) for one in d]
-        self.gated = _gated(d)
+        self.gated = {} if in_order else _gated(d)
         for loads in self.gated.values():
             for load in loads:
                 self.waiting[load] += 1
@@ -386,6 +386,7 @@ class _Run:
         self.chain = False
         self.next_sweep = -1
         self.sweeps = _sweeps(d)
+        self.swept = set(self.sweeps.values())
         # What is in a buffer at each descriptor, if they run in order; and what came early.
         self.reserved = {}
         for name, space in draft.spaces.items():
@@ -501,10 +502,13 @@ class _Run:
     def _following(self, queue: int) -> Iterable[int]:
         """Descriptors that a queue may take; tiles that are continued follow one another.
 
-        So do sweeps over a row: between them the vector unit must have nothing else.
+        So do sweeps over a row, and pieces of it: between them the vector unit must have nothing
+        else.
         """
         if queue == _VECTOR and self.next_sweep >= 0:
             return [self.next_sweep] if self.next_sweep in self.ready[queue] else []
+        if queue == _VECTOR and self.swept:
+            return (n for n in self.ready[queue] if n not in self.swept)
         if queue != _GEMM or not self.chains:
             return self.ready[queue]
         first = self.gemms[self.next_gemm] if self.next_gemm < len(self.gemms) else -1
@@ -570,7 +574,7 @@ class _Run:
 
 
 def _sweeps(drafted: Sequence[Drafted]) -> dict[int, int]:
-    """By each descriptor of sweeps over a row, but the last one, the one that must come next."""
+    """By each descriptor of sweeps over a row, but its last one, the one that must come next."""
     found: dict[int, int] = {}
     before = -1
     for number, one in enumerate(drafted):
@@ -648,15 +652,23 @@ class Scheduled:
     order: list[int]
 
 
-def scheduled(draft: Draft, times: Times | None = None) -> Scheduled:
+def scheduled(draft: Draft, times: Times | None = None, *, in_order: bool = False) -> Scheduled:
     """Find the order of a program, and the places of its parts.
+
+    Parameters
+    ----------
+    draft : Draft
+    times : Times, optional
+    in_order : bool
+        Whether the order of the draft is always one that can be gone back to: no load then waits
+        for a later descriptor, so that it takes no room in vain.
 
     Raises
     ------
     CompileError
         If parts that are needed together do not fit into a buffer.
     """
-    run = _Run(draft, Times() if times is None else times)
+    run = _Run(draft, Times() if times is None else times, in_order=in_order)
     run.run()
     made = Emitter(draft.configuration)
     made.memory = draft.memory

@@ -1,6 +1,7 @@
 """Rows that are longer than the machine reduces in one piece: one sweep after the other.
 
-A row lies in the vector buffer as a whole, and each sweep takes it in one descriptor.
+A row that fits into the vector buffer lies there as a whole, and each sweep takes it in one
+descriptor; longer ones come in pieces: see `mxsafe.machine.compiler.pieces`.
 """
 
 from collections.abc import Iterator
@@ -10,21 +11,25 @@ from typing import TYPE_CHECKING, Any
 from mxsafe.machine.compiler.tensors import Placed, Rows
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, FOLLOWING
+from mxsafe.tables import MOST_IN_ROW
 
 if TYPE_CHECKING:
     from mxsafe.machine.compiler.emitter import Pass
 
-__all__ = ["longest_row", "sweeps"]
+__all__ = ["longest_row", "sweeps", "whole_row"]
 
 
 def longest_row(configuration: MachineConfiguration) -> tuple[int, str]:
     """Values of the longest row that a program can reduce, and what they are, in words."""
-    c = configuration
-    _, most = DESCRIPTORS["vector"].field("beats").bounds(c)
-    room = min(most, c.vector_beats // 2)
-    if not c.sweeps or room <= c.reduction_beats:
-        return c.reduction_beats, "reduction_beats"
-    return room, "half of the vector buffer's beats"
+    if configuration.sweeps:
+        return MOST_IN_ROW, "the most that sweeps over a row take"
+    return configuration.reduction_beats, "reduction_beats of a machine without sweeps"
+
+
+def whole_row(configuration: MachineConfiguration) -> int:
+    """Beats of the longest row that is reduced in the vector buffer as a whole."""
+    _, most = DESCRIPTORS["vector"].field("beats").bounds(configuration)
+    return min(most, configuration.vector_beats // 2)
 
 
 def sweeps(
