@@ -101,9 +101,10 @@ class Long(nn.Module):
 
 def test_long_rows_and_sums() -> None:
     torch.manual_seed(0)
-    default = machine_named("default")
+    default, window = machine_named("default"), machine_named("default", arithmetic="window")
     require_equal(Long(2300), torch.randn(5, 24))
     require_equal(Long(300), torch.randn(20, 24), machine=replace(default, bank_beats=64))
+    require_equal(nn.Linear(4200, 20), torch.randn(3, 4200), machine=window)
 
 
 def require_random(seed: int, reached: Reached) -> None:

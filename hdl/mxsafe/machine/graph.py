@@ -8,7 +8,8 @@ Operations are few, and each has one meaning, whatever the machine's sizes:
 ============ =======================================================================
 ``input``    numbers that the host writes before each run
 ``constant`` numbers that are part of the program
-``product``  ``y[o, m, n]``: sum over k of ``a[o, m, k] * b[o, n, k]``; both operands in MX format
+``product``  ``y[o, m, n]``: sum over k of ``a[o, m, k] * b[o, n, k]``; both operands in MX format;
+             with arithmetic ``window`` sums of 4,096 products, added in binary32
 ``arithmetic``
              ``add`` and ``multiply`` of two tensors, ``scale`` of one by a number
 ``function`` a function of the vector unit

@@ -5,6 +5,7 @@ A model has the same bits for each row, whatever rows are beside it.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from mxsafe.model.normalisation import normalise, window_sum
 from mxsafe.model.softmax import softmax
 from mxsafe.model.sums import add_blocks
 from mxsafe.model.vector_arithmetic import add, half_sums, multiply
+from mxsafe.products import DEFAULT_INNER
 from mxsafe.validation import checked
 
 __all__ = ["GraphModel"]
@@ -239,6 +241,13 @@ class GraphModel:
         return canonical(sums)
 
     def _product(self, a: Array, b: Array) -> Array:
+        """Of matrices; with arithmetic ``window`` the sum of those of parts of k, in order."""
+        size = a.shape[1]
+        step = DEFAULT_INNER if self._c.arithmetic == "window" else size
+        parts = (np.s_[:, at : at + step] for at in range(0, size, step))
+        return reduce(add, (self._part(a[own], b[own]) for own in parts))
+
+    def _part(self, a: Array, b: Array) -> Array:
         fmt, block, w = self._c.conversion_format, self._block, np.ascontiguousarray(b.T)
         if isinstance(block, tuple):
             q, r = (quantize(one, fmt, block=block) for one in (a, w))

@@ -25,6 +25,8 @@ __all__ = ["Evaluated", "evaluated"]
 
 Floats = NDArray[np.float32]
 Block = int | tuple[int, int]
+_MOST_IN_WINDOW = 4096
+"""Products that an output's integer holds; longer sums are those of parts, in binary32."""
 _POWERS = {-0.5: "rsqrt", -1: "reciprocal"}
 
 
@@ -141,6 +143,16 @@ class _Evaluator:
     def _product(self, a: Floats, w: Floats) -> Floats:
         if self._on_host:
             return host.product(a, w.T)
+        if self._c.arithmetic != "window":
+            return self._part(a, w)
+        total = self._part(a[:, :_MOST_IN_WINDOW], w[:_MOST_IN_WINDOW])
+        for at in range(_MOST_IN_WINDOW, len(w), _MOST_IN_WINDOW):
+            own = slice(at, at + _MOST_IN_WINDOW)
+            total = model.add(total, self._part(a[:, own], w[own]))
+        return total
+
+    def _part(self, a: Floats, w: Floats) -> Floats:
+        """A product of a part of k."""
         fmt = self._c.conversion_format
         if isinstance(self._block, tuple):
             left, right = (quantize(one, fmt, block=self._block) for one in (a, w))

@@ -1,4 +1,4 @@
-"""Rows that do not fit into the vector buffer.
+"""Rows that do not fit into the vector buffer, and sums of products that do not fit into a window.
 
 The bits are those of the graph's model, which knows no buffers.
 """
@@ -17,6 +17,7 @@ from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import (
     FPGA_MACHINE,
     SMALL_MACHINE,
+    WINDOW_MACHINE,
     MachineConfiguration,
 )
 from mxsafe.machine.graph import Graph
@@ -144,7 +145,9 @@ def attention(length: int) -> Graph:
 SHORT = replace(SMALL_MACHINE, bank_beats=128, reduction_beats=16)
 
 
-@pytest.mark.parametrize(("length", "block"), [(300, 64), (296, (8, 8))], ids=str)
+@pytest.mark.parametrize(
+    ("length", "block"), [(300, 64), pytest.param(296, (8, 8), marks=pytest.mark.full)], ids=str
+)
 def test_long_rows_between_products(length: int, block: Block) -> None:
     """What is reduced is a product's result, and becomes an operand."""
     require_equal(attention(length), SHORT, drawn(19, 24), block=block)
@@ -209,3 +212,47 @@ def test_rows_longer_than_hardware_reduces(
 @pytest.mark.parametrize("length", [70001, pytest.param(200000, marks=pytest.mark.full)])
 def test_sums_by_halves_have_any_length(length: int) -> None:
     require_equal(reductions(1, length, ("halves",)), DEFAULT, drawn(1, length))
+
+
+# Products in windows.
+
+NARROW = replace(WINDOW_MACHINE, a_beats=256, w_beats=512, out_beats=64)
+
+
+def product(rows: int, k: int, columns: int) -> Graph:
+    """Of a computed operand."""
+    g = Graph()
+    x = g.function("relu", g.input("x", (rows, k)))
+    g.output("y", g.linear(x, drawn(columns, k, seed=2), "wide"))
+    return g
+
+
+@pytest.mark.parametrize(
+    ("machine", "k", "block"),
+    [
+        (WINDOW_MACHINE, 4096, 64),
+        (WINDOW_MACHINE, 4097, 64),
+        pytest.param(WINDOW_MACHINE, 9000, 64, marks=pytest.mark.full),
+        (WINDOW_MACHINE, 5000, (8, 8)),
+        (NARROW, 513, 64),
+        (NARROW, 1024, 64),
+        (NARROW, 1000, (8, 8)),
+    ],
+    ids=_size,
+)
+def test_sums_longer_than_a_window(machine: MachineConfiguration, k: int, block: Block) -> None:
+    """Parts of 4,096 products, whatever buffers hold; one strip of an operand is enough."""
+    require_equal(product(40, k, 50), machine, drawn(40, k), block=block)
+
+
+def test_gradients_of_many_tokens_in_windows() -> None:
+    g = Graph()
+    x, dy = g.input("x", (4200, 24)), g.input("dy", (4200, 16))
+    g.output("dw", g.matmul(g.transpose(g.function("relu", x), (1, 0)), dy))
+    require_equal(g, WINDOW_MACHINE, drawn(4200, 24), drawn(4200, 16, seed=2), block=(8, 8))
+
+
+def test_buffers_of_operands_hold_a_strip_of_a_window() -> None:
+    message = "wide: k must be at most 1024 with arithmetic window, of which buffers of operands "
+    with pytest.raises(CompileError, match=f"^{message}hold a strip, not 1025$"):
+        compile_graph(product(3, 1025, 5), NARROW)

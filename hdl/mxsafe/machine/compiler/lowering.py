@@ -975,9 +975,10 @@ class _Lowering:
         assert own is not None
         inner = own.value.inputs[0].shape[-1]
         lanes, beats = own.lanes.operand(matrix), own.beats.operand(matrix)
+        least = 1 if self._c.anchored else 2  # sums in windows do not go on from part to part
         return (
-            Side("w", lanes, own.lanes.turned, p.lanes, inner),
-            Side("a", beats, own.beats.turned, p.beats, inner),
+            Side("w", lanes, own.lanes.turned, p.lanes, inner, least),
+            Side("a", beats, own.beats.turned, p.beats, inner, least),
         )
 
     def _multiplied(self, kernel: Kernel, matrix: int) -> None:
@@ -993,9 +994,10 @@ class _Lowering:
         }
         k = parts_of_k(*sides)
         if c.anchored and len(k) > 1:
+            most = min(c.a_beats, c.w_beats) * c.lanes
             raise CompileError(
-                f"{own.value.name}: k must be at most {len(k[0])} with arithmetic "
-                f"window and these buffers, not {sides[0].inner}"
+                f"{own.value.name}: k must be at most {most} with arithmetic window, of which "
+                f"buffers of operands hold a strip, not {sides[0].inner}"
             )
         if len(k) == 1:
             w, a = (

@@ -34,6 +34,9 @@ class Side:
         Whether the strips are of its columns.
     outer, inner : int
         Rows of all strips, and k.
+    least : int
+        Strips of a part of k that the buffer must hold: two, so that one comes while the other is
+        multiplied, or one.
     """
 
     name: Literal["a", "w"]
@@ -41,6 +44,7 @@ class Side:
     turned: bool
     outer: int
     inner: int
+    least: int = 2
 
     @property
     def strips(self) -> int:
@@ -177,9 +181,12 @@ class Panels:
         parts = [(span, self._panels(span)) for span in self._spans]
         steps = sum(len(own) for _, own in parts)
         whole = len(self.k) == 1
-        w = self._w.load(e, panels[0], self.k[0]) if whole else None
+        ahead = whole and self._fit(self._w, self._w.sizes(self._w.inner)) > 1
+        w = None
         for strips, following in zip(panels, [*panels[1:], None], strict=True):
-            later = _Coming(e, self._w, following, steps) if whole and following else None
+            if whole and w is None:
+                w = self._w.load(e, strips, self.k[0])
+            later = _Coming(e, self._w, following, steps) if ahead and following else None
             for span, own in parts:
                 rows = e.rows(len(span), len(strips), "results")
                 for panel in own:
@@ -299,20 +306,20 @@ class Panels:
 
 
 def parts_of_k(*sides: Side) -> list[range]:
-    """Parts of k of which buffers hold two strips of each side, moved in one run, and sums one."""
+    """Parts of k of which buffers hold some strips of each side, moved in one run, and sums one."""
     layout, inner = sides[0].operand.layout, sides[0].inner
     c = layout.configuration
     longest = min(inner, c.product_beats * c.lanes)
     # Two entries are a word, the least that is loaded; what is turned comes in strips.
     grain = max(2 * layout.length, c.rows)
 
-    def double(side: Side) -> bool:
+    def fits(side: Side) -> bool:
         beats, entries = side.sizes(longest)
-        fit = getattr(c, f"{side.name}_beats") >= 2 * beats
-        fit &= getattr(c, f"{side.name}_entries") >= 2 * entries
+        fit = getattr(c, f"{side.name}_beats") >= side.least * beats
+        fit &= getattr(c, f"{side.name}_entries") >= side.least * entries
         return fit and 2 * beats <= _MOST_WORDS
 
-    while longest > grain and not all(map(double, sides)):
+    while longest > grain and not all(map(fits, sides)):
         longest = max(grain, _up(longest // 2, grain))
     return cut(inner, longest)
 
