@@ -107,6 +107,16 @@ def test_all_widths_of_heads_compile(width: int) -> None:
     predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
 
 
+def test_any_depth_compiles() -> None:
+    """A network of far more operations than calls may be nested."""
+    graph, w = Graph(), drawn(16, 16)
+    x = graph.input("x", (4, 16))
+    for _ in range(400):
+        x = graph.add(graph.linear(x, w), x)
+    graph.output("y", x)
+    assert len(lowered(graph, DEFAULT).kernels) >= 400
+
+
 @pytest.mark.parametrize(("machine", "features"), [(DEFAULT, 9000), (SMALL_MACHINE, 700)])
 def test_numbers_of_many_features(machine: MachineConfiguration, features: int) -> None:
     """A bias that would fill the vector buffer comes in parts."""

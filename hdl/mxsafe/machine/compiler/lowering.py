@@ -312,9 +312,11 @@ class _Lowering:
                 if self.can(state.new, placement):
                     wanted = _Demand(None, placement, joins=False, exact=True)
                     asked[None, placement.key] = wanted
-        for value in reversed(self._graph.values):
-            if not value.of_host and value.op != "gather":
-                self._plan(value)
+        computed = [one for one in self._graph.values if not one.of_host and one.op != "gather"]
+        for value in computed:  # from the inputs on: so `can` finds what it is made of
+            self.can(value, _natural(value))
+        for value in reversed(computed):
+            self._plan(value)
         self._fail()
         self._kernels.reverse()
         self._read_states()
