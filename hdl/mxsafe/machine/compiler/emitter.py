@@ -569,7 +569,7 @@ class Emitter:
         if d is not None:
             fields |= {"d": d.start, "d_stride": d.stride, "to_vector": 1}
             written = replace(d, beats=result_beats(fields), count=x.count)
-            accesses.append(replace(_read(written), writes=True))
+            accesses.append(_read(written)._replace(writes=True))
         if out is not None:
             converted, places = self._converted(x, out)
             fields |= converted

@@ -6,16 +6,14 @@ place, and where they are in different queues, a token is sent from one to the o
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from operator import attrgetter
+from typing import NamedTuple
 
 from mxsafe.machine.description import MOST_TOKENS, QUEUES
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """Access of a descriptor to a buffer or to memory.
 
     Attributes
@@ -43,92 +41,66 @@ class Access:
         return cls(space, tuple((s, s + length) for s in starts), writes)
 
 
-@dataclass
-class _Segment:
-    """Places of a space that were last touched by the same descriptors."""
-
-    start: int
-    stop: int
-    writer: int | None = None
-    readers: dict[int, int] = field(default_factory=dict)
-    """Descriptors that read it since it was written; of those of a key the last one."""
-
-    def part(self, start: int, stop: int) -> "_Segment":
-        return _Segment(start, stop, self.writer, dict(self.readers))
-
-
-_start = attrgetter("start")
-
-
 class _Space:
-    """Segments of a space in the order of their places; together they cover what was touched."""
+    """Segments of a space in the order of their places: what touched each last.
+
+    A segment ends where the next one begins, the last one never does.
+    """
 
     def __init__(self) -> None:
-        self._segments: list[_Segment] = []
+        self._starts = [0]
+        self._writers = [-1]
+        # Descriptors that have read it since; of those of a key the last one.
+        self._readers: list[dict[int, int]] = [{}]
 
-    def touched(self, start: int, stop: int) -> list[_Segment]:
-        """Segments that cover exactly these places, from the first to the last."""
-        segments = self._segments
-        first = bisect_left(segments, start, key=_start)
-        if first and segments[first - 1].stop > start:
-            first -= 1
-        elif first < len(segments) and (segments[first].start, segments[first].stop) == (
-            start,
-            stop,
-        ):
-            return [segments[first]]
-        last = bisect_left(segments, stop, first, key=_start)
-        pieces, inside, rest, at = [], [], [], start
-        for old in segments[first:last]:
-            if old.start < start:
-                pieces.append(old.part(old.start, start))
-            if old.start > at:
-                inside.append(_Segment(at, old.start))
-            if old.stop > stop:
-                rest.append(old.part(stop, old.stop))
-            if old.start < start or old.stop > stop:
-                old = old.part(max(old.start, start), min(old.stop, stop))
-            inside.append(old)
-            at = old.stop
-        if at < stop:
-            inside.append(_Segment(at, stop))
-        segments[first:last] = [*pieces, *inside, *rest]
-        return inside
+    def _from(self, place: int) -> int:
+        """The segment that begins here."""
+        at = bisect_left(self._starts, place)
+        if at == len(self._starts) or self._starts[at] != place:
+            self._starts.insert(at, place)
+            self._writers.insert(at, self._writers[at - 1])
+            self._readers.insert(at, dict(self._readers[at - 1]))
+        return at
 
-    def replace(self, start: int, stop: int, writer: int) -> None:
-        """One segment, just written, in the place of those that `touched` has made."""
-        first, last = (bisect_left(self._segments, end, key=_start) for end in (start, stop))
-        self._segments[first:last] = [_Segment(start, stop, writer)]
+    def read(self, start: int, stop: int, number: int, key: int) -> list[int]:
+        """Note a reader in place of the one of its key; return those that have written."""
+        first, last = self._from(start), self._from(stop)
+        for readers in self._readers[first:last]:
+            readers[key] = number
+        return self._writers[first:last]
+
+    def written(self, start: int, stop: int, number: int) -> list[int]:
+        """Note a writer; return those that have written or read."""
+        first, last = self._from(start), self._from(stop)
+        before = self._writers[first:last]
+        for readers in self._readers[first:last]:
+            before += readers.values()
+        self._starts[first:last] = [start]
+        self._writers[first:last] = [number]
+        self._readers[first:last] = [{}]
+        return before
 
 
 class Touches:
     """What descriptors read and write, in the order of a program."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, _Space] = {}
+        self._spaces: defaultdict[str, _Space] = defaultdict(_Space)
 
-    def before(self, access: Access) -> set[int]:
-        """Descriptors that must have ended before this access."""
-        space = self._spaces.setdefault(access.space, _Space())
-        found: set[int] = set()
-        for start, stop in access.spans:
-            for segment in space.touched(start, stop):
-                if segment.writer is not None:
-                    found.add(segment.writer)
+    def touch(self, accesses: Iterable[Access], number: int, key: int) -> set[int]:
+        """Note all accesses of a descriptor; return those that must have ended before it.
+
+        As a reader it takes the place of one of the same key.
+        """
+        before: set[int] = set()
+        for access in accesses:
+            space = self._spaces[access.space]
+            for start, stop in access.spans:
                 if access.writes:
-                    found.update(segment.readers.values())
-        return found
-
-    def note(self, access: Access, number: int, key: int) -> None:
-        """Note an access of a descriptor; as a reader it takes the place of one of the same key."""
-        space = self._spaces[access.space]
-        for start, stop in access.spans:
-            if access.writes:
-                space.touched(start, stop)
-                space.replace(start, stop, number)
-            else:
-                for segment in space.touched(start, stop):
-                    segment.readers[key] = number
+                    before.update(space.written(start, stop, number))
+                else:
+                    before.update(space.read(start, stop, number, key))
+        return before - {-1, number}
 
 
 class Ordering:
@@ -173,10 +145,7 @@ class Ordering:
     def add(self, queue: int, accesses: Iterable[Access]) -> int:
         """Add a descriptor; return its number."""
         number = len(self.queues)
-        before: set[int] = set()
-        accesses = list(accesses)
-        for access in accesses:
-            before |= self._touches.before(access)
+        before = self._touches.touch(accesses, number, queue)
         self.queues.append(queue)
         self.signals.append(0)
         self.waits.append(0)
@@ -192,8 +161,6 @@ class Ordering:
                 self.signals[giver] |= 1 << queue
                 self.waits[number] |= 1 << other
         self._latest[queue] = number
-        for access in accesses:
-            self._touches.note(access, number, queue)
         return number
 
     def _giver(self, queue: int, taker: int, last: int) -> int:

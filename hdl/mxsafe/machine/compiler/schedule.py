@@ -146,15 +146,10 @@ class Draft(Emitter):
     def emit(self, kind: str, fields: Mapping[str, int], accesses: Iterable[Access]) -> None:
         """Add a descriptor."""
         number = len(self.drafted)
-        before: set[int] = set()
         parts: dict[Part, str] = {}
-        found = [
-            (access, self._touches.before(access)) for access in accesses if self._orders(access)
-        ]
-        accesses = [access for access, _ in found]
-        before.update(*(others for _, others in found))
+        accesses = [access for access in accesses if self._orders(access)]
+        before = self._touches.touch(accesses, number, number)
         for access in accesses:
-            self._touches.note(access, number, number)
             if access.space in self.spaces:
                 place = access.spans[0][0] // _UNITS[access.space]
                 parts[self.spaces[access.space].part(place)] = access.space
@@ -163,7 +158,6 @@ class Draft(Emitter):
             part.last = number
             if part.first < 0:
                 part.first = number
-        before.discard(number)
         step = Step(kind, fields)
         self.steps.append(step)
         self.drafted.append(Drafted(step, accesses, before, parts))
@@ -238,6 +232,14 @@ def _addresses(kind: str, fields: Mapping[str, int]) -> list[tuple[str, str, int
     return found
 
 
+_Choice = tuple[int, int, int, list[tuple[Part, str, int]]]
+"""What comes next: when it starts, its queue, its number, and new places."""
+
+
+_Gaps = tuple[list[tuple[int, int]], int, int]
+"""Gaps in a buffer, and places of the largest two."""
+
+
 class _Places:
     """A buffer while a program runs: what is in it, and until when what was in it is used.
 
@@ -257,6 +259,9 @@ class _Places:
                 self.largest[part.first] = max(self.largest[part.first], part.size)
         self._by_first = sorted(self.fixed, key=lambda part: part.first)
         self._firsts = [part.first for part in self._by_first]
+        # Gaps beside what is used, by the first descriptor that has not run, and how many parts
+        # have places of their own.
+        self._known: dict[tuple[int, int], _Gaps] = {}
 
     def find(self, part: Part, head: int) -> tuple[int, int] | None:
         """A place for a part, and from when it is free."""
@@ -266,38 +271,63 @@ class _Places:
             if any(start < place + length and place < stop for start, stop in self.used):
                 return None
             return place, self._free_at(place, length)
+        gaps, largest, second = self._gaps(part, head)
+        if length > largest:
+            return None
+        if part.first <= head:
+            return self._earliest(gaps, length)
+        # What is the first one's turn before this part must still find a gap.
+        needed = int(self.largest[head : part.first].max())
+        if max(largest - length, second) < needed and not (largest >= needed and second >= length):
+            return None
+        best = self._earliest(gaps, length)
+        place = best[0]
+        for start, stop in gaps:
+            if start <= place < stop:
+                if place - start >= needed or stop - place - length >= needed:
+                    return best
+            elif stop - start >= needed:
+                return best
+        return None
+
+    def _gaps(self, part: Part, head: int) -> _Gaps:
+        """Gaps beside parts that have places of their own until a part is no longer used."""
         while self._by_first and self._by_first[0].last < head:
             del self._by_first[0], self._firsts[0]
-        kept = self._by_first[: bisect_right(self._firsts, part.last)]
-        taken = [(self.fixed[one], self.fixed[one] + one.size) for one in kept if one.last >= head]
-        best: tuple[int, int] | None = None
+        kept = bisect_right(self._firsts, part.last)
+        if (head, kept) in self._known:
+            return self._known[head, kept]
+        taken = [
+            (self.fixed[one], self.fixed[one] + one.size)
+            for one in self._by_first[:kept]
+            if one.last >= head
+        ]
         gaps, at = [], 0
         for start, stop in sorted([*self.used, *taken, (self.size, self.size)]):
             if start > at:
                 gaps.append((at, start))
-            if start - at >= length:
-                for place in (at, *(b for _, b, _ in self.freed if at < b <= start - length)):
-                    time = self._free_at(place, length)
-                    if best is None or (time, place) < best[::-1]:
-                        best = place, time
-            at = max(at, stop)
-        if best is None or part.first <= head:
-            return best
-        # What is the first one's turn before this part must still find a gap.
-        needed, place = int(self.largest[head : part.first].max()), best[0]
+            if stop > at:
+                at = stop
+        *_, second, largest = sorted([0, 0, *(stop - start for start, stop in gaps)])
+        found = self._known[head, kept] = gaps, largest, second
+        return found
+
+    def _earliest(self, gaps: list[tuple[int, int]], length: int) -> tuple[int, int]:
+        """The place of a length in gaps that is free first, and from when; one must be as long."""
+        best: list[tuple[int, int]] = []
         for start, stop in gaps:
-            left = (
-                (place - start, stop - place - length) if start <= place < stop else (stop - start,)
-            )
-            if max(left) >= needed:
-                return best
-        return None
+            if stop - start >= length:
+                places = [b for _, b, _ in self.freed if start < b <= stop - length]
+                best.append(min((self._free_at(p, length), p) for p in (start, *places)))
+        time, place = min(best)
+        return place, time
 
     def restore(self, used: list[tuple[int, int]], freed: list[tuple[int, int, int]]) -> None:
         """Go back to what was there."""
         self.used, self.freed = [*used], [*freed]
         self._by_first = sorted(self.fixed, key=lambda part: part.first)
         self._firsts = [part.first for part in self._by_first]
+        self._known.clear()
 
     def _free_at(self, place: int, length: int) -> int:
         stop = place + length
@@ -306,12 +336,14 @@ class _Places:
     def take(self, place: int, length: int) -> None:
         """Take it."""
         insort(self.used, (place, place + length))
+        self._known.clear()
 
     def give(self, place: int, length: int, time: int, now: int) -> None:
         """Give it back; it is used until a time."""
         self.used.remove((place, place + length))
         self.freed = [one for one in self.freed if one[2] > now]
         self.freed.append((place, place + length, time))
+        self._known.clear()
 
 
 def _packed(parts: list[Part], size: int) -> dict[Part, int]:
@@ -364,12 +396,7 @@ class _Run:
         for number, one in enumerate(d):
             for before in one.before:
                 self.after[before].append(number)
-        self.operands = [
-            [(part, name) for part, name in one.parts.items() if name in ("a_codes", "w_codes")]
-            if one.step.kind == "load"
-            else []
-            for one in d
-        ]
+        self.operands = [*map(_operand, d)]
         self.ready_at = [0] * len(d)
         self.ready: list[list[int]] = [[] for _ in QUEUES]
         self.queue = [QUEUES.index(one.step.kind) for one in d]
@@ -415,13 +442,12 @@ class _Run:
         while len(self.order) < count:
             if self.head >= narrow:
                 lookahead, back = _LOOKAHEAD, 1
-            best = None
-            for queue in range(len(QUEUES)):
-                found = self._pick(queue, lookahead)
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = found
+            best: _Choice | None = None
+            for engine, queue in sorted((self.engines.ready(q), q) for q in range(len(QUEUES))):
+                if best is None or (engine, queue) < best[:2]:
+                    best = self._pick(queue, engine, lookahead, best)
             if best is not None:
-                self._commit(*best)
+                self._commit(best[0], *best[2:])
                 if len(self.order) >= saved[-1][0] + _SAVED:
                     saved.append((len(self.order), self._saved()))
                     saved = [one for one in saved if _kept(one[0], len(self.order))]
@@ -461,22 +487,22 @@ class _Run:
         self.engines.under_way = [*map(copy, under_way)]
 
     def _pick(
-        self, queue: int, lookahead: int
-    ) -> tuple[int, int, list[tuple[Part, str, int]]] | None:
-        """Start, number, and new places of what a queue takes next."""
-        engine = self.engines.ready(queue)
-        best: tuple[int, int, list[tuple[Part, str, int]]] | None = None
+        self, queue: int, engine: int, lookahead: int, best: _Choice | None
+    ) -> _Choice | None:
+        """What a queue takes next, if that starts before what is the best of other queues."""
         seen = 0
         short: dict[str, int] = {}
         for number in self._following(queue):
             if number > self.head + lookahead:
                 break
             start = max(engine, self.ready_at[number] + self.times.queue)
-            if best is not None and start >= best[0]:
+            if best is not None and (start, queue) >= best[:2]:
                 continue
-            spaces = self._buffers(number)
+            part, name = self.operands[number]
+            if part in self.bases:
+                name = ""
             # Smaller parts of much later loads would take the room that earlier ones wait for.
-            if any(number - short.get(one, number) > _OVERTAKEN for one in spaces):
+            if name in short and number - short[name] > _OVERTAKEN:
                 continue
             placed = None
             if self.blocked.get(number) != self.given:
@@ -484,20 +510,16 @@ class _Run:
                 placed = self._allocated(number)
             if placed is None:
                 self.blocked[number] = self.given
-                short = dict.fromkeys(spaces, number) | short
+                if name:
+                    short.setdefault(name, number)
                 continue
             new, free = placed
             start = max(start, free + self.times.queue)
-            if best is None or start < best[0]:
-                best = start, number, new
+            if best is None or (start, queue) < best[:2]:
+                best = start, queue, number, new
             if start <= engine or seen > _CANDIDATES:
                 break
         return best
-
-    def _buffers(self, number: int) -> set[str]:
-        """Buffers of operands in which a descriptor needs room."""
-        own = self.operands[number]
-        return {name for part, name in own if part not in self.bases} if own else _NONE
 
     def _following(self, queue: int) -> Iterable[int]:
         """Descriptors that a queue may take; tiles that are continued follow one another.
@@ -523,13 +545,13 @@ class _Run:
             if part in self.bases:
                 continue
             places = self.places[name]
+            found = places.find(part, self.head)
+            if found is None:
+                return None
             if part.first > self.head:
                 most = self.reserved[name][self.head : part.first].max()
                 if most + part.size > places.size:
                     return None
-            found = places.find(part, self.head)
-            if found is None:
-                return None
             new.append((part, name, found[0]))
             free = max(free, found[1])
         return new, free
@@ -573,6 +595,15 @@ class _Run:
                 insort(self.ready[self.queue[after]], after)
 
 
+def _operand(drafted: Drafted) -> tuple[Part | None, str]:
+    """Part of a buffer of operands that a load fills, and which; or nothing."""
+    if drafted.step.kind == "load":
+        for part, name in drafted.parts.items():
+            if name in ("a_codes", "w_codes"):
+                return part, name
+    return None, ""
+
+
 def _sweeps(drafted: Sequence[Drafted]) -> dict[int, int]:
     """By each descriptor of sweeps over a row, but its last one, the one that must come next."""
     found: dict[int, int] = {}
@@ -613,7 +644,6 @@ def _gated(drafted: Sequence[Drafted]) -> dict[int, list[int]]:
 
 _GEMM = QUEUES.index("gemm")
 _VECTOR = QUEUES.index("vector")
-_NONE: set[str] = set()
 _STATE = (
     "waiting",
     "ready_at",
