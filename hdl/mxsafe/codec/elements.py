@@ -83,6 +83,31 @@ def _thresholds(element: Element, rounding: str) -> NDArray[np.float64]:
     return np.where(lower_is_even, np.nextafter(midpoints, np.inf), midpoints)
 
 
+@lru_cache(maxsize=64)
+def _buckets(
+    element: Element, rounding: str
+) -> tuple[int, int, NDArray[np.int64], NDArray[np.float64]]:
+    """Magnitudes in buckets of upper bits, which ascend with them, with one threshold at most.
+
+    Returns
+    -------
+    shift : int
+        Bits of a float64 below those that say which bucket it is in.
+    first : int
+        The bucket before that of the smallest threshold.
+    below : ndarray of int64
+        Thresholds before each bucket, from there to behind that of the largest.
+    thresholds : ndarray of float64
+        Of a code the one to the next; behind the last, Inf does not reach it either.
+    """
+    thresholds = _thresholds(element, rounding)
+    bits = thresholds.view(np.int64)
+    shift = next(n for n in range(52, -1, -1) if (np.diff(bits >> n) > 0).all())
+    first, last = int(bits[0] >> shift) - 1, int(bits[-1] >> shift) + 1
+    below = np.searchsorted(bits >> shift, np.arange(first, last + 1))
+    return shift, first, below, np.append(thresholds, np.nan)
+
+
 def random_source(
     random: Random | None, shape: tuple[int, ...]
 ) -> np.random.Generator | NDArray[np.uint32]:
@@ -146,7 +171,10 @@ def encode_magnitudes(
     random: Random | None,
 ) -> NDArray[np.int64]:
     """Magnitude codes of non-negative float64 values; beyond the largest they saturate."""
-    codes = np.searchsorted(_thresholds(element, rounding), magnitude, side="right")
+    shift, first, below, thresholds = _buckets(element, rounding)
+    bucket = (np.asarray(magnitude).view(np.int64) >> shift) - first
+    codes = below[np.clip(bucket, 0, below.size - 1)]
+    codes = codes + (magnitude >= thresholds[codes])
     if rounding == "sr":
         table = magnitudes(element)
         low, high = table[codes], table[np.minimum(codes + 1, element.max_magnitude)]
