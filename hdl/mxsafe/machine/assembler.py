@@ -112,7 +112,9 @@ class Instruction:
     def encoded(self) -> bytes:
         """Its bytes."""
         offsets = self.descriptor.offsets
-        word = sum(value << offsets[name] for name, value in self.values.items())
+        word = 0
+        for name, value in self.values.items():
+            word |= value << offsets[name]
         return word.to_bytes(DESCRIPTOR_BYTES, "little")
 
     @classmethod
@@ -317,6 +319,7 @@ class Assembler:
 
     def __init__(self, configuration: MachineConfiguration) -> None:
         self.configuration = configuration
+        self._defaults = {kind: _defaults(kind, configuration) for kind in DESCRIPTORS}
 
     def load(self, **fields: Value) -> Instruction:
         """Memory to a buffer; see `instruction`."""
@@ -346,18 +349,16 @@ class Assembler:
         require_one_of("kind", kind, DESCRIPTORS)
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
-        values = {n: self._default(kind, field) for n, field in known.items() if n != "opcode"}
-        values |= {name: _value(kind, known[name], given) for name, given in fields.items()}
-        made = Instruction._of(kind, {"opcode": DESCRIPTORS[kind].opcode, **values})
+        values = {name: _value(kind, known[name], given) for name, given in fields.items()}
+        made = self.of_bits(kind, values)
         fault = made.fault(self.configuration)
         if fault is not None:
             raise ValueError(fault.reason)
         return made
 
-    def _default(self, kind: str, field: Field) -> int:
-        if field.name in ("lanes", "last_rows"):
-            return field.bounds(self.configuration)[1]
-        return int(f"{kind} {field.name}" in _ON_BY_DEFAULT) or field.least
+    def of_bits(self, kind: str, values: Mapping[str, int]) -> Instruction:
+        """A descriptor of fields that are within their bounds; `assemble` checks the rest."""
+        return Instruction._of(kind, {**self._defaults[kind], **values})
 
     @checked
     def assemble(self, program: Iterable[Instruction]) -> bytes:
@@ -373,16 +374,28 @@ class Assembler:
         """
         data = bytearray()
         program = list(program)
+        demands = {kind: _demands(kind, self.configuration) for kind in DESCRIPTORS}
         for number, instruction in enumerate(program):
             if not isinstance(instruction, Instruction):
                 raise TypeError(f"program must hold instructions, not {shown(instruction)}")
-            fault = instruction.fault(self.configuration)
+            fault = demands[instruction.kind].fault(instruction.values)
             if fault is not None:
                 raise ValueError(f"descriptor {number}: {fault.reason}")
             data += instruction.encoded()
         if deadlock := _deadlock(program, self.configuration):
             raise ValueError(f"descriptor {deadlock.descriptor}: {deadlock.reason}")
         return bytes(data)
+
+
+def _defaults(kind: str, configuration: MachineConfiguration) -> Mapping[str, int]:
+    """What fields are that are not given."""
+    found = {"opcode": DESCRIPTORS[kind].opcode}
+    for field in DESCRIPTORS[kind].fields:
+        if field.name in ("lanes", "last_rows"):
+            found[field.name] = field.bounds(configuration)[1]
+        elif field.name != "opcode":
+            found[field.name] = int(f"{kind} {field.name}" in _ON_BY_DEFAULT) or field.least
+    return found
 
 
 def _deadlock(

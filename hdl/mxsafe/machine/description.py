@@ -59,7 +59,6 @@ __all__ = [
     "Word",
     "configuration_of",
     "constant_registers",
-    "run_words",
 ]
 
 DESCRIPTOR_BITS = 256
@@ -105,7 +104,11 @@ class Enumeration:
 
     def name_of(self, number: int) -> str | None:
         """The name of a number, None if it has none."""
-        return next((name for name, value in self.members.items() if value == number), None)
+        return self._names.get(number)
+
+    @cached_property
+    def _names(self) -> Mapping[int, str]:
+        return {number: name for name, number in self.members.items()}
 
 
 OPCODES = Enumeration.of(
@@ -374,9 +377,10 @@ class Rule:
 
     def broken(self, values: Mapping[str, int], configuration: MachineConfiguration) -> bool:
         """Whether a descriptor with these values breaks it on a machine."""
-        return self.is_on(configuration) and all(
-            c.holds(values[c.field], configuration) for c in self.conditions
-        )
+        for condition in self.conditions:
+            if not condition.holds(values[condition.field], configuration):
+                return False
+        return self.is_on(configuration)
 
 
 @dataclass(frozen=True)
@@ -620,7 +624,6 @@ STORE = Descriptor(
 )
 
 
-@checked
 def run_words(values: Mapping[str, int], configuration: MachineConfiguration) -> int:
     """Words of memory of a run, the innermost loop of a LOAD or STORE.
 

@@ -10,7 +10,7 @@ on the machine.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,9 +84,13 @@ class TokenQueues:
     def start(self, queue: int) -> int | None:
         """Start the next descriptor of a queue, if its tokens are there; return its number."""
         entry = self._first(queue)
-        if entry is None or entry.runs or self._missing(entry.header):
+        if entry is None or entry.runs:
             return None
-        for other in _bits(entry.header.wait):
+        waits = bits(entry.header.wait)
+        for other in waits:
+            if not self._tokens[other][queue]:
+                return None
+        for other in waits:
             self._tokens[other][queue] -= 1
         entry.runs, entry.owed = True, entry.header.signal
         return entry.number
@@ -99,7 +103,7 @@ class TokenQueues:
         entry = self._first(queue)
         if entry is None or not entry.runs:
             return False
-        given = [to for to in _bits(entry.owed) if self._tokens[queue][to] < MOST_TOKENS]
+        given = [to for to in bits(entry.owed) if self._tokens[queue][to] < MOST_TOKENS]
         for to in given:
             self._tokens[queue][to] += 1
             entry.owed &= ~(1 << to)
@@ -113,7 +117,7 @@ class TokenQueues:
         if entry is None:
             return None
         if entry.runs:
-            reason = f"its signal to {_names(_bits(entry.owed))} never finds room in the counter, "
+            reason = f"its signal to {_names(bits(entry.owed))} never finds room in the counter, "
             reason += f"which holds {MOST_TOKENS} tokens"
         else:
             reason = f"it waits for a token of {_names(self._missing(entry.header))} for ever"
@@ -124,7 +128,7 @@ class TokenQueues:
 
     def _missing(self, header: Header) -> list[int]:
         """Queues whose token a descriptor lacks."""
-        return [other for other in _bits(header.wait) if not self._tokens[other][header.queue]]
+        return [other for other in bits(header.wait) if not self._tokens[other][header.queue]]
 
 
 def deadlock_of(program: Iterable[Header], depth: int) -> Deadlock | None:
@@ -153,9 +157,15 @@ def deadlock_of(program: Iterable[Header], depth: int) -> Deadlock | None:
     return queues.deadlock()
 
 
-def _bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> tuple[int, ...]:
     """Queues of a mask."""
-    return (queue for queue in range(len(QUEUES)) if mask >> queue & 1)
+    return _QUEUES[mask]
+
+
+_QUEUES = [
+    tuple(queue for queue in range(len(QUEUES)) if mask >> queue & 1)
+    for mask in range(1 << len(QUEUES))
+]
 
 
 def _names(queues: Iterable[int]) -> str:

@@ -14,7 +14,6 @@ from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
 from mxsafe.machine.layout import Float32Layout, OperandLayout
-from mxsafe.machine.reach import result_beats
 from mxsafe.machine.tokens import Header, deadlock_of
 
 __all__ = ["Emitter", "Pass", "Step"]
@@ -129,9 +128,9 @@ class Emitter:
         CompileError
             If the machine would wait for ever at one of them.
         """
-        make = Assembler(self.configuration).instruction
+        make = Assembler(self.configuration).of_bits
         return [
-            make(step.kind, **step.fields, wait=header.wait, signal=header.signal)
+            make(step.kind, {**step.fields, "wait": header.wait, "signal": header.signal})
             for step, header in zip(self.steps, self.headers(), strict=True)
         ]
 
@@ -562,13 +561,13 @@ class Emitter:
         accesses = [_read(x)]
         if work.y is not None:
             beats = {"beats": x.beats, "numbers": -(-x.beats // c.vector_lanes), "constant": 1}
-            y = replace(work.y, beats=beats[work.y_mode], count=x.count)
+            y = Rows(work.y.start, beats[work.y_mode], x.count, work.y.stride)
             accesses.append(_read(y))
         if work.affine is not None:
             accesses.append(_read(work.affine))
         if d is not None:
             fields |= {"d": d.start, "d_stride": d.stride, "to_vector": 1}
-            written = replace(d, beats=result_beats(fields), count=x.count)
+            written = Rows(d.start, 1 if work.reduction == "sum" else x.beats, x.count, d.stride)
             accesses.append(_read(written)._replace(writes=True))
         if out is not None:
             converted, places = self._converted(x, out)

@@ -1,17 +1,23 @@
 """How long a program takes and what it moves, from its descriptors alone."""
 
-import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, MOST_TOKENS, QUEUES, run_words
+from mxsafe.machine.description import (
+    DESCRIPTORS,
+    LOAD_BUFFERS,
+    MOST_TOKENS,
+    QUEUES,
+    STORE_BUFFERS,
+    run_words,
+)
 from mxsafe.machine.program import Program
-from mxsafe.machine.tokens import Header, deadlock_of
+from mxsafe.machine.tokens import Header, bits, deadlock_of
 from mxsafe.validation import checked
 
 __all__ = ["Engines", "Prediction", "Run", "Times", "predict"]
@@ -149,6 +155,9 @@ class Prediction:
         return {**found, "tiles": work - self.array_busy, "end": self.cycles - at}
 
 
+_BUFFERS = {"load": LOAD_BUFFERS, "store": STORE_BUFFERS}
+
+
 class Engines:
     """The engines of the four queues and the bus, in cycles."""
 
@@ -174,8 +183,9 @@ class Engines:
     def work(self, step: Step, start: int) -> tuple[int, int]:
         """When the engine is free for the next descriptor, and when this one has ended."""
         times = self.times
-        if step.kind in ("load", "store"):
-            pace = times.pace if _is_of_vectors(step) else times.move
+        if step.kind in _BUFFERS:
+            of_vectors = step.fields["buffer"] == _BUFFERS[step.kind]["vector"]
+            pace = times.pace if of_vectors else times.move
             words = max(_words(step, self.configuration) * self.word, _places(step) * pace)
             begins = max(start + times.memory, self.bus[step.kind])
             self.bus[step.kind] = begins + words
@@ -183,8 +193,9 @@ class Engines:
                 times, step.kind
             )
         if step.kind == "gemm":
-            tiles, beats = _product(step.fields, ("strips_a", "strips_w")), step.fields["beats"]
-            blocks = -(-beats // step.fields["block"])
+            own = step.fields
+            tiles, beats = own["strips_a"] * own["strips_w"], own["beats"]
+            blocks = -(-beats // own["block"])
             # For anchors each scale is read twice: of the first tile before it begins, of each
             # other one while the tile before it is multiplied.
             anchor = int(self.configuration.anchored)
@@ -210,28 +221,24 @@ class _Model(Engines):
     def run(self, step: Step, number: int, fetched: int, header: Header) -> Run:
         """Run a descriptor that is fetched at this time."""
         queue = header.queue
-        tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in self._others(header.wait)}
+        tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in bits(header.wait)}
         ready = {"fetch": fetched, "engine": self.ready(queue) - self.times.queue, **tokens}
         waits_for = max(ready, key=lambda name: ready[name])
         start = ready[waits_for] + self.times.queue
-        for other in self._others(header.wait):
+        for other in bits(header.wait):
             self.rooms[other, queue].append(start)
         stop, end = self.work(step, start)
         # A token that finds no room in its counter keeps the next descriptor from its start.
-        room = max((self.rooms[queue, o].popleft() for o in self._others(header.signal)), default=0)
+        room = max((self.rooms[queue, o].popleft() for o in bits(header.signal)), default=0)
         if room > end:
             stop = end = room
-        for other in self._others(header.signal):
+        for other in bits(header.signal):
             self.tokens[queue, other].append(end)
         if waits_for == "engine" and step.kind == "gemm":
             start = max(self.free[queue], start - self.times.queue)
         self.ran(queue, stop, end)
         self.places[queue].append(end)
         return Run(number, step.kind, start, stop, end, waits_for)
-
-    def _others(self, mask: int) -> list[int]:
-        """Queues of a mask."""
-        return [queue for queue in range(len(QUEUES)) if mask >> queue & 1]
 
 
 @checked
@@ -270,7 +277,8 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
         if step.kind in words:
             words[step.kind] += _words(step, program.configuration)
         if step.kind == "gemm":
-            array += _product(step.fields, ("strips_a", "strips_w", "beats"))
+            own = step.fields
+            array += own["strips_a"] * own["strips_w"] * own["beats"]
     end = max(run.end for run in runs)
     return Prediction(end, array, busy, words["load"], words["store"], runs)
 
@@ -335,23 +343,13 @@ def _name(field: str, fields: Mapping[str, int]) -> str:
     return name
 
 
-def _is_of_vectors(step: Step) -> bool:
-    """Whether LOAD or STORE moves a float32 tensor of the vector buffer."""
-    buffer = DESCRIPTORS[step.kind].field("buffer").enumeration
-    assert buffer is not None
-    return buffer.name_of(step.fields["buffer"]) == "vector"
-
-
 def _words(step: Step, configuration: MachineConfiguration) -> int:
     """Words of memory that LOAD or STORE moves."""
-    runs = _product(step.fields, ("count_1", "count_2", "count_3"))
-    return runs * run_words(step.fields, configuration)
+    own = step.fields
+    return run_words(own, configuration) * own["count_1"] * own["count_2"] * own["count_3"]
 
 
 def _places(step: Step) -> int:
     """Words of its buffer."""
-    return _product(step.fields, ("count_0", "count_1", "count_2", "count_3"))
-
-
-def _product(fields: Mapping[str, int], names: Sequence[str]) -> int:
-    return math.prod(fields[name] for name in names)
+    own = step.fields
+    return own["count_0"] * own["count_1"] * own["count_2"] * own["count_3"]
