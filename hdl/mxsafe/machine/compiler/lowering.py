@@ -1568,23 +1568,28 @@ class _Factors(NamedTuple):
 def _factored(value: Value, p: Placement) -> list[_Factors] | None:
     """Rows of both operands that a placement of a product consists of; None if there are none."""
     found = []
+    _, rows, columns = value.shape
     for index in p.index:
         filled = index >= 0
         lanes = filled.any(axis=1)
+        if not lanes.any() or not filled[lanes].all():
+            return None
         own = index[lanes]
-        if not len(own) or not filled[lanes].all():
+        matrix = int(own[0, 0]) // (rows * columns)
+        first = own - np.int32(matrix * rows * columns)
+        for straight in (True, False):
+            sides = (first[:, 0], first[0]) if straight else (first[0], first[:, 0])
+            row, column = sides[0] // columns, sides[1] % columns
+            along, across = (row * columns, column) if straight else (column, row * columns)
+            inside = row.min() >= 0 and row.max() < rows
+            if inside and np.array_equal(along[:, None] + across, first):
+                break
+        else:
             return None
-        matrix, row, column = np.unravel_index(own, value.shape)
-        if (matrix != matrix[0, 0]).any():
-            return None
-        straight = bool((row == row[:, :1]).all() and (column == column[:1]).all())
-        if not straight:
-            if (row != row[:1]).any() or (column != column[:, :1]).any():
-                return None
-            row, column = column, row
-        along = np.full(len(index), -1, np.int32)
-        along[lanes] = row[:, 0]
-        found.append(_Factors(int(matrix[0, 0]), along, column[0].astype(np.int32), straight))
+        lane, beat = (row, column) if straight else (column, row)
+        whole = np.full(len(index), -1, np.int32)
+        whole[lanes] = lane
+        found.append(_Factors(matrix, whole, beat.astype(np.int32), straight))
     if len({one.straight for one in found}) > 1:
         return None
     return found

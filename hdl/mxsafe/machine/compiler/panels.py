@@ -56,8 +56,9 @@ class Side:
         layout = self.operand.layout
         # Turned are whole strips of what is in memory.
         inner = _up(inner, layout.configuration.rows) if self.turned else inner
-        own = replace(layout, columns=filled(inner, layout.block))
-        return own.beats, _up(own.entries, 2)
+        columns = filled(inner, layout.block)
+        beats = -(-columns // layout.configuration.lanes)
+        return beats, _up(-(-columns // layout.length), 2)
 
     def place(self, e: Emitter, strips: range) -> Placed:
         """Allocate some strips with all of k."""
