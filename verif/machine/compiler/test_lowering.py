@@ -10,7 +10,6 @@ from mxsafe import model
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.places import CompileError
-from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import (
     FPGA_MACHINE,
     SMALL_MACHINE,
@@ -86,25 +85,6 @@ def test_tokens_order_the_queues(machine: MachineConfiguration) -> None:
         program = lowered(layer(shape, weights(shape)), machine).emitter.program()
         run_in_any_order(program, other, machine, seed)
         assert np.array_equal(other, once)
-
-
-@pytest.mark.parametrize("tokens", [1, 2, 15, 16, 17, 31, 64, 100, 129, 197, 256, 385, 511, 512])
-def test_all_token_counts_compile(tokens: int) -> None:
-    shape = Shape(tokens=tokens, features=64, heads=1, width=32, hidden=64)
-    predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
-
-
-@pytest.mark.parametrize("features", [16, 17, 48, 100, 192, 384, 576, 768, 1000, 1024])
-def test_all_widths_compile(features: int) -> None:
-    wide = replace(DEFAULT, reduction_beats=1024)
-    shape = Shape(tokens=20, features=features, heads=1, width=16, hidden=features)
-    predict(lowered(layer(shape, weights(shape)), wide).emitter)
-
-
-@pytest.mark.parametrize("width", [1, 3, 8, 16, 20, 24, 32, 40, 64, 72, 80, 96, 128, 160, 256])
-def test_all_widths_of_heads_compile(width: int) -> None:
-    shape = Shape(tokens=40, features=32, heads=3, width=width, hidden=16)
-    predict(lowered(layer(shape, weights(shape)), DEFAULT).emitter)
 
 
 def test_any_depth_compiles() -> None:
