@@ -37,14 +37,18 @@ def test_a_block_of_minilm_after_another_keeps_the_array_busy() -> None:
 
 
 def test_queues_run_side_by_side() -> None:
-    """Rows that are loaded, doubled and stored one by one wait for memory once."""
-    draft = Draft(DEFAULT)
-    layout = Float32Layout(configuration=DEFAULT, rows=64, columns=16)
+    """Rows that are loaded, doubled and stored one by one wait for memory once.
+
+    Each has a bank of its own while that lasts: in one bank words would wait for results.
+    """
+    machine = replace(DEFAULT, vector_banks=8, bank_beats=64)
+    draft = Draft(machine)
+    layout = Float32Layout(configuration=machine, rows=64, columns=16)
     for _ in range(10):
         source, target = draft.vectors("x", layout), draft.vectors("y", layout)
         rows = draft.rows(64, 1, "rows")
         draft.load_rows(source, range(1), rows)
-        draft.compute(rows, Pass(arithmetic="add", y=rows), d=rows)
+        draft.compute(rows, Pass(arithmetic="scale", parameter=2.0), d=rows)
         draft.store_rows(target, range(1), rows)
     made = scheduled(draft)
     kinds = [step.kind for step in made.emitter.steps]

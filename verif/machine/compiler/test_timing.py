@@ -12,7 +12,7 @@ from mxsafe.machine.layout import Float32Layout, OperandLayout
 
 SIZES = MachineConfiguration()
 TIMES = Times()
-FETCHED = TIMES.memory + 1
+FETCHED = TIMES.memory + TIMES.start + 1
 """Cycles until the first descriptor is there; others follow one a cycle."""
 
 
@@ -49,7 +49,7 @@ def test_tiles_last_as_long_as_their_rows(columns: int, clocks: int) -> None:
     e.multiply(a, w, 0, stride_a=16, stride_w=0)
     found = predict(e)
     *loads, run = found.runs
-    assert (run.waits_for, run.start) == ("load", loads[-1].end + TIMES.queue)
+    assert (run.waits_for, run.start) == ("load", loads[-1].end)
     assert (run.stop - run.start, run.end - run.stop) == (3 * clocks, TIMES.gemm)
     assert found.array_busy == 3 * columns // 4
     assert found.idle() == {

@@ -24,7 +24,7 @@ from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
-from mxsafe.rtl.machine.times import BETWEEN, between, times_of
+from mxsafe.rtl.machine.times import BETWEEN, WORD, between, times_of
 from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngineConfiguration
 
@@ -120,7 +120,9 @@ def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> N
     # A STORE has to be taken first.
     measured = transfers.clocks - (name == "store")
     assert measured == unit.config.latency
-    assert getattr(times_of(machine), name) == measured + between(machine, name)
+    to_memory = {"load": core.reader, "store": core.writer}[name].latency
+    known = measured + to_memory + WORD[name] + between(machine, name)
+    assert getattr(times_of(machine), name) == known
 
 
 @pytest.mark.full

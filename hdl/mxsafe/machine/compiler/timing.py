@@ -1,7 +1,7 @@
 """How long a program takes and what it moves, from its descriptors alone."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -9,6 +9,8 @@ from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
+    ARITHMETIC,
+    DESCRIPTOR_BITS,
     DESCRIPTORS,
     LOAD_BUFFERS,
     MOST_TOKENS,
@@ -33,10 +35,16 @@ class Times:
     ----------
     memory : int
         From a request to the first word of memory.
+    start : int
+        From the start of a program to the request for its first word, and from a word that is a
+        descriptor to its queue, together.
+    ahead : int
+        Descriptors that are asked for before they are handed over; half of them at a time.
     queue : int
-        From a descriptor in a queue, or its last token, to its start.
+        From a descriptor in an empty queue to its start.
     load, store : int
-        From the last word that memory gives or takes to the end of the descriptor.
+        From a descriptor's start to its first request, and from the last word that memory gives or
+        takes to the end of the descriptor, together.
     gemm : int
         From the last beat of a tile to its last row in the vector buffer.
     products : int
@@ -47,8 +55,8 @@ class Times:
         From the end of a tile to that of the next, at least; and of a block.
     beat : int
         In which the array takes an operand beat.
-    parts : int
-        In which vector units take a beat.
+    parts, handover : int
+        In which vector units take a beat; and more for it, if rows are not reduced.
     move : int
         From a word of a buffer to the next one of LOAD or STORE, at least.
     pace : int
@@ -62,33 +70,37 @@ class Times:
         Functions with fewer lanes than the others.
     narrow, narrow_pace : int
         More of that with one of these, and cycles in which it takes a beat.
-    convert : int
-        More of that with a conversion, beside the values of a block.
+    convert, codes : int
+        More of that with a conversion, beside the values of a block; and cycles for one of these.
     softmax, layer_norm, rms_norm, sum : int
         For a row, beside its passes; of norms it depends on numbers, and this is for a row whose
         largest value is from two to four times its deviation.
     """
 
     memory: int = 100
+    start: int = 5
+    ahead: int = 16
     queue: int = 3
-    load: int = 2
-    store: int = 2
-    gemm: int = 29
+    load: int = 7
+    store: int = 9
+    gemm: int = 26
     products: int = 3
     transfers: int = 2
     tile: int = 16
     block: int = 2
     beat: int = 1
     parts: int = 1
+    handover: int = 0
     move: int = 1
     pace: int = 1
-    vector: int = 5
+    vector: int = 4
     arithmetic: int = 6
     function: int = 3
     narrow_functions: tuple[str, ...] = ("exp", "sigmoid", "reciprocal", "rsqrt")
     narrow: int = 12
     narrow_pace: int = 4
     convert: int = 7
+    codes: int = 1
     softmax: int = 45
     layer_norm: int = 294
     rms_norm: int = 187
@@ -155,6 +167,11 @@ class Prediction:
         return {**found, "tiles": work - self.array_busy, "end": self.cycles - at}
 
 
+_LOADS = 4
+"""Last loads, of which words may come while vectors are computed that follow them."""
+_FETCHES = 4
+"""Last groups of descriptors, which may come while words of a load do."""
+_OF_ONE = ARITHMETIC["none"], ARITHMETIC["scale"]
 _BUFFERS = {"load": LOAD_BUFFERS, "store": STORE_BUFFERS}
 
 
@@ -169,6 +186,7 @@ class Engines:
         ]
         self.free = [0] * len(QUEUES)
         self.bus = {"load": 0, "store": 0}
+        self.fetches = deque([(0, 0)], _FETCHES)
         self.word = max(8 * configuration.word_bytes // configuration.data_width, 1)
 
     def ready(self, queue: int) -> int:
@@ -188,6 +206,10 @@ class Engines:
             pace = times.pace if of_vectors else times.move
             words = max(_words(step, self.configuration) * self.word, _places(step) * pace)
             begins = max(start + times.memory, self.bus[step.kind])
+            if step.kind == "load":
+                for first, last in self.fetches:  # they come over the same bus
+                    if begins < last and first < begins + words:
+                        words += last - max(first, begins)
             self.bus[step.kind] = begins + words
             return max(start + 2, begins + words - times.memory), begins + words + getattr(
                 times, step.kind
@@ -207,24 +229,80 @@ class Engines:
 
 
 class _Model(Engines):
-    """The same with tokens between the queues."""
+    """The same with descriptors that are fetched, tokens between queues, and banks of the buffer.
 
-    def __init__(self, configuration: MachineConfiguration, times: Times) -> None:
+    Of a draft nobody knows yet what stands in the same bank.
+    """
+
+    def __init__(
+        self, configuration: MachineConfiguration, times: Times, headers: Sequence[Header]
+    ) -> None:
         super().__init__(configuration, times)
-        depth = configuration.queue_depth
-        self.places = [deque([0] * depth, depth) for _ in QUEUES]
+        self.headers, self.group = headers, times.ahead // 2
+        self.beats = -(-DESCRIPTOR_BITS // configuration.data_width)
+        # When words of the last loads of vectors came, and to which bank.
+        self.loads: deque[tuple[int, int, int]] = deque(maxlen=_LOADS)
+        # When the next descriptor has come, when each was in its queue, and those of each queue.
+        self.comes = 0
+        self.handed: list[int] = []
+        self.entered = [0] * len(QUEUES)
+        self.ends: list[list[int]] = [[] for _ in QUEUES]
         # By pair of queues when each token is there, and when there is room for each next one.
         pairs = list(permutations(range(len(QUEUES)), 2))
         self.tokens: dict[tuple[int, int], deque[int]] = {pair: deque() for pair in pairs}
         self.rooms = {pair: deque([0] * MOST_TOKENS) for pair in pairs}
 
-    def run(self, step: Step, number: int, fetched: int, header: Header) -> Run:
-        """Run a descriptor that is fetched at this time."""
+    def work(self, step: Step, start: int) -> tuple[int, int]:
+        """The same, with waits for a bank that somebody else reads or writes."""
+        own, before = step.fields, self.bus["load"]
+        stop, end = super().work(step, start)
+        if step.kind == "load" and own["buffer"] == LOAD_BUFFERS["vector"]:
+            bank = own["to"] // (1 if own.get("widen") else 2) // self.configuration.bank_beats
+            self.loads.append((max(before, start + self.times.memory), self.bus["load"], bank))
+        if step.kind != "vector":
+            return stop, end
+        if self.times.parts * self.times.pace == 1:
+            more = max(0, _shared_reads(own, self.configuration) - _AHEAD)
+            stop, end = stop + more, end + more
+        if own.get("to_vector"):
+            # Results go first, and words that come to the same bank meanwhile wait.
+            results = own["beats"] * own["rows"]
+            for first, last, bank in self.loads:
+                meanwhile = min(last, end) - max(first, start)
+                if meanwhile > 0 and bank == own["d"] // self.configuration.bank_beats:
+                    self.bus["load"] += results * meanwhile // (end - start)
+        return stop, end
+
+    def _hand_over(self) -> None:
+        """The next descriptor finds a place in its queue."""
+        number, last = len(self.handed), self.handed[-1] if self.handed else 0
+        queue = self.headers[number].queue
+        if number % self.group == 0:
+            # Half of the places are free: those behind the ones that come are asked for.
+            for first in (0, self.group) if number == 0 else (number + self.group,):
+                begins = max(last + self.times.memory, self.fetches[-1][1])
+                count = min(max(len(self.headers) - first, 0), self.group)
+                self.fetches.append((begins, begins + count * self.beats))
+            self.comes = self.fetches[-2][0] + self.times.start
+        self.comes += self.beats
+        before = self.entered[queue] - self.configuration.queue_depth
+        place = self.ends[queue][before] if before >= 0 else 0
+        self.entered[queue] += 1
+        self.handed.append(max(self.comes, last + 1, place))
+
+    def run(self, step: Step, number: int) -> Run:
+        """Run the next descriptor."""
+        # Which places are free is known for as many more as a queue has.
+        known = min(number + self.configuration.queue_depth, len(self.headers))
+        while len(self.handed) < known:
+            self._hand_over()
+        header = self.headers[number]
         queue = header.queue
         tokens = {QUEUES[o]: self.tokens[o, queue].popleft() for o in bits(header.wait)}
-        ready = {"fetch": fetched, "engine": self.ready(queue) - self.times.queue, **tokens}
+        fetched = self.handed[number] + self.times.queue
+        ready = {"fetch": fetched, "engine": self.ready(queue), **tokens}
         waits_for = max(ready, key=lambda name: ready[name])
-        start = ready[waits_for] + self.times.queue
+        start = ready[waits_for]
         for other in bits(header.wait):
             self.rooms[other, queue].append(start)
         stop, end = self.work(step, start)
@@ -237,7 +315,7 @@ class _Model(Engines):
         if waits_for == "engine" and step.kind == "gemm":
             start = max(self.free[queue], start - self.times.queue)
         self.ran(queue, stop, end)
-        self.places[queue].append(end)
+        self.ends[queue].append(end)
         return Run(number, step.kind, start, stop, end, waits_for)
 
 
@@ -263,15 +341,13 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
     """
     steps, headers = _descriptors(program)
     times = Times() if times is None else times
-    model = _Model(program.configuration, times)
+    model = _Model(program.configuration, times, headers)
     busy = dict.fromkeys(QUEUES, 0)
     words = dict.fromkeys(("load", "store"), 0)
     runs: list[Run] = []
-    # Descriptors are asked for in groups, but come one after the other.
-    fetched, array = times.memory, 0
-    for number, (step, header) in enumerate(zip(steps, headers, strict=True)):
-        fetched = max(fetched + model.word, model.places[header.queue][0])
-        run = model.run(step, number, fetched, header)
+    array = 0
+    for number, step in enumerate(steps):
+        run = model.run(step, number)
         runs.append(run)
         busy[step.kind] += run.stop - run.start
         if step.kind in words:
@@ -327,11 +403,28 @@ def vector_clocks(
             # Gain and bias of a beat of results are read one after the other, and handed on.
             clocks += rows * beats * max(3 * times.pace - times.parts, 0)
     else:
-        clocks += beats * rows * max(times.parts, pace)
+        clocks += beats * rows * max(times.parts + times.handover, pace)
     if fields.get("convert"):
         block = configuration.block_beats * configuration.lanes
-        clocks += times.convert + min(beats, block)
+        clocks += times.convert + times.codes * min(beats, block)
     return clocks
+
+
+_AHEAD = 3
+"""Beats of an operand that have been read before they are needed."""
+
+
+def _shared_reads(fields: Mapping[str, int], configuration: MachineConfiguration) -> int:
+    """Reads of second operands from the bank in which the first ones stand: they take turns."""
+    if fields["arithmetic"] in _OF_ONE or fields["reduction"] or fields.get("causal"):
+        return 0
+    beats = fields["beats"]
+    each = {"beats": beats, "numbers": -(-beats // configuration.vector_lanes), "constant": 1}
+    x, y, size = fields["x"], fields["y"], configuration.bank_beats
+    return each[_name("y_mode", fields)] * sum(
+        (x + row * fields["x_stride"]) // size == (y + row * fields["y_stride"]) // size
+        for row in range(fields["rows"])
+    )
 
 
 def _name(field: str, fields: Mapping[str, int]) -> str:

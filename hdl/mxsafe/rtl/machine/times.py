@@ -2,6 +2,7 @@
 
 from mxsafe.machine.compiler.timing import Times
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.rtl.machine.accelerator import AcceleratorConfiguration
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.timing import at
@@ -21,6 +22,8 @@ BETWEEN = {
     "convert": ((_VECTOR, "codes"), (_VECTOR, "codes")),
 }
 """Units and places of the registers on a way that no unit counts as its own latency."""
+WORD = {"load": 3, "store": 5}
+"""Cycles of a word between memory and its buffer, and to the queue that it was the last one."""
 
 
 def between(machine: MachineConfiguration, way: str) -> int:
@@ -40,16 +43,18 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
     core = AcceleratorCoreConfiguration(machine=machine)
     products, queues, vectors = core.gemm, core.queues, core.vector
     chain, array = vectors.chain, products.array
-    gemm = products.feed.latency + array.last_row + 1
+    gemm = products.feed.latency + array.last_row - 2
     convert = 0
     if machine.conversions:
         convert = vectors.converter.latency + vectors.packer.latency + vectors.writer.latency
         convert += between(machine, "convert")
     return Times(
         memory=memory,
+        start=AcceleratorConfiguration(machine=machine).latency + core.fetch.latency - 2,
+        ahead=core.fetch.properties["ahead"],
         queue=queues.latency,
-        load=core.load.latency + between(machine, "load"),
-        store=core.store.latency + between(machine, "store"),
+        load=core.load.latency + core.reader.latency + WORD["load"] + between(machine, "load"),
+        store=core.store.latency + core.writer.latency + WORD["store"] + between(machine, "store"),
         # Rows leave three cycles apart then.
         gemm=gemm + between(machine, "gemm") + 2 * machine.rows * at(products, "rows"),
         products=queues.under_way["gemm"],
@@ -58,16 +63,18 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         block=array.block_cycles,
         beat=machine.array_parts,
         parts=machine.vector_parts,
+        handover=int(machine.vector_parts > 1),
         move=1 + at(core.load, "word"),
         # Of an access to the vector buffer: it is asked for, has its turn, is over.
         pace=1 + 2 * at(core.vector_buffer, "turns"),
-        vector=vectors.latency + 1 + between(machine, "vector"),
+        vector=vectors.latency + between(machine, "vector"),
         arithmetic=chain.arithmetic.latency,
         function=chain.function.latency if chain.function else 0,
         narrow_functions=tuple(chain.narrow_functions),
         narrow=chain.narrow.latency if chain.narrow else 0,
         narrow_pace=chain.narrow.parts if chain.narrow else 1,
         convert=convert,
+        codes=1 + (at(vectors, "codes") if machine.conversions else 0),
         softmax=_softmax(chain),
         **_norms(chain),
     )
