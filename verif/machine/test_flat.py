@@ -198,3 +198,15 @@ def test_what_the_host_computes_is_refused(graph: Callable[[], Graph], names: st
         flat_files(model)
     with pytest.raises(ValueError, match="name must be an identifier"):
         flat_files(network(), "my net")
+
+
+def test_what_the_loader_does_not_convert_is_refused() -> None:
+    """A weight that is updated stays in memory as an operand, too."""
+    g = Graph()
+    x, weight = g.input("x", (24, 16)), g.input("weight", (16, 16))
+    y = g.linear(x, weight)
+    g.output("y", y)
+    g.update(weight, g.add(weight, g.scale(weight, 0.5)))
+    model = compile_graph(g, block=(8, 8))
+    with pytest.raises(ValueError, match=r"model must update nothing .* with, not weight"):
+        flat_files(model)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mxsafe.codec import quantize
 from mxsafe.host.host import Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.compiled import Compiled, Resident, compile_graph
@@ -97,6 +98,35 @@ def test_what_is_overwritten_was_read(seed: int) -> None:
 
     assert not resident.through_host
     _runs(g, resident, run)
+
+
+def test_operands_stay_beside_what_they_are_made_of() -> None:
+    """Whatever wrote the numbers, the host or the program, operands have the codes of these."""
+    graph = _perceptron()
+    resident = Resident(
+        compile_graph(graph, block=TILES), {n: _drawn(graph, 0)[n] for n in graph.kept}
+    )
+    (part,) = resident.compiled.parts
+    fmt = part.program.configuration.conversion_format
+    weights = {one.index.size: one for one in part.codes}
+    assert weights.keys() == {24 * 40, 40 * 16}
+
+    def written() -> None:
+        for name in ("weight 0", "weight 1"):
+            numbers = resident.read(name)
+            own = weights[numbers.size]
+            layout = own.operand.layout
+            wanted = layout.packed(quantize(numbers.reshape(-1)[own.index], fmt, block=TILES))
+            for start, data in zip((own.operand.codes, own.operand.scales), wanted, strict=True):
+                assert np.array_equal(resident.memories[0][start : start + len(data)], data)
+
+    for step in range(3):
+        written()
+        given = _drawn(graph, 1 + step)
+        resident.run({name: given[name] for name in ("x", "target")})
+    written()
+    resident.load({name: _drawn(graph, 9)[name] for name in graph.kept})
+    written()
 
 
 def test_what_is_loaded_is_read() -> None:

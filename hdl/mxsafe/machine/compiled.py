@@ -15,27 +15,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.atomic import nameable, write_atomically
+from mxsafe.codec import quantize
 from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.formats import MXFormat
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
 from mxsafe.machine.compiler.places import LayoutError
+from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
+from mxsafe.machine.layout import OperandLayout
 from mxsafe.machine.program import Program
 from mxsafe.machine.stages import Stages, computed, copied, staged
 from mxsafe.machine.trace import Traced, write_timeline
 from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["Compiled", "Part", "Port", "Resident", "compile_graph"]
+__all__ = ["Codes", "Compiled", "Part", "Port", "Resident", "compile_graph"]
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]
-FILE_VERSION = 4
+FILE_VERSION = 5
 """Version of the layout of ``.mxprog`` files and of the tensors in them."""
 
 
@@ -73,6 +76,34 @@ class Port:
 
 
 @dataclass(frozen=True, eq=False)
+class Codes:
+    """An operand in memory that the host makes of an input, and the program of what that becomes.
+
+    Attributes
+    ----------
+    start : int
+        Numbers of all inputs before this one.
+    index : ndarray of int64, shape (rows, columns)
+        Number of each element in the input; -1 for none.
+    operand : Operand
+        Perhaps with more columns.
+    """
+
+    start: int
+    index: NDArray[np.int64]
+    operand: Operand
+
+    def write(self, memory: Bytes, numbers: NDArray[np.float32]) -> None:
+        """Put what the input is converted to into memory."""
+        layout = self.operand.layout
+        data = np.zeros((layout.rows, layout.columns), np.float32)
+        own = np.where(self.index >= 0, numbers.reshape(-1)[self.index], np.float32(0))
+        data[:, : self.index.shape[1]] = own
+        fmt = layout.configuration.conversion_format
+        self.operand.write(memory, quantize(data, fmt, block=layout.block))
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """A program with its memory.
 
@@ -93,6 +124,8 @@ class Part:
         What each descriptor computes, by the names of the graph.
     kept : tuple of tuple of int
         Numbers of feeds and of the outputs that they become, which lie in one place of memory.
+    codes : tuple of Codes
+        Operands that stay in memory beside feeds.
     """
 
     program: Program
@@ -104,6 +137,7 @@ class Part:
     results: tuple[NDArray[np.int64], ...]
     labels: tuple[str, ...] = field(repr=False)
     kept: tuple[tuple[int, int], ...] = ()
+    codes: tuple[Codes, ...] = ()
 
     def memory(self, given: Sequence[NDArray[Any]]) -> Bytes:
         """Memory at the start, with inputs."""
@@ -115,7 +149,7 @@ class Part:
         return memory
 
     def write(self, memory: Bytes, start: int, numbers: NDArray[Any]) -> None:
-        """Put an input into memory.
+        """Put an input into memory, and operands that stay beside it.
 
         Parameters
         ----------
@@ -127,6 +161,9 @@ class Part:
         first, stop = np.searchsorted(self.sources, [start, start + numbers.size])
         own = self.sources[first:stop] - start
         memory.view("<f4")[self.places[first:stop]] = numbers.reshape(-1)[own]
+        for one in self.codes:
+            if one.start == start:
+                one.write(memory, numbers)
 
     def read(self, memory: Bytes) -> tuple[Floats, ...]:
         """Outputs in a memory after the program."""
@@ -243,6 +280,7 @@ class Compiled:
                 "sources": part.sources,
                 "places": part.places,
                 **{f"result_{at}": index for at, index in enumerate(part.results)},
+                **{f"codes_{at}": one.index for at, one in enumerate(part.codes)},
             }
             arrays |= {f"{name}_of_{number}": array for name, array in own.items()}
         numbers = {id(value): at for at, value in enumerate(self.host.values)}
@@ -258,6 +296,7 @@ class Compiled:
                 {
                     "feeds": part.feeds,
                     "kept": part.kept,
+                    "codes": [_head_of(one) for one in part.codes],
                     "outputs": [[p.name, p.shape] for p in part.outputs],
                     "labels": part.labels,
                 }
@@ -337,8 +376,12 @@ class Compiled:
             made = Program(program.tobytes(), machine)
             feeds, labels = tuple(entry["feeds"]), tuple(entry["labels"])
             kept = tuple((feed, output) for feed, output in entry["kept"])
+            codes = tuple(
+                _codes_of(one, arrays[f"codes_{at}_of_{number}"], machine)
+                for at, one in enumerate(entry["codes"])
+            )
             where = sources, places, tuple(results)
-            parts.append(Part(made, image, outputs, feeds, *where, labels, kept))
+            parts.append(Part(made, image, outputs, feeds, *where, labels, kept, codes))
         return cls(tuple(parts), host, head["text"])
 
 
@@ -492,6 +535,30 @@ def _port(value: Value) -> Port:
     return Port(value.name, value.shape, value.dtype)
 
 
+def _head_of(codes: Codes) -> dict[str, Any]:
+    """What a file has of an operand beside its index."""
+    own = codes.operand
+    return {
+        "start": codes.start,
+        "name": own.name,
+        "columns": own.layout.columns,
+        "block": own.layout.block,
+        "codes": own.codes,
+        "scales": own.scales,
+    }
+
+
+def _codes_of(
+    head: dict[str, Any], index: NDArray[np.int64], configuration: MachineConfiguration
+) -> Codes:
+    block = head["block"] if isinstance(head["block"], int) else tuple(head["block"])
+    layout = OperandLayout(
+        configuration=configuration, rows=len(index), columns=head["columns"], block=block
+    )
+    operand = Operand(head["name"], layout, head["codes"], head["scales"])
+    return Codes(head["start"], index, operand)
+
+
 _WRITTEN = ("op", "shape", "name", "detail", "parameter", "dtype", "host")
 """What a file has of each value of the host."""
 
@@ -599,6 +666,11 @@ def _part(
         tuple(_memory_index(made, value).reshape(-1) for value in graph.outputs.values()),
         _labels(made),
         tuple((ports.index(name), results.index(kept[name])) for name in made.kept),
+        tuple(
+            Codes(int(starts[id(one.value)]), index.astype(np.int64), operand)
+            for one in made.codes
+            for index, operand in zip(one.placement.index, one.operands, strict=True)
+        ),
     )
 
 

@@ -35,7 +35,8 @@ def flat_files(model: Compiled, name: str = "model") -> dict[str, bytes]:
     Raises
     ------
     ValueError
-        If the host computes something, or the name is no identifier.
+        If the host computes something, if an input stays in memory in MX format as well, which the
+        loader does not convert, or the name is no identifier.
     """
     require_identifier("name", name)
     computed = [v.name for v in model.host.values if v.op not in ("input", "result")]
@@ -49,6 +50,11 @@ def flat_files(model: Compiled, name: str = "model") -> dict[str, bytes]:
     machine = part.program.configuration
     fed = [model.host.values[number] for number in part.feeds]
     starts = np.cumsum([0, *(value.size for value in fed)])
+    both = {one.start for one in part.codes}
+    if names := [value.name for value, start in zip(fed, starts, strict=False) if start in both]:
+        raise ValueError(
+            f"model must update nothing in memory that it multiplies with, not {', '.join(names)}"
+        )
     inputs = []
     for value, first, stop in zip(fed, starts, starts[1:], strict=False):
         own = np.flatnonzero((part.sources >= first) & (part.sources < stop))

@@ -50,8 +50,14 @@ class Kernel:
         Where these are.
     needed : set of int
         Matrices of an operand that go to memory.
+    fixed : bool
+        Whether an operand has its place in memory from the beginning.
+    within : list of list of Task
+        Of an operand that is nothing but columns of others what makes each matrix.
     after : list of Kernel
         Those that read what its result overwrites.
+    beside : bool
+        Whether it has products for while others have vectors.
     """
 
     root: Value
@@ -72,7 +78,10 @@ class Kernel:
     resident: dict[tuple[int, str], Placed] = field(default_factory=dict)
     stays: set[tuple[int, str]] = field(default_factory=set)
     needed: set[int] = field(default_factory=set)
+    fixed: bool = False
+    within: "list[list[tuple[Kernel, int]]]" = field(default_factory=list)
     after: "list[Kernel]" = field(default_factory=list)
+    beside: bool = False
 
     @property
     def operand(self) -> "Kernel | None":

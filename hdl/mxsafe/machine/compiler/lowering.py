@@ -21,14 +21,14 @@ uses one of its lanes: beats of one element, which can be put in any order.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import quantize
-from mxsafe.machine.compiler.emitter import Emitter, Pass
+from mxsafe.machine.compiler.emitter import Emitter, Pass, Step
 from mxsafe.machine.compiler.kernels import Kernel, Product, Source, Task
 from mxsafe.machine.compiler.panels import Panels, Side, columns_of, filled, parts_of_k, strip_of
 from mxsafe.machine.compiler.pieces import LongRow, reduce_in_pieces
@@ -39,6 +39,7 @@ from mxsafe.machine.compiler.residency import Rooms, ordered, settle
 from mxsafe.machine.compiler.schedule import Draft, scheduled
 from mxsafe.machine.compiler.sweeps import longest_row, whole_row
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
+from mxsafe.machine.compiler.timing import Engines, Times
 from mxsafe.machine.compiler.units import cut, groups
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
@@ -55,7 +56,7 @@ _MOST_BEATS = 2032
 _SHARES = ((1, 1), (1 / 2, 1), (0, 1), (0, 1 / 2), (0, 1 / 4))
 """Of operands' buffers what may stay there, and of the vector buffer what results may take, until
 places of all parts are found."""
-_SHARES_OF_STEPS = ((1 / 2, 1 / 2), (0, 1 / 2), (0, 1 / 4))
+_SHARES_OF_STEPS = ((1 / 2, 1 / 3), (0, 1 / 2), (0, 1 / 4))
 """The same if something stays in memory: there is work for vectors beside most products."""
 _MOST_STRIPS = 8
 _ZEROS = 256
@@ -69,6 +70,10 @@ _RESULTS = 64
 """Beats of results that are worth a descriptor."""
 _NORMS = 2
 """Strips that are normalised together."""
+_PAIR = 16
+"""Columns of two tiles: LOAD begins at such a pair."""
+_AHEAD = 3500
+"""Cycles of vectors, at most, for which products of other kernels are emitted beside a kernel."""
 
 
 class Table(NamedTuple):
@@ -79,6 +84,25 @@ class Table(NamedTuple):
     matrices: list[int]
     vectors: list[Vectors]
     """Where the named matrices of the placement lie."""
+
+
+class _Run(NamedTuple):
+    """Columns of a matrix that are some of a matrix of a kernel's result.
+
+    Attributes
+    ----------
+    first : int
+        Of the columns.
+    maker : Kernel
+    matrix : int
+    columns : range
+        Of that.
+    """
+
+    first: int
+    maker: Kernel
+    matrix: int
+    columns: range
 
 
 class _Binary(NamedTuple):
@@ -101,13 +125,26 @@ class _Demand:
     """Whether elements must stand so: what stays in memory is read so in the next run."""
 
 
+class Codes(NamedTuple):
+    """An operand that stays in memory beside the input that it is made of."""
+
+    value: Value
+    placement: Placement
+    operands: list[Operand]
+
+
 @dataclass
 class _State:
-    """An input that stays in memory, the output that it becomes, and how it is read there."""
+    """An input that stays in memory, the output that it becomes, and how it is read there.
+
+    Operands that are made of it alone stay too, converted where it is updated, but those in some
+    placements that cannot be had there.
+    """
 
     old: Value
     new: Value
     placements: list[Placement] = field(default_factory=list)
+    converted_again: set[Key] = field(default_factory=set)
 
 
 @dataclass
@@ -136,6 +173,8 @@ class Lowered:
         By the value, placements that are in memory, and where.
     kept : list of str
         Inputs that stay in memory.
+    codes : list of Codes
+        Operands that stay beside them.
     """
 
     emitter: Emitter
@@ -144,6 +183,7 @@ class Lowered:
     image: list[tuple[int, NDArray[np.uint8]]]
     stored: dict[int, list[Kernel]]
     kept: list[str]
+    codes: list[Codes]
 
 
 def lowered(
@@ -216,6 +256,8 @@ def _kept(
     while True:
         made = _Lowering(graph, configuration, block, apart, states, tight=tight)
         made.plan()
+        if made.again:
+            continue
         if not made.missing:
             return made
         for state, placement in made.missing:
@@ -254,6 +296,8 @@ class _Lowering:
     ----------
     missing : list of tuple
         Of the states, and placements in which they are read and not written.
+    again : bool
+        Whether states were read as operands that are not made where they are updated.
     """
 
     def __init__(
@@ -270,6 +314,11 @@ class _Lowering:
         self._states = {id(state.old): state for state in states}
         self._reads: list[tuple[Kernel, _State, Placement]] = []
         self.missing: list[tuple[_State, Placement]] = []
+        self.again = False
+        self._kept_operands: dict[int, tuple[_State, Kernel, list[Kernel]]] = {}
+        self._codes: list[Codes] = []
+        self._beside: dict[int, Kernel] = {}
+        self._asking: dict[int, list[Kernel | None]] = {}
         self._c = configuration
         self._whole_row = configuration.vector_beats // 8 if tight else whole_row(configuration)
         self._e = Draft(configuration)
@@ -290,7 +339,7 @@ class _Lowering:
         self._errors: list[str] = []
         self._apart_from: list[Value] = []
         self._held: dict[str, tuple[Task, int, Placed]] = {}
-        self._following: Task | None = None
+        self._following: dict[tuple[int, int], Task] = {}
         self._rooms: Rooms = {}
         self._share = 1.0
         self._uses = Counter(id(one) for value in graph.values for one in value.inputs)
@@ -319,7 +368,108 @@ class _Lowering:
             self._plan(value)
         self._fail()
         self._kernels.reverse()
+        self._convert_once()
+        self._convert_states()
         self._read_states()
+
+    def _convert_states(self) -> None:
+        """Let what updates a state make the operands that stay beside it."""
+        for state, operand, readers in self._kept_operands.values():
+            makers = (one for one in self._stored[id(state.new)] if one not in readers)
+            if not any(self._convert_state(state, operand, maker) for maker in makers):
+                state.converted_again.add(operand.placement.key)
+                self.again = True
+            self._reads += [(reader, state, operand.placement) for reader in readers]
+
+    def _convert_state(self, state: _State, operand: Kernel, maker: Kernel) -> bool:
+        """Let a kernel make an operand that stays in memory; whether it can."""
+        views = _matrices(operand.placement, maker.placement)
+        made = self._beside.get(id(maker))
+        if views is None or maker.converted is not made or not self._has_room(maker):
+            return False
+        if made is None:
+            made = self._beside[id(maker)] = maker.converted = Kernel(
+                state.new, "operand", maker.placement
+            )
+            self._fix(made)
+            self._codes.append(Codes(state.old, made.placement, made.targets))
+            for one in made.targets:
+                size = self._c.word_bytes * one.layout.strips
+                self._e.keep(one.codes, size * one.code_words)
+                self._e.keep(one.scales, size * one.scale_words)
+        operand.targets[:] = [_columns(made.targets[matrix], own) for matrix, own in views]
+        return True
+
+    def _has_room(self, kernel: Kernel) -> bool:
+        """Whether its result can be converted as it is made."""
+        layout = self._layout(kernel.placement)
+        grain = max(layout.word_entries * layout.length, self._lanes)
+        beats = kernel.longest if kernel.whole else min(kernel.longest, grain)
+        return (kernel.cost + 1) * beats <= self._c.vector_beats
+
+    def _fix(self, kernel: Kernel) -> None:
+        """Let the result of a kernel be operands in memory."""
+        layout, name = self._layout(kernel.placement), f"{kernel.root.name} as operand"
+        matrices = range(kernel.placement.matrices)
+        kernel.kind, kernel.fixed, kernel.needed = "operand", True, {*matrices}
+        kernel.targets = [self._e.operand(name, layout) for _ in matrices]
+
+    def _layout(self, p: Placement) -> OperandLayout:
+        """Of an operand of a matrix of a placement."""
+        # Whole tiles are transposed: what fills the last ones stays 0.
+        columns = filled(p.beats, self._block) if self._turns else p.beats
+        return OperandLayout(
+            configuration=self._c, rows=p.lanes, columns=columns, block=self._block
+        )
+
+    def _convert_once(self) -> None:
+        """Convert what is asked for as operands alone where it is made.
+
+        Operands that are columns of such results are not made again.
+        """
+        found: dict[int, tuple[Kernel, list[list[_Run]]]] = {}
+        for kernel in self._kernels if self._turns else ():
+            if kernel.kind == "operand" and not kernel.placed:
+                runs = self._runs_of(kernel)
+                if runs is not None:
+                    found[id(kernel)] = kernel, runs
+        while rest := [key for key, (_, runs) in found.items() if not self._serve(runs, found)]:
+            for key in rest:
+                del found[key]
+        for kernel, runs in found.values():
+            self._kernels.remove(kernel)
+            for at, own in enumerate(runs):
+                for maker in {id(run.maker): run.maker for run in own}.values():
+                    if maker.kind == "tensor":
+                        self._fix(maker)
+                        del self._stored[id(maker.root)]
+                parts = tuple(_columns(one.maker.targets[one.matrix], one.columns) for one in own)
+                kernel.within.append([(run.maker, run.matrix) for run in own])
+                whole = replace(kernel.targets[at], parts=parts)
+                kernel.targets[at] = whole if len(parts) > 1 else parts[0]
+
+    def _serve(self, runs: list[list[_Run]], found: Mapping[int, Any]) -> bool:
+        """Whether nothing but some operands is made of the results that one consists of."""
+        makers = (run.maker for own in runs for run in own)
+        return all(id(one) in found for maker in makers for one in self._asking[id(maker.root)])
+
+    def _runs_of(self, kernel: Kernel) -> list[list[_Run]] | None:
+        """Of each matrix of an operand columns of other kernels' results; None if it has others."""
+        found: list[list[_Run]] = [[] for _ in range(kernel.placement.matrices)]
+        for source, own in self._resolve(kernel.root, kernel.placement):
+            stored = self._stored.get(id(source), [])
+            if len(stored) != 1 or stored[0].converted or not self._has_room(stored[0]):
+                return None
+            for matrix, runs in enumerate(found):
+                more = _runs(own.index[matrix], stored[0].placement)
+                if more is None:
+                    return None
+                runs += [_Run(first, stored[0], at, columns) for first, at, columns in more]
+        for runs in found:
+            runs.sort(key=lambda run: run.first)
+            if sum(len(run.columns) for run in runs) != kernel.placement.beats:
+                return None
+        return found
 
     def _read_states(self) -> None:
         """Let what overwrites a state come after all that read it."""
@@ -342,11 +492,8 @@ class _Lowering:
         tasks = ordered(self._kernels, self._stored)
         tables = [self._in_place(state, tasks) for state in self._states.values()]
         self._rooms = settle(tasks, self._c, self._sides, share)
-        for at, task in enumerate(tasks):
-            self._following = tasks[at + 1] if at + 1 < len(tasks) else None
-            first = len(self._e.steps)
-            self._emit(*task)
-            task[0].steps += range(first, len(self._e.steps))
+        self._following = {(id(one), at): nxt for (one, at), nxt in pairwise(tasks)}
+        self._emit_all(tasks)
         tables += [[table for table, _ in self._tables.values()]]
         made = scheduled(self._e, in_order=self._tight)
         where = dict(zip(made.order, range(len(made.order)), strict=True))
@@ -354,7 +501,9 @@ class _Lowering:
             kernel.steps = sorted(where[number] for number in kernel.steps)
         kept = [state.old.name for state in self._states.values()]
         written = [*chain(*tables)]
-        return Lowered(made.emitter, self._kernels, written, self._image, self._stored, kept)
+        return Lowered(
+            made.emitter, self._kernels, written, self._image, self._stored, kept, self._codes
+        )
 
     def _in_place(self, state: _State, tasks: Sequence[Task]) -> list[Table]:
         """Places in memory of what stays there."""
@@ -428,6 +577,7 @@ class _Lowering:
             return
         if len(demands) == 1 and self._joins(demands[0], value):
             return
+        self._asking[id(value)] = [demand.kernel for demand in demands]
         chosen: list[Placement] = []
         for candidate in self._usual(value):
             if all(self._serves(value, candidate, d) for d in demands) and self.can(
@@ -538,6 +688,7 @@ class _Lowering:
         if kernel.whole and full and self._loads_again(value, p):
             return False
         shared = demand.count > 1
+        shared &= _is_long(kernel, p)
         extra = int(shared) + int(value.op == "arithmetic" and len(value.inputs) == 2)
         longest = kernel.longest
         if value.op == "sum":
@@ -700,6 +851,9 @@ class _Lowering:
         x, y = ((one, p) for one in value.inputs)
         sides = [(one, self._mode(*one)) for one in (x, y)]
         sides.sort(key=lambda side: side[1] != "beats")  # the first one is there in full
+        if value.detail == "add" and all(mode == "beats" for _, mode in sides):
+            # What is scaled comes first: it is scaled and added in one pass.
+            sides.sort(key=lambda side: side[0][0].detail != "scale")
         (first, _), (second, mode) = sides
         value_y, p_y = second
         if mode == "constant":
@@ -711,7 +865,7 @@ class _Lowering:
     def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
         made = self._binary[id(value), p.key] = self._broadcast(value, p)
         if made.mode == "beats" or not made.y[0].of_host:
-            kernel.cost += 1
+            kernel.cost += _is_long(kernel, made.y[1])
         self._ask(kernel, *made.x)
         self._ask(kernel, *made.y, joins=made.mode != "numbers")
 
@@ -767,16 +921,25 @@ class _Lowering:
         return bool(along > 0)
 
     def _place_product(self, kernel: Kernel, value: Value, p: Placement) -> None:
-        sides = [self._source(*one) for one in self._operands(value, p)]
+        sides = [self._source(kernel, *one) for one in self._operands(value, p)]
         kernel.product = Product(value, p.key, *sides)
 
-    def _source(self, value: Value, wanted: list[tuple[int, Indices]], which: list[int]) -> Source:
+    def _source(
+        self,
+        reader: Kernel,
+        value: Value,
+        wanted: list[tuple[int, Indices]],
+        which: list[int],
+    ) -> Source:
         """Operands of some rows of some matrices of a value."""
         if value.op == "constant":
             return Source([self._constant(value, *one) for one in wanted], which)
         own = self._rows_wanted(value, wanted)
         for turned in (False, True) if self._turns else (False,):
             known = self._operand_kernels.get(self._origin(value, own.turned() if turned else own))
+            if known is not None and id(known) in self._kept_operands:
+                self._kept_operands[id(known)][2].append(reader)
+                return Source(known.targets, which, turned)
             if known is not None:
                 self._kernels.remove(known)
                 self._kernels.append(known)
@@ -784,14 +947,15 @@ class _Lowering:
         found = self._operand_placement(value, wanted)
         assert found is not None
         p, turned = found
-        # Whole tiles are transposed: what fills the last ones stays 0.
-        columns = filled(p.beats, self._block) if self._turns else p.beats
-        layout = OperandLayout(
-            configuration=self._c, rows=p.lanes, columns=columns, block=self._block
-        )
         kernel = Kernel(value, "operand", p, longest=p.beats)
-        kernel.targets = [Operand(f"{value.name} as operand", layout) for _ in wanted]
+        kernel.targets = [Operand(f"{value.name} as operand", self._layout(p)) for _ in wanted]
         self._operand_kernels[self._origin(value, p)] = kernel
+        (source, own), *others = self._resolve(value, p)
+        state = self._states.get(id(source))
+        if state is not None and not others and own.key not in state.converted_again:
+            kernel.placement = own
+            self._kept_operands[id(kernel)] = state, kernel, [reader]
+            return Source(kernel.targets, which, turned)
         self._kernels.append(kernel)
         self._ask(kernel, value, p)
         return Source(kernel, which, turned)
@@ -884,7 +1048,7 @@ class _Lowering:
             one.joins &= joins and len(parts) == 1
             one.count += 1
             if one.count == 2:  # it is loaded once for both
-                kernel.cost += 1
+                kernel.cost += _is_long(kernel, own)
 
     def _table(self, value: Value, p: Placement) -> list[Vectors]:
         """Numbers of the host in memory: of each matrix where it lies, equal ones once."""
@@ -905,14 +1069,82 @@ class _Lowering:
 
     # Emission.
 
-    def _emit(self, kernel: Kernel, matrix: int) -> None:
+    def _emit_all(self, tasks: Sequence[Task]) -> None:
+        """Emit tasks, and beside them others whose products the array has for while it waits.
+
+        Their own vectors are not counted: what they wait for is not needed soon.
+        """
+        engines = Engines(self._c, Times())
+        ahead = 0  # cycles of vectors without a product beside them
+        others: list[Task] = []
+        begun: Iterator[list[Step]] | None = None
+        for task in tasks:
+            if task[0].beside:
+                others.append(task)
+                continue
+            if begun is not None and not self._both_fit(task, others[0]):
+                _end(begun, others)
+                begun = None
+            for steps in self._pieces(task):
+                ahead = _bounded(ahead + _work(engines, steps, "vector"))
+                ahead = _bounded(ahead - _work(engines, steps, "gemm"))
+                while others and ahead > 0:
+                    if begun is None and not self._both_fit(task, others[0]):
+                        break
+                    begun = self._pieces(others[0]) if begun is None else begun
+                    more = next(begun, None)
+                    if more is None:
+                        del others[0]
+                        begun = None
+                    else:
+                        ahead = _bounded(ahead - _work(engines, more, "gemm"))
+        while others:
+            _end(self._pieces(others[0]) if begun is None else begun, others)
+            begun = None
+
+    def _both_fit(self, task: Task, other: Task) -> bool:
+        """Whether buffers have room for what two tasks load, beside what stays with the first."""
+        own, more = self._loads(task), self._loads(other)
+        return all(
+            own[side][unit] + more[side][unit] <= self._rooms[id(task[0]), task[1], side][unit]
+            for side in "aw"
+            for unit in range(2)
+        )
+
+    def _loads(self, task: Task) -> dict[str, tuple[int, int]]:
+        """Beats and scale entries of each buffer that a task loads at most."""
+        kernel, matrix = task
+        if kernel.product is None:
+            return dict.fromkeys("aw", (0, 0))
+        found: dict[str, tuple[int, int]] = {}
+        sources = kernel.product.lanes, kernel.product.beats
+        for source, side in zip(sources, self._sides(*task), strict=True):
+            resident = source.resident(matrix, side.name) is not None
+            count = 0 if resident else side.strips
+            room = self._rooms[id(kernel), matrix, side.name]
+            each = side.sizes(side.inner)
+            found[side.name] = min(count * each[0], room[0]), min(count * each[1], room[1])
+        return found
+
+    def _pieces(self, task: Task) -> Iterator[list[Step]]:
+        """Emit a task, piece by piece."""
+        pieces = self._emit(*task)
+        while True:
+            first = len(self._e.steps)
+            ended = next(pieces, self) is self
+            task[0].steps += range(first, len(self._e.steps))
+            if ended:
+                return
+            yield self._e.steps[first:]
+
+    def _emit(self, kernel: Kernel, matrix: int) -> Iterator[None]:
         p = kernel.placement
         if kernel.kind == "tensor" and not kernel.targets:
             self._allocate(kernel)
         own = kernel.operand
         if own is not None:
             target, size = own.targets[matrix], (p.lanes, p.beats)
-            if matrix in own.needed:
+            if matrix in own.needed and not own.fixed:
                 own.targets[matrix] = self._e.operand(target.name, target.layout)
             for side in (Side("w", target, False, *size), Side("a", target, False, *size)):
                 if (matrix, side.name) in own.stays:
@@ -923,8 +1155,9 @@ class _Lowering:
         elif kernel.product is None:
             for some, span in self._parts(kernel):
                 _Region(self, kernel, matrix, some, span, None).emit()
+                yield
         else:
-            self._multiplied(kernel, matrix)
+            yield from self._multiplied(kernel, matrix)
 
     def _parts(self, kernel: Kernel) -> Iterator[tuple[range, range]]:
         """Strips and beats of a matrix that are worked on together, without a product."""
@@ -983,7 +1216,7 @@ class _Lowering:
             Side("a", beats, own.beats.turned, p.beats, inner, least),
         )
 
-    def _multiplied(self, kernel: Kernel, matrix: int) -> None:
+    def _multiplied(self, kernel: Kernel, matrix: int) -> Iterator[None]:
         """A matrix of a kernel with a product."""
         p, c, own = kernel.placement, self._c, kernel.product
         assert own is not None
@@ -1007,14 +1240,24 @@ class _Lowering:
                 for source, side in zip((own.lanes, own.beats), sides, strict=True)
             )
             if kernel.whole:
-                self._by_rows(kernel, matrix, sides, w, a)
+                yield from self._by_rows(kernel, matrix, sides, w, a)
                 return
+            if w is None and a is None and self._lanes_stay((kernel, matrix), sides):
+                w = sides[0].place(self._e, range(sides[0].strips))
+                for some in cut(sides[0].strips, _GROUP):
+                    sides[0].load(self._e, some, k[0], w.some(some))
             if w is not None:
-                self._by_beats(kernel, matrix, sides, w, a)
+                yield from self._by_beats(kernel, matrix, sides, w, a)
                 return
             made |= {"held_a": a, "rooms": {n: self._rooms[id(kernel), matrix, n] for n in "aw"}}
         for rows, strips, span in Panels(self._e, *sides, **made).results():
             _Region(self, kernel, matrix, strips, span, rows).emit()
+            yield
+
+    def _lanes_stay(self, task: Task, sides: tuple[Side, Side]) -> bool:
+        """Whether lanes are loaded first, all of them, because beats would be loaded again."""
+        beats_again = sides[1].strips > 2 * self._room(task, sides[1])
+        return beats_again and sides[0].strips <= self._room(task, sides[0])
 
     def _room(self, task: Task, side: Side) -> int:
         """Strips of a side that a buffer has room for twice, beside those that stay."""
@@ -1029,7 +1272,7 @@ class _Lowering:
         sides: tuple[Side, Side],
         w: Placed | None,
         a: Placed | None,
-    ) -> None:
+    ) -> Iterator[None]:
         """Whole rows of a product: strips of some lanes, each with all beats."""
         e, p, task, size = self._e, kernel.placement, (kernel, matrix), self._c.rows
         inner = _inner(self, kernel)
@@ -1064,6 +1307,7 @@ class _Lowering:
                 if inner is not None:
                     region.piece(inner, span)
             region.emit()
+            yield
 
     def _copied(self, kernel: Kernel, matrix: int) -> bool:
         """Whether what becomes an operand needs rows beside those of the result."""
@@ -1079,7 +1323,7 @@ class _Lowering:
         sides: tuple[Side, Side],
         w: Placed,
         a: Placed | None,
-    ) -> None:
+    ) -> Iterator[None]:
         """A product whose lanes stay: some beats after others, of all strips."""
         e, p, task, size = self._e, kernel.placement, (kernel, matrix), self._c.rows
         grain, own, k = self._lanes, kernel.operand, range(sides[0].inner)
@@ -1089,9 +1333,9 @@ class _Lowering:
                 if matrix in own.needed
                 else max(grain, own.targets[0].layout.length)
             )
-        panel = (
-            sides[1].strips if a is not None else min(self._room(task, sides[1]), _RESULTS // size)
-        )
+        room_a, whole = self._room(task, sides[1]), max(_RESULTS, grain) // size
+        panel = min(room_a, whole if room_a >= whole else _RESULTS // size)
+        panel = sides[1].strips if a is not None else panel
         beats = grain * max(1, min(_RESULTS, panel * size) // grain)
         room = int(self._share * self._c.vector_beats)
         most = max(1, min(_GROUP, room // (2 * kernel.cost * min(beats, p.beats))))
@@ -1108,6 +1352,7 @@ class _Lowering:
                     rows = e.rows(len(span), len(part), "results")
                     self._multiply(there, w.some(part), rows, span, span.start)
                     _Region(self, kernel, matrix, part, span, rows).emit()
+                    yield
                 continue
             # Parts of what is along beats are loaded once for as many strips as have room.
             many = max(1, room // (2 * kernel.cost * len(span) * len(parts[0])))
@@ -1122,6 +1367,7 @@ class _Lowering:
                         self._multiply(columns, w.some(part), rows, own_span, span.start)
                 for part, rows in zip(own_parts, results, strict=True):
                     _Region(self, kernel, matrix, part, span, rows).emit()
+                    yield
 
     def _multiply(self, a: Placed, w: Placed, rows: Rows, span: range, first: int) -> None:
         """Products that are some beats of rows, which begin at a first one."""
@@ -1139,7 +1385,10 @@ class _Lowering:
         if known is not None and known[:2] == (task, which[matrix]):
             placed = known[2]
         following = (kernel, matrix + 1)
-        if self._following != following or which[matrix : matrix + 2] != [which[matrix]] * 2:
+        if (
+            self._following.get((id(kernel), matrix)) != following
+            or which[matrix : matrix + 2] != [which[matrix]] * 2
+        ):
             return placed
         if placed is None:
             if side.strips > self._room(task, side):
@@ -1252,6 +1501,22 @@ class _Lowering:
             index = np.arange(whole.size, dtype=np.int32).reshape(1, -1, 1)
             self._affine[id(value)] = made, Placement(index)
         return self._affine[id(value)]
+
+
+def _work(engines: Engines, steps: Sequence[Step], queue: str) -> int:
+    """Cycles of a queue."""
+    return sum(engines.work(step, 0)[0] for step in steps if step.kind == queue)
+
+
+def _end(begun: Iterator[list[Step]], others: list[Task]) -> None:
+    """Emit all that is left of the first task."""
+    for _ in begun:
+        pass
+    del others[0]
+
+
+def _bounded(ahead: int) -> int:
+    return max(-_AHEAD, min(_AHEAD, ahead))
 
 
 class _Inner(NamedTuple):
@@ -1627,6 +1892,53 @@ def _reduction(value: Value, first: int) -> dict[str, Any]:
     elif value.op != "sum":
         made["parameter"] = value.parameter
     return made | ({"causal": first} if value.detail == "causal" else {})
+
+
+def _is_long(kernel: Kernel, p: Placement) -> bool:
+    """Whether a result takes as much of the vector buffer as others of a kernel."""
+    return p.beats > 1 or kernel.placement.beats == 1
+
+
+def _runs(index: Indices, there: Placement) -> list[tuple[int, int, range]] | None:
+    """Runs of columns that are those of matrices of a placement; None if there are others.
+
+    Of each its first column, the matrix, and columns of that.
+    """
+    if len(index) != there.lanes:
+        return None
+    places = {int(one): at for at, one in enumerate(there.index[:, 0].reshape(-1))}
+    found = []
+    columns = [*np.flatnonzero((index >= 0).any(axis=0))]
+    while columns:
+        at = int(columns[0])
+        matrix, first = divmod(places.get(int(index[0, at]), -1), there.beats)
+        own, wanted = there.index[matrix, :, first:], index[:, at:]
+        both = min(own.shape[1], wanted.shape[1])
+        same = (own[:, :both] == wanted[:, :both]).all(axis=0)
+        length = both if same.all() else int(same.argmin())
+        if matrix < 0 or not length or any(one % _PAIR for one in (at, first, length)):
+            return None
+        found.append((at, matrix, range(first, first + length)))
+        columns = columns[length:]
+    return found
+
+
+def _matrices(own: Placement, there: Placement) -> list[tuple[int, range | None]] | None:
+    """Of each matrix of a placement of which one of another it is columns; None if it is not."""
+    if own.key == there.key:
+        return [(matrix, None) for matrix in range(own.matrices)]
+    found: list[tuple[int, range | None]] = []
+    for index in own.index:
+        runs = _runs(index, there)
+        if runs is None or len(runs) != 1 or len(runs[0][2]) != own.beats:
+            return None
+        found.append(runs[0][1:])
+    return found
+
+
+def _columns(operand: Operand, columns: range | None) -> Operand:
+    """Some columns of an operand in memory, or all with what fills the last tile."""
+    return operand if columns is None else columns_of(operand, columns)
 
 
 def _strips(p: Placement, lanes: int) -> range:

@@ -71,7 +71,9 @@ class Side:
 
     def load(self, e: Emitter, strips: range, k: range, into: Placed | None = None) -> Placed:
         """Some strips with all of k, or one with a part of it, to the buffer."""
-        if self.turned:
+        if self.operand.parts:
+            placed = self._load_parts(e, strips, k, into)
+        elif self.turned:
             placed = e.load_transposed(_rows_of(self.operand, k), strips, self.name, into)
         elif len(k) == self.inner:
             placed = e.load(self.operand, strips, self.name, into)
@@ -79,6 +81,26 @@ class Side:
             own = strip_of(self.operand, strips[0])
             placed = e.load(columns_of(own, k), range(1), self.name, into)
         return self._counted(placed, strips, len(k))
+
+    def _load_parts(self, e: Emitter, strips: range, k: range, into: Placed | None) -> Placed:
+        """The same, from parts of its columns."""
+        c = self.operand.layout.configuration
+        placed = replace(self, inner=len(k)).place(e, strips) if into is None else into
+        start = 0
+        for part in self.operand.parts:
+            if self.turned:
+                first = start // c.rows
+                own = _both(strips, range(first, first + part.layout.columns // c.rows))
+                there = placed.some(_less(own, strips.start))
+                if own:
+                    rows = _rows_of(part, k)
+                    e.load_transposed(rows, _less(own, first), self.name, there)
+            elif own := _both(k, range(start, start + part.layout.columns)):
+                there = placed.from_beat((own.start - k.start) // c.lanes)
+                columns = columns_of(part, _less(own, start))
+                e.load(columns, strips, self.name, there)
+            start += part.layout.columns
+        return placed
 
     def _counted(self, placed: Placed, strips: range, inner: int) -> Placed:
         """Without what fills the last tile."""
@@ -325,6 +347,14 @@ def parts_of_k(*sides: Side) -> list[range]:
     return cut(inner, longest)
 
 
+def _both(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+def _less(one: range, first: int) -> range:
+    return range(one.start - first, one.stop - first)
+
+
 def filled(count: int, block: Block) -> int:
     """So many columns, or with tiles as many as whole tiles have."""
     return _up(count, block[1]) if isinstance(block, tuple) else count
@@ -339,7 +369,7 @@ def strip_of(operand: Operand, strip: int) -> Operand:
 
 
 def columns_of(operand: Operand, columns: range) -> Operand:
-    """Some columns of one strip of an operand in memory."""
+    """Some columns of an operand in memory."""
     layout = operand.layout
     c = layout.configuration
     return Operand(
@@ -347,6 +377,7 @@ def columns_of(operand: Operand, columns: range) -> Operand:
         replace(layout, columns=len(columns)),
         operand.codes + columns.start // c.lanes * layout.beat_bytes,
         operand.scales + columns.start // layout.length * layout.entry_bytes,
+        operand.whole or layout,
     )
 
 

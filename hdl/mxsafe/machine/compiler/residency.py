@@ -1,6 +1,5 @@
 """In which order kernels are computed, and which operands stay in their buffers."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,8 +19,8 @@ def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[
     """Matrices of kernels, each just before the first one that needs it.
 
     So what a matrix is made of is used soon: heads of an attention come one after the other. What
-    is made for one result alone comes as soon as all else that it needs is there: so gradients of
-    weights are multiplied while vectors of the layer before are computed.
+    is made for one result alone comes as soon as all else that it needs is there, such as gradients
+    of weights: they may be multiplied beside what follows.
     """
     needs = _Needs(kernels, stored)
     done: set[tuple[int, int]] = set()
@@ -59,13 +58,11 @@ def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
     for at, result in alone.items():
         shared = [before for before in of[at] if before not in alone]
         first[result] = max([first.get(result, -1), *shared])
-    # Before what has no product: there the array would wait.
-    idle = [at for at, (one, _) in enumerate(order) if one.product is None and at not in alone]
     keys = []
-    for at in range(len(order)):
+    for at, (kernel, _) in enumerate(order):
         ready = first[alone[at]] if at in alone else -1
-        place = bisect_right(idle, ready)
-        keys.append((at, 1, at) if ready < 0 or place == len(idle) else (idle[place], 0, at))
+        kernel.beside = ready >= 0
+        keys.append((ready, 1, at) if ready >= 0 else (at, 0, at))
     return [order[at] for _, _, at in sorted(keys)]
 
 
@@ -83,7 +80,9 @@ class _Needs:
         if kernel.product is not None:
             for source in (kernel.product.lanes, kernel.product.beats):
                 if isinstance(source.operands, Kernel):
-                    found.append((self._makers[id(source.operands)], source.which[matrix]))
+                    made, own = source.operands, source.which[matrix]
+                    parts = made.within[own] if made.within else [(made, own)]
+                    found += [(self._makers[id(maker)], one) for maker, one in parts]
         for value, p in kernel.asked:
             for maker in self._stored.get(id(value), ()):
                 if maker is not kernel:
@@ -131,6 +130,9 @@ def settle(
     for at, (kernel, matrix) in enumerate(tasks):
         own = kernel.operand
         if own is not None:
+            if any(buffer.never((id(own), matrix)) for buffer in buffers.values()):
+                own.needed.add(matrix)  # a load is cheaper than to convert it twice
+                continue
             for name, buffer in buffers.items():
                 stays = buffer.stays(at, (id(own), matrix))
                 if stays:
@@ -168,6 +170,10 @@ class _Buffer:
             self._sizes[key] = side.strips * each
             if not can:
                 self._never.add(key)
+
+    def never(self, key: tuple[int, int]) -> bool:
+        """Whether a product reads an operand from memory, turned or in parts of k."""
+        return key in self._never
 
     def stays(self, task: int, key: tuple[int, int]) -> bool | None:
         """Whether an operand that a kernel makes stays; None if no product needs it here."""

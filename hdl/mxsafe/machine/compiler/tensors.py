@@ -25,22 +25,30 @@ class Operand:
         Its rows are the outer index, its columns are k.
     codes, scales : int
         Addresses; that of scales of tiles may be one of a part of a word.
+    whole : OperandLayout, optional
+        Of what it is some columns of.
+    parts : tuple of Operand
+        Whose columns are its own, one part's behind the other's, if it has none in memory itself.
     """
 
     name: str
     layout: OperandLayout
     codes: int = 0
     scales: int = 0
+    whole: OperandLayout | None = None
+    parts: "tuple[Operand, ...]" = ()
 
     @property
     def code_words(self) -> int:
-        """Words of memory of the codes of a strip."""
-        return self.layout.strip_bytes // self.layout.configuration.word_bytes
+        """Words of memory from strip to strip of the codes."""
+        own = self.whole or self.layout
+        return own.strip_bytes // own.configuration.word_bytes
 
     @property
     def scale_words(self) -> int:
-        """Words of memory of the scales of a strip."""
-        return self.layout.scale_strip_bytes // self.layout.configuration.word_bytes
+        """Words of memory from strip to strip of the scales."""
+        own = self.whole or self.layout
+        return own.scale_strip_bytes // own.configuration.word_bytes
 
     @property
     def buffer_words(self) -> dict[str, int]:
@@ -49,10 +57,11 @@ class Operand:
 
     def from_strip(self, first: int) -> "Operand":
         """The same from a later strip on: addresses alone, the layout is that of all strips."""
+        size = self.layout.configuration.word_bytes
         return replace(
             self,
-            codes=self.codes + first * self.layout.strip_bytes,
-            scales=self.scales + first * self.layout.scale_strip_bytes,
+            codes=self.codes + first * self.code_words * size,
+            scales=self.scales + first * self.scale_words * size,
         )
 
     def write(self, memory: Bytes, q: QuantizedTensor) -> None:
