@@ -24,7 +24,7 @@ ENGINES = ("auto", "numpy", "numba")
 WORTH_COMPILING = 1 << 22
 """Elements of a tensor for which loading compiled code pays, which takes half a second."""
 
-WORTH_CALLING = 1 << 14
+WORTH_CALLING = 1 << 9
 """Elements for which it pays once it is loaded."""
 
 

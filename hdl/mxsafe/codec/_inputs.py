@@ -32,6 +32,9 @@ Numbers = Annotated[ArrayLike, require_numbers]
 
 def require_broadcast(**arrays: Any) -> None:
     """Refuse arrays whose shapes do not go together, by the name of the first that does not."""
+    shapes = {np.shape(array) for array in arrays.values()}
+    if len(shapes) == 1:
+        return
     shape: tuple[int, ...] = ()
     for name, array in arrays.items():
         try:

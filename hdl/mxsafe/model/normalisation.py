@@ -614,14 +614,17 @@ def _product(a: Integers, b: Integers, bits: int, cut: int, widths: NormaliseWid
     A negative row is the one's complement of the cut magnitude. What that loses, and half of the
     four units that go in the end, is made up for on average.
     """
-    total = np.full(np.broadcast_shapes(a.shape, b.shape), widths.correction, np.int64)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    if bits + widths.reciprocal < 29:  # twice a factor, shifted: as fast again with fewer bits
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    total = np.full(shape, widths.correction, a.dtype)
     for place in range(0, bits + 1, 2):
         digit = ((b << 1 >> place & 1) + (b >> place & 1)) - 2 * (b >> place + 1 & 1)
         row = (np.abs(digit) * a << place) >> cut
         complement = ~row if place < cut else -row
         # The digit of three ones is 0, and not negative.
         total += np.where(digit < 0, complement, row)
-    return total >> 2
+    return (total >> 2).astype(np.int64)
 
 
 def _packed(

@@ -118,6 +118,8 @@ def half_sums(x: Numbers) -> NDArray[np.float32]:
 
 
 def _operand(name: str, values: Numbers) -> NDArray[np.float32]:
+    if type(values) is np.ndarray and values.dtype == np.float32:  # names take long to find
+        return values
     array = np.asarray(require_numbers(name, values))
     if array.dtype.name not in _DTYPES:
         raise TypeError(f"{name} must have dtype {', '.join(_DTYPES)}, not {array.dtype}")
