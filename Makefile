@@ -73,6 +73,9 @@ train: $(VENV)/installed-dev
 learn: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles,fast]'
 	$(RUN) studies.learning
+	$(RUN) studies.learning --apart
+	$(RUN) studies.learning --replay
+	$(RUN) studies.learning --verilog
 
 evidence: $(VENV)/installed-evidence
 	$(RUN) studies.evidence --quick

@@ -5,18 +5,20 @@ float32 and `mxsafe.torch.microscaling` from the same weights, with the same bat
 go on together, some steps at a time; what was done is kept in ``sim_build/learning``, and the next
 call goes on from there. Writes ``learning.json`` and the page that is made of it.
 
-With ``--replay`` it does a training of MXSF instead, steps 1, 2 and every 50th of which are done by
-the compiled program too, on the interpreter; all that it leaves is compared bit by bit. To compile
-it takes minutes, by the size of the batch.
+With ``--replay`` it does a training in each format instead, steps 1, 2 and every 50th of which are
+done by the compiled program too, on the interpreter; all that it leaves is compared bit by bit. To
+compile it takes minutes, by the size of the batch. With ``--verilog`` the first three steps of MXSF
+are done by the simulated Verilog, and all of memory is compared with the interpreter's. With
+``--apart`` the settings in which formats may part are learnt in, by `microscaling`.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +35,7 @@ from mxsafe.cli.arguments import UserError, parse_positive
 from studies import pages
 from studies.pages import learning
 from studies.prose import as_help
+from studies.step_figures import Compared, same
 from studies.training.data import FASHION_MNIST, Dataset, load_fashion_mnist
 from verif.support.simulators import SCRATCH
 
@@ -47,12 +50,46 @@ TOGETHER = 20
 """Steps of a training before the next one goes on."""
 
 
-class Block(nn.Module):
-    """Attention of heads of 16 features, and a perceptron, each behind a norm."""
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A network, and how it learns.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    depth : int
+        Blocks.
+    norms : bool
+        Whether there are norms.
+    rate : float
+        Of AdamW.
+    beside : float
+        Weight in the loss of a second question, whether it is footwear, whose two logits are beside
+        those of the classes; 0 if there is none.
+    images : int or None
+        How many there are to learn from; None is all.
+    steps : int
+        After how many formats are compared; those of the usual setting the command says.
+    """
+
+    depth: int = field(default_factory=lambda: DEPTH)
+    norms: bool = True
+    rate: float = RATE
+    beside: float = 0.0
+    images: int | None = None
+    steps: int = 628
+
+
+class Block(nn.Module):
+    """Attention of heads of 16 features, and a perceptron, each behind a norm.
+
+    Parameters
+    ----------
+    norms : bool
+    """
+
+    def __init__(self, norms: bool = True) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.norm1, self.norm2 = (nn.LayerNorm(WIDTH) if norms else nn.Identity() for _ in "12")
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.up, self.down = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
 
@@ -70,16 +107,21 @@ class Vit(nn.Module):
     """A vision transformer of a class token, more learnt tokens, and four patches of an image.
 
     They are eight tokens: a whole tile.
+
+    Parameters
+    ----------
+    setting : Setting
     """
 
-    def __init__(self) -> None:
+    def __init__(self, setting: Setting) -> None:
         super().__init__()
         tokens = LEARNT + (28 // PATCH) ** 2
         self.patches = nn.Conv2d(1, WIDTH, PATCH, PATCH)
         self.learnt = nn.Parameter(0.02 * torch.randn(1, LEARNT, WIDTH))
         self.position = nn.Parameter(0.02 * torch.randn(1, tokens, WIDTH))
-        self.blocks = nn.ModuleList(Block() for _ in range(DEPTH))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 10)
+        self.blocks = nn.ModuleList(Block(setting.norms) for _ in range(setting.depth))
+        self.norm = nn.LayerNorm(WIDTH) if setting.norms else nn.Identity()
+        self.head = nn.Linear(WIDTH, 12 if setting.beside else 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of images of shape (images, 1, 28, 28)."""
@@ -89,6 +131,16 @@ class Vit(nn.Module):
             x = block(x)
         logits: torch.Tensor = self.head(self.norm(x)[:, 0])
         return logits
+
+
+SETTINGS: Mapping[str, Callable[[], Setting]] = {
+    "usual": Setting,
+    "beside": lambda: Setting(beside=2.0**-14, steps=150),
+    "few": lambda: Setting(images=512, steps=300),
+    "fast": lambda: Setting(rate=1e-2, steps=150),
+    "deep": lambda: Setting(depth=6, norms=False, steps=100),
+}
+"""By name: the one of the page's curves, and those in which formats may part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,22 +155,33 @@ class Trial:
         ``float32`` without a format.
     seed : int
         Of weights, and of the order of the images.
+    setting : str
+        Name of one of `SETTINGS`; the models have the first.
     """
 
     engine: str
     format: str
     seed: int
+    setting: str = "usual"
 
     @property
     def name(self) -> str:
         """Of its file."""
-        return f"{self.engine}-{self.format}-{self.seed}"
+        own = f"{self.engine}-{self.format}-{self.seed}"
+        return own if self.setting == "usual" else f"{self.setting}-{own}"
+
+
+def footwear(labels: torch.Tensor) -> torch.Tensor:
+    """1 for sandals, sneakers and boots, else 0."""
+    return ((labels == 5) | (labels == 7) | (labels == 9)).long()
 
 
 class Learner(Protocol):
     """What takes steps."""
 
-    model: Vit
+    @property
+    def model(self) -> Vit:
+        """With the weights as they are."""
 
     def step(self, x: torch.Tensor, target: torch.Tensor) -> float:
         """Take a step, and return its loss."""
@@ -136,32 +199,43 @@ class Machine:
     Parameters
     ----------
     model : Vit
-    format : str
-    batch, parts : int
-        Images of a step, and into how many parts they are divided.
+    compiled : Compiled
+        The step, which trainings of a format take in turn.
     """
 
-    def __init__(self, model: Vit, format: str, batch: int, parts: int) -> None:
-        self.model = model
-        examples = torch.zeros(batch, 1, 28, 28), torch.zeros(batch, dtype=torch.int64)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
-        self.own = mxt.compile_step(
-            model,
-            nn.CrossEntropyLoss(),
-            optimizer,
-            examples,
-            format=format,
-            parts=parts,
-            engine="model",
-        )
+    def __init__(self, model: Vit, compiled: "Compiled") -> None:
+        self._compiled = compiled
+        kept = compiled.step.state_dict()["state"]
+        first = {name: p.detach().clone() for name, p in model.named_parameters()}
+        state = {
+            name: first[name].reshape(old.shape) if name in first else torch.zeros_like(old)
+            for name, old in kept.items()
+        }
+        self._kept: dict[str, Any] = {"steps": 0, "state": state}
+
+    @property
+    def own(self) -> mxt.TrainingStep:
+        """The step, with the state of this training."""
+        shared = self._compiled
+        if shared.user is not self:
+            if shared.user is not None:
+                shared.user._kept = shared.step.state_dict()
+            shared.step.load_state_dict(self._kept)
+            shared.user = self
+        return shared.step
+
+    @property
+    def model(self) -> Vit:
+        """With the weights of this training, until another one goes on."""
+        self.own.write_back()
+        return self._compiled.model
 
     def step(self, x: torch.Tensor, target: torch.Tensor) -> float:
         """Take a step, and return its loss."""
         return self.own(x, target)
 
     def state(self) -> Arrays:
-        """Weights and moments; the weights go into the model, too."""
-        self.own.write_back()
+        """Weights and moments."""
         return {"steps": np.array(self.own.steps), **self.own.state}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -169,7 +243,39 @@ class Machine:
         tensors = {name: torch.from_numpy(array) for name, array in state.items()}
         steps = int(tensors.pop("steps"))
         self.own.load_state_dict({"steps": steps, "state": tensors})
-        self.own.write_back()
+
+
+def made_step(model: Vit, format: str, batch: int, parts: int, engine: Any) -> mxt.TrainingStep:
+    """A step of the usual setting, whatever runs it."""
+    examples = torch.zeros(batch, 1, 28, 28), torch.zeros(batch, dtype=torch.int64)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    return mxt.compile_step(
+        model,
+        nn.CrossEntropyLoss(),
+        optimizer,
+        examples,
+        format=format,
+        parts=parts,
+        engine=engine,
+    )
+
+
+class Compiled:
+    """A step of a format, and the training that takes it now.
+
+    To make its graph takes seconds, so all trainings of a format have one.
+
+    Parameters
+    ----------
+    format : str
+    batch, parts : int
+        Images of a step, and into how many parts they are divided.
+    """
+
+    def __init__(self, format: str, batch: int, parts: int) -> None:
+        self.model = Vit(Setting())
+        self.step = made_step(self.model, format, batch, parts, "model")
+        self.user: Machine | None = None
 
 
 class PyTorch:
@@ -180,18 +286,24 @@ class PyTorch:
     model : Vit
     format : str or None
         None is float32.
+    setting : Setting
     """
 
-    def __init__(self, model: Vit, format: str | None) -> None:
-        self.model, self._format = model, format
-        self._optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    def __init__(self, model: Vit, format: str | None, setting: Setting) -> None:
+        self.model, self._format, self._setting = model, format, setting
+        self._optimizer = torch.optim.AdamW(model.parameters(), lr=setting.rate)
 
     def step(self, x: torch.Tensor, target: torch.Tensor) -> float:
         """Take a step, and return its loss."""
         self._optimizer.zero_grad()
         with mxt.microscaling(self._format, block=TILE):
-            loss = nn.functional.cross_entropy(self.model(x), target)
-            loss.backward()
+            logits, second = self.model(x).split([10, self.model.head.out_features - 10], 1)
+            loss = nn.functional.cross_entropy(logits, target)
+            whole = loss
+            if self._setting.beside:
+                other = nn.functional.cross_entropy(second, footwear(target))
+                whole = loss + self._setting.beside * other
+            whole.backward()
         self._optimizer.step()
         return float(loss.detach())
 
@@ -227,6 +339,8 @@ class Training:
         Where its state is kept; what is there is gone on with.
     batch, parts : int
         Images of a step; into how many parts the machine divides them.
+    compiled : dict of str to Compiled, optional
+        Steps of the machine by their format, which is added to.
 
     Attributes
     ----------
@@ -236,19 +350,31 @@ class Training:
         Steps that the program has done too, with the same bits.
     """
 
-    def __init__(self, trial: Trial, data: Dataset, folder: Path, batch: int, parts: int) -> None:
+    def __init__(
+        self,
+        trial: Trial,
+        data: Dataset,
+        folder: Path,
+        batch: int,
+        parts: int,
+        compiled: dict[str, Compiled] | None = None,
+    ) -> None:
         self.trial, self.data, self._batch = trial, data, batch
+        self._setting = SETTINGS[trial.setting]()
         self._sizes = np.array([batch, parts])
         self._path = folder / f"{trial.name}.npz"
         self.losses: list[float] = []
         self.replays: list[int] = []
         torch.manual_seed(trial.seed)
-        model = Vit()
-        self.learner: Learner = (
-            Machine(model, trial.format, batch, parts)
-            if trial.engine == "model"
-            else PyTorch(model, None if trial.engine == "float32" else trial.format)
-        )
+        model = Vit(self._setting)
+        self._format = None if trial.engine == "float32" else trial.format
+        if trial.engine == "model":
+            known = {} if compiled is None else compiled
+            if trial.format not in known:
+                known[trial.format] = Compiled(trial.format, batch, parts)
+            self.learner: Learner = Machine(model, known[trial.format])
+        else:
+            self.learner = PyTorch(model, self._format, self._setting)
         if self._path.exists():
             with np.load(BytesIO(self._path.read_bytes()), allow_pickle=False) as file:
                 state = {name: file[name] for name in file.files}
@@ -265,7 +391,7 @@ class Training:
         if len(self.losses) >= steps:
             return
         while len(self.losses) < steps:
-            self.losses.append(self.learner.step(*self._images(len(self.losses))))
+            self.losses.append(self.learner.step(*self.images(len(self.losses))))
         self._keep()
 
     def replay(self) -> int:
@@ -277,7 +403,7 @@ class Training:
             If a bit differs.
         """
         assert isinstance(self.learner, Machine)
-        step, images = self.learner.own, self._images(len(self.losses))
+        step, images = self.learner.own, self.images(len(self.losses))
         found = step.replay(step.inputs(*images))
         self.losses.append(step(*images))
         assert step.output is not None
@@ -297,23 +423,31 @@ class Training:
         np.savez(out, **state)
         write_atomically(self._path, out.getvalue())
 
-    def _images(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def images(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Those of a step, counted from 0: an order of all images after the other."""
-        each = len(self.data.train_labels) // self._batch
+        count = self._setting.images or len(self.data.train_labels)
+        each = count // self._batch
         rng = np.random.default_rng((self.trial.seed, step // each))
         start = step % each * self._batch
-        chosen = rng.permutation(len(self.data.train_labels))[start : start + self._batch]
+        chosen = rng.permutation(count)[start : start + self._batch]
         images = self.data.train_inputs[chosen].reshape(-1, 1, 28, 28)
         return torch.from_numpy(images), torch.from_numpy(self.data.train_labels[chosen])
 
-    def accuracy(self) -> float:
-        """Share of the test images that are judged right, forward as `microscaling` has it."""
-        self.learner.state()
+    def accuracy(self) -> tuple[float, float | None]:
+        """Share of the test images that are judged right, forward as `microscaling` has it.
+
+        The second one is of the second question, if there is one.
+        """
+        model, labels = self.learner.model, torch.from_numpy(self.data.test_labels)
         images = torch.from_numpy(self.data.test_inputs.reshape(-1, 1, 28, 28))
-        format = None if self.trial.engine == "float32" else self.trial.format
-        with torch.no_grad(), mxt.microscaling(format, block=TILE):
-            found = torch.cat([self.learner.model(some).argmax(1) for some in images.split(500)])
-        return float((found.numpy() == self.data.test_labels).mean())
+        with torch.no_grad(), mxt.microscaling(self._format, block=TILE):
+            found = torch.cat([model(some) for some in images.split(500)])
+        first = _share(found[:, :10], labels)
+        return first, _share(found[:, 10:], footwear(labels)) if self._setting.beside else None
+
+
+def _share(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    return round(int((logits.argmax(1) == labels).sum()) / len(labels), 4)
 
 
 def planned(seeds: int, formats: Sequence[str] = FORMATS) -> list[Trial]:
@@ -323,23 +457,36 @@ def planned(seeds: int, formats: Sequence[str] = FORMATS) -> list[Trial]:
         for seed in range(seeds)
         for engine, format in (
             ("float32", "float32"),
-            ("microscaling", formats[0]),
-            *(("model", format) for format in formats),
+            *((engine, format) for engine in ("microscaling", "model") for format in formats),
         )
     ]
 
 
 def run(
-    trials: Sequence[Trial], steps: int, data: Dataset, folder: Path, *, batch: int, parts: int
+    trials: Sequence[Trial],
+    steps: int | None,
+    data: Dataset,
+    folder: Path,
+    *,
+    batch: int,
+    parts: int,
 ) -> list[Training]:
-    """Advance all trainings, some steps at a time, with a count on stderr."""
+    """Advance all trainings, some steps at a time, with a count on stderr.
+
+    Without a number of steps each has those of its setting.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    trainings = [Training(trial, data, folder, batch, parts) for trial in trials]
+    made: dict[str, Compiled] = {}
+    trainings = [Training(trial, data, folder, batch, parts, made) for trial in trials]
+    most = {
+        training.trial: steps or SETTINGS[training.trial.setting]().steps for training in trainings
+    }
     start = time.monotonic()
-    for until in (*range(TOGETHER, steps, TOGETHER), steps):
+    for until in range(TOGETHER, max(most.values()) + TOGETHER, TOGETHER):
         for training in trainings:
-            training.advance(until)
-            state = f"{training.trial.name}: {until} of {steps}, {time.monotonic() - start:.0f} s "
+            training.advance(min(until, most[training.trial]))
+            done, name = len(training.losses), training.trial.name
+            state = f"{name}: {done} of {most[training.trial]}, {time.monotonic() - start:.0f} s"
             print(f"\r{state:<60}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return trainings
@@ -359,16 +506,27 @@ def record(trainings: Sequence[Training], steps: int, *, batch: int, parts: int)
                 f"done, not {steps}"
             )
         losses = [float(f"{loss:.5g}") for loss in training.losses]
-        accuracy = round(training.accuracy(), 4)
-        runs.append({**asdict(training.trial), "accuracy": accuracy, "losses": losses})
-    return {"setting": setting, "runs": runs, "replay": None}
+        runs.append(
+            {**_named(training.trial), "accuracy": training.accuracy()[0], "losses": losses}
+        )
+    return {"setting": setting, "runs": runs}
+
+
+def _named(trial: Trial) -> dict[str, Any]:
+    found = asdict(trial)
+    del found["setting"]
+    return found
 
 
 def as_text(results: Mapping[str, Any]) -> str:
-    """JSON with a line for each training."""
-    runs = ",\n".join(json.dumps(one, separators=(",", ":")) for one in results["runs"])
-    setting, own = json.dumps(results["setting"]), json.dumps(results["replay"])
-    return f'{{"setting": {setting}, "replay": {own}, "runs": [\n{runs}\n]}}\n'
+    """JSON with a line for each training, and for each of other results."""
+
+    def lines(name: str) -> str:
+        return ",\n".join(json.dumps(one, separators=(",", ":")) for one in results[name])
+
+    setting = json.dumps(results["setting"])
+    lists = [f'"{name}": [\n{lines(name)}\n]' for name in ("replays", "verilog", "apart", "runs")]
+    return f'{{"setting": {setting}, {", ".join(lists)}}}\n'
 
 
 def replay(
@@ -389,7 +547,6 @@ def replay(
             print(
                 f"{trial.name}: {training.replay()} numbers the same in step {number}", flush=True
             )
-    training.advance(steps)
     numbers = sum(array.size for array in training.learner.state().values()) - 1 + 10 * batch
     done = training.replays
     known = {"format": trial.format, "batch": batch, "steps": done}
@@ -399,6 +556,52 @@ def replay(
 def replayed(steps: int, every: int) -> list[int]:
     """Which steps are done by the program, too: 1, 2, and every so many."""
     return sorted({1, 2, *range(every, steps + 1, every)} & set(range(1, steps + 1)))
+
+
+def on_verilog(
+    trial: Trial, steps: int, data: Dataset, folder: Path, *, batch: int
+) -> dict[str, Any]:
+    """The first steps, by the simulated Verilog of the default machine, beside the models.
+
+    Raises
+    ------
+    RuntimeError
+        If a byte of memory is another than the interpreter's, or a number than the models'.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    compared = Compared()
+    by_model = Training(trial, data, folder, batch, batch)
+    torch.manual_seed(trial.seed)
+    step = made_step(Vit(Setting()), trial.format, batch, batch, compared)
+    assert isinstance(by_model.learner, Machine)
+    numbers, found = 0, []
+    for number in range(steps):
+        numbers += same(step, by_model.learner.own, by_model.images(number))
+        found.append(compared.counters["cycles"])
+        print(f"{trial.name}: step {number + 1}, {found[-1]} cycles", flush=True)
+    sizes = {"numbers": numbers, "bytes": compared.bytes, "cycles": found}
+    return {"format": trial.format, "batch": batch, **sizes}
+
+
+def apart(
+    seeds: int, formats: Sequence[str], data: Dataset, folder: Path, *, batch: int
+) -> list[dict[str, Any]]:
+    """What is left of losses and accuracy in the other settings."""
+    kinds = [("float32", "float32"), *(("microscaling", format) for format in formats)]
+    trials = [
+        Trial(engine=engine, format=format, seed=seed, setting=setting)
+        for setting in SETTINGS
+        if setting != "usual"
+        for seed in range(seeds)
+        for engine, format in kinds
+    ]
+    found = []
+    for training in run(trials, None, data, folder, batch=batch, parts=batch):
+        first, second = training.accuracy()
+        loss = float(np.mean(training.losses[len(training.losses) // 2 :]))
+        more = {"steps": len(training.losses), "loss": round(loss, 5)}
+        found.append({**asdict(training.trial), **more, "accuracy": first, "second": second})
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -411,10 +614,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--steps", type=parse_positive, default=628, metavar="N", help="(default: %(default)s)")
-    add("--seeds", type=parse_positive, default=5, metavar="N", help="(default: %(default)s)")
-    add("--batch", type=parse_positive, metavar="N", help=f"(default: {BATCH}, of replays 8)")
+    add("--seeds", type=parse_positive, metavar="N", help="(default: 5, with --apart 3)")
+    add("--batch", type=parse_positive, metavar="N", help=f"(default: {BATCH}, of Verilog 4)")
     add("--parts", type=parse_positive, metavar="N", help="of a batch (default: its images)")
-    add("--replay", action="store_true", help="compare a training with the program's")
+    add("--format", choices=FORMATS, action="append", help="of replays; more than once (all)")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--replay", action="store_true", help="compare trainings with the program's")
+    kind.add_argument("--verilog", action="store_true", help="compare three steps with Verilog's")
+    kind.add_argument("--apart", action="store_true", help="where formats may part")
     add("--quick", action="store_true", help="four steps of eight images, of float32 and MXSF")
     add("--data", type=Path, default=FASHION_MNIST, metavar="FOLDER", help="of Fashion-MNIST")
     add("--work", type=Path, default=SCRATCH / "learning", metavar="FOLDER", help="what is kept")
@@ -426,35 +633,55 @@ def main(argv: Sequence[str] | None = None) -> int:
             import mxsafe.codec.numba_engine  # noqa: F401
     try:
         figures.new_figure(1, 1)
-        results = _results(args)
-        page = pages.text("learning", learning.values(results))
-        files = {"learning.json": as_text(results).encode(), "learning.md": page.encode()}
-        write_together(args.out, files | learning.pictures(results))
+        for results in _results(args):
+            page = pages.text("learning", learning.values(results))
+            files = {"learning.json": as_text(results).encode(), "learning.md": page.encode()}
+            write_together(args.out, files | learning.pictures(results))
     except (UserError, ModuleNotFoundError, OSError) as error:
         print(f"learning: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _results(args: argparse.Namespace) -> dict[str, Any]:
-    """What the page is made of: of what is not measured now, what is there."""
+_NOTHING: Mapping[str, Any] = {"replays": [], "verilog": [], "apart": []}
+
+
+def _results(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """What the page is made of, again whenever there is more: what is not measured now is kept."""
     data, path = load_fashion_mnist(args.data), args.out / "learning.json"
-    before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"replay": None}
+    known: dict[str, Any] = {**_NOTHING, **(json.loads(path.read_text()) if path.exists() else {})}
+    batch = args.batch or BATCH
+    if (args.replay or args.verilog or args.apart) and "runs" not in known:
+        raise UserError(f"{path} must be there before more is added to it")
     if args.replay:
-        if "runs" not in before:
-            raise UserError(f"{path} must be there before replays are added to it")
+        for format in args.format or FORMATS:
+            trial = Trial(engine="model", format=format, seed=0)
+            made = replay(
+                trial, args.steps, data, args.work / f"replay-{batch}", batch=batch, every=50
+            )
+            known["replays"] = [*(old for old in known["replays"] if _other(old, made)), made]
+            yield known
+    elif args.verilog:
         trial = Trial(engine="model", format="mxsf", seed=0)
-        batch, folder = args.batch or 8, args.work / "replay"
-        found = replay(trial, args.steps, data, folder, batch=batch, every=50)
-        return {**before, "replay": found}
-    if args.quick:
-        trials, steps, batch = planned(1, ("mxsf",)), 4, 8
+        known["verilog"] = [
+            on_verilog(trial, 3, data, args.work / "verilog", batch=args.batch or 4)
+        ]
+        yield known
+    elif args.apart:
+        known["apart"] = apart(args.seeds or 3, FORMATS, data, args.work / "apart", batch=batch)
+        yield known
     else:
-        trials, steps, batch = planned(args.seeds), args.steps, args.batch or BATCH
-    parts = args.parts or batch
-    trainings = run(trials, steps, data, args.work, batch=batch, parts=parts)
-    results = record(trainings, steps, batch=batch, parts=parts)
-    return {**results, "replay": before["replay"]}
+        if args.quick:
+            trials, steps, batch = planned(1, ("mxsf",)), 4, 8
+        else:
+            trials, steps = planned(args.seeds or 5), args.steps
+        parts = args.parts or batch
+        trainings = run(trials, steps, data, args.work, batch=batch, parts=parts)
+        yield {**known, **record(trainings, steps, batch=batch, parts=parts)}
+
+
+def _other(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return any(old[name] != new[name] for name in ("format", "batch"))
 
 
 if __name__ == "__main__":

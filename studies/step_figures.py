@@ -152,13 +152,29 @@ def _bits(array: Any) -> Any:
     return np.asarray(array).view(np.uint32)
 
 
-class _Compared:
-    """Runs programs on Verilog and on the interpreter, and compares all of memory."""
+class Compared:
+    """Runs programs on Verilog and on the interpreter, and compares all of memory.
+
+    Attributes
+    ----------
+    counters : dict of str to int
+        Of the last program on Verilog.
+    bytes : int
+        How many have been compared.
+    """
 
     def __init__(self) -> None:
         self.counters: dict[str, int] = {}
+        self.bytes = 0
 
     def __call__(self, program: Program, memory: Bytes) -> None:
+        """Run a program; memory becomes what Verilog leaves.
+
+        Raises
+        ------
+        RuntimeError
+            If that is not what the interpreter leaves.
+        """
         host = Host(Simulated(program.configuration, note=print))
         wanted = memory.copy()
         host.memory = memory
@@ -167,6 +183,7 @@ class _Compared:
         Machine(program.configuration).run(program.data, wanted, limit=_LIMIT)
         if ended.code or not np.array_equal(memory, wanted):
             raise RuntimeError(f"Verilog must leave the interpreter's bytes: {ended.error}")
+        self.bytes += memory.size
 
 
 def measured(case: str, *, runs: bool, verilog: bool, by_node: bool) -> dict[str, Any]:
@@ -182,7 +199,7 @@ def measured(case: str, *, runs: bool, verilog: bool, by_node: bool) -> dict[str
         found["numbers_equal"] = same(step, model, given)
         found["run_seconds"] = round(time.process_time() - start, 1)
     if verilog:
-        compared = _Compared()
+        compared = Compared()
         on_verilog, _ = made(case, compared)
         on_verilog(*given)
         found["verilog"] = compared.counters

@@ -1,6 +1,7 @@
 """A transformer that learns, from ``docs/learning.json``, which `studies.learning` measures."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,6 +111,63 @@ def _shown(differences: NDArray[np.float64], form: str) -> str:
     return f"{mean:+{form}} ± {half:{form}}" if half else f"{mean:+{form}}"
 
 
+def widest(record: Record) -> float:
+    """The widest interval of the accuracies of models beside float32's, in points."""
+    kinds = runs_of(record)
+    base = np.array([run["accuracy"] for run in kinds[_FLOAT32]])
+    halves = [
+        interval(100 * (np.array([run["accuracy"] for run in runs]) - base))[1]
+        for (engine, _), runs in kinds.items()
+        if engine == "model"
+    ]
+    return 2 * max(halves)
+
+
+def _measure(setting: str) -> tuple[str, float, str]:
+    """What is compared in a setting, in which unit, and in how many digits."""
+    return ("second", 100.0, ".1f") if setting == "beside" else ("loss", 1.0, ".4f")
+
+
+def _of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
+    """By format what is compared, of each seed."""
+    name, unit, _ = _measure(setting)
+    found: dict[str, list[float]] = {}
+    for run in record["apart"]:
+        if run["setting"] == setting:
+            found.setdefault(run["format"], []).append(unit * run[name])
+    return {format: np.array(numbers) for format, numbers in found.items()}
+
+
+def apart_rows(record: Record) -> list[tuple[str, ...]]:
+    """Formats in the other settings: what is compared, and how far from float32; head first."""
+    names = list(dict.fromkeys(run["setting"] for run in record["apart"]))
+    kinds = {name: _of_setting(record, name) for name in names}
+    table = [("format", *(f"`{name}`" for name in names))]
+    for format in dict.fromkeys(run["format"] for run in record["apart"]):
+        cells = []
+        for name in names:
+            own, base = kinds[name][format], kinds[name]["float32"]
+            form = _measure(name)[2]
+            more = "" if format == "float32" else f" ({_shown(own - base, form)})"
+            cells.append(f"{own.mean():{form}}{more}")
+        table.append((format, *cells))
+    return table
+
+
+def apart_pairs(record: Record) -> dict[str, list[str]]:
+    """Of each of the other settings the pairs of formats of eight bits that part, and how far."""
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(run["setting"] for run in record["apart"]):
+        kinds = _of_setting(record, name)
+        eight = [format for format in kinds if format not in ("float32", "mxfp4_e2m1")]
+        found[name] = []
+        for one, other in combinations(eight, 2):
+            mean, half = interval(kinds[one] - kinds[other])
+            if len(kinds[one]) > 1 and abs(mean) > half:
+                found[name].append(f"{one} from {other}")
+    return found
+
+
 def values(record: Record | None = None) -> dict[str, Any]:
     """Return the values of the page's template.
 
@@ -120,6 +178,7 @@ def values(record: Record | None = None) -> dict[str, Any]:
     """
     record = kept("learning") if record is None else record
     kinds = runs_of(record)
+    apart = record["apart"]
     return {
         **record,
         "seeds": len(kinds[_FLOAT32]),
@@ -127,8 +186,23 @@ def values(record: Record | None = None) -> dict[str, Any]:
         "rows": rows(record),
         "last": last(record),
         "parted": parted(record),
+        "widest": widest(record),
         "first_loss": float(np.mean([run["losses"][0] for run in kinds[_FLOAT32]])),
+        "apart_rows": apart_rows(record) if apart else [],
+        "apart_pairs": apart_pairs(record),
+        "apart_seeds": len({run["seed"] for run in apart}),
+        "apart_steps": {run["setting"]: run["steps"] for run in apart},
+        "replay_rows": _replay_rows(record),
     }
+
+
+def _replay_rows(record: Record) -> list[tuple[str, ...]]:
+    """Which steps were replayed, head first."""
+    table: list[tuple[str, ...]] = [("format", "steps", "images of a step", "numbers compared")]
+    for one in record["replays"]:
+        steps = ", ".join(map(str, one["steps"]))
+        table.append((one["format"], steps, str(one["batch"]), f"{one['numbers']:,}"))
+    return table
 
 
 def smoothed(losses: NDArray[np.float64], width: int) -> NDArray[np.float64]:
@@ -146,23 +220,30 @@ def draw(record: Record) -> "Figure":
     base = np.array([run["losses"] for run in kinds[_FLOAT32]])
     for (engine, name), runs in kinds.items():
         losses = np.array([run["losses"] for run in runs])
+        by_model = engine != "microscaling"
         style = {
             "color": _MORE_COLOURS[name],
-            "linewidth": 1.4,
-            "linestyle": "-" if engine == "model" else (0, (2, 1.5)),
-            "label": name if engine != "microscaling" else f"{name}, microscaling",
+            "linewidth": 1.4 if by_model else 1,
+            "linestyle": "-" if by_model else (0, (2, 1.5)),
         }
         for axes, seen in ((left, losses), (right, losses - base)):
-            if axes is left or engine != "float32":
+            if (axes is left and by_model) or (axes is right and engine != "float32"):
                 curve = smoothed(seen, width).mean(axis=0)
-                axes.plot(np.arange(len(curve)) + (width + 1) / 2, curve, **style)
+                label = name if by_model else None
+                axes.plot(np.arange(len(curve)) + (width + 1) / 2, curve, label=label, **style)
+    right.plot([], [], color="#666666", linewidth=1, linestyle=(0, (2, 1.5)), label="microscaling")
     left.set_ylabel("training loss")
     right.set_ylabel("loss more than float32")
     for axes in (left, right):
         axes.set_xlabel("step")
         plain(axes)
-    handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    known: dict[str, Any] = {}
+    for axes in (left, right):
+        handles, labels = axes.get_legend_handles_labels()
+        known |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        known.values(), known, loc="outside upper center", ncols=4, frameon=False, fontsize=9
+    )
     return figure
 
 

@@ -5,13 +5,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 torch = pytest.importorskip("torch")
 
 from mxsafe.machine.named import machine_named  # noqa: E402
+from mxsafe.machine.program import Program  # noqa: E402
 from mxsafe.model.graph import GraphModel  # noqa: E402
+from mxsafe.model.machine import Machine as Interpreter  # noqa: E402
 from studies import learning  # noqa: E402
-from studies.learning import Arrays, Machine, Training, Trial, main, planned, replay, replayed  # noqa: E402
+from studies.learning import (  # noqa: E402
+    Arrays,
+    Machine,
+    Setting,
+    Training,
+    Trial,
+    apart,
+    main,
+    on_verilog,
+    planned,
+    replay,
+    replayed,
+)
 from studies.training.data import Dataset, load_fashion_mnist  # noqa: E402
 from verif.studies.fashion_mnist import write_images  # noqa: E402
 from verif.support.tests import raises  # noqa: E402
@@ -57,15 +72,15 @@ def test_what_was_interrupted_has_the_same_bits(data: Dataset, tmp_path: Path, e
 def test_seeds_are_paired(data: Dataset, tmp_path: Path) -> None:
     """The same weights and images of a seed, others of another."""
     first, same, other = (
-        Training(trial, data, tmp_path, 8, 1) for trial in (*planned(1)[:2], *planned(2)[7:8])
+        Training(trial, data, tmp_path, 8, 1) for trial in (*planned(1)[:2], *planned(2)[11:12])
     )
     states = [training.learner.state() for training in (first, same, other)]
     assert all(np.array_equal(array, states[1][name]) for name, array in states[0].items())
     assert not np.array_equal(states[0]["learnt"], states[2]["learnt"])
-    images = [training._images(7)[0] for training in (first, same, other)]
+    images = [training.images(7)[0] for training in (first, same, other)]
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])
-    assert not torch.equal(images[0], first._images(1)[0])  # the next order
+    assert not torch.equal(images[0], first.images(1)[0])  # the next order
 
 
 def test_replays_are_compared(
@@ -73,7 +88,7 @@ def test_replays_are_compared(
 ) -> None:
     """With the program; then with a program that has one bit wrong."""
     found = replay(MXSF, 3, data, tmp_path / "replay", batch=1, every=50)
-    weights = sum(p.numel() for p in learning.Vit().parameters())
+    weights = sum(p.numel() for p in learning.Vit(learning.Setting()).parameters())
     assert found["steps"] == [1, 2]
     assert found["numbers"] == 2 * (3 * weights + 10)
     wrong = Training(MXSF, data, tmp_path, 1, 1)
@@ -91,6 +106,65 @@ def test_replays_are_compared(
         wrong.replay()
 
 
+class Compared:
+    """The interpreter alone, in place of Verilog; in one step a bit of memory is another."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, int] = {}
+        self.bytes = 0
+        self.wrong_in = 0
+
+    def __call__(self, program: Program, memory: NDArray[np.uint8]) -> None:
+        self.counters = {"cycles": self.counters.get("cycles", 99) + 1}
+        ended = Interpreter(program.configuration).run(program.data, memory, limit=1 << 32)
+        assert not ended.code
+        if self.counters["cycles"] == 99 + self.wrong_in:
+            memory.view(np.uint32)[:] ^= 1
+        self.bytes += memory.size
+
+
+def test_steps_of_verilog_are_compared(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what runs the program, and with what leaves other bits in the second step."""
+    compared = Compared()
+    monkeypatch.setattr(learning, "Compared", lambda: compared)
+    found = on_verilog(MXSF, 2, data, tmp_path / "right", batch=1)
+    weights = sum(p.numel() for p in learning.Vit(learning.Setting()).parameters())
+    assert found["cycles"] == [100, 101]
+    assert found["numbers"] == 2 * (3 * weights + 10)
+    assert found["bytes"] == compared.bytes > 4 * found["numbers"] // 2
+    compared = Compared()
+    compared.wrong_in = 2
+    with pytest.raises(RuntimeError, match="must be that of the models, loss"):
+        on_verilog(MXSF, 2, data, tmp_path / "wrong", batch=1)
+
+
+def test_other_settings_are_learnt_in(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second question has an answer of its own, and few images come again."""
+    settings = {
+        "usual": Setting,
+        "beside": lambda: Setting(beside=0.5, steps=3),
+        "few": lambda: Setting(images=4, norms=False, steps=2),
+    }
+    monkeypatch.setattr(learning, "SETTINGS", settings)
+    found = apart(1, ("mxsf", "mxint8"), data, tmp_path, batch=4)
+    formats = ["float32", "mxsf", "mxint8"]
+    assert [run["format"] for run in found] == 2 * formats
+    assert [run["steps"] for run in found] == [3] * 3 + [2] * 3
+    assert all((run["second"] is None) == (run["setting"] == "few") for run in found)
+    assert len({run["loss"] for run in found}) == 6
+    few = Training(
+        Trial(engine="float32", format="float32", seed=0, setting="few"), data, tmp_path, 4, 4
+    )
+    first, second = (few.images(step)[0].flatten(1).sum(1).sort()[0] for step in (0, 1))
+    assert torch.equal(first, second)
+    labels = torch.tensor([0, 5, 6, 7, 8, 9])
+    assert learning.footwear(labels).tolist() == [0, 1, 0, 1, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("steps", "found"), [(1, [1]), (2, [1, 2]), (50, [1, 2, 50]), (120, [1, 2, 50, 100])]
 )
@@ -104,8 +178,9 @@ def test_command(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[st
     out.mkdir()
     options = ["--quick", "--data", str(tmp_path), "--work", str(tmp_path / "work")]
     options += ["--out", str(out)]
-    assert main([*options, "--replay"]) == 1
-    assert "must be there before replays" in capsys.readouterr().err
+    for option in ("--replay", "--verilog", "--apart"):
+        assert main([*options, option]) == 1
+        assert "must be there before more is added" in capsys.readouterr().err
     assert main(options) == 0
     first = json.loads((out / "learning.json").read_text())
     kept = sorted((tmp_path / "work").iterdir())

@@ -40,10 +40,16 @@ def test_four_bits_part_and_eight_stay() -> None:
             assert abs(near) < 0.2 * far, name
 
 
-def test_a_replay_is_of_the_first_steps() -> None:
-    if COMMITTED["replay"] is not None:
-        assert COMMITTED["replay"]["steps"][:2] == [1, 2]
-        assert COMMITTED["replay"]["numbers"] > 100_000
+def test_replays_are_of_the_first_steps_and_of_every_format() -> None:
+    kinds = runs_of(COMMITTED)
+    replays = COMMITTED["replays"]
+    assert {one["format"] for one in replays} == {name for _, name in kinds if name != "float32"}
+    for one in replays:
+        assert one["steps"][:2] == [1, 2]
+        assert all(step % 50 == 0 for step in one["steps"][2:])
+        assert one["numbers"] > len(one["steps"]) * 100_000
+    for one in COMMITTED["verilog"]:
+        assert len(one["cycles"]) == 3
 
 
 def test_intervals() -> None:
@@ -68,7 +74,9 @@ def test_differences_are_paired() -> None:
     two: dict[str, Any] = {
         "setting": {**COMMITTED["setting"], "steps": 4, "parts": 1},
         "runs": runs,
-        "replay": None,
+        "replays": [],
+        "verilog": [],
+        "apart": [],
     }
     one = {**two, "runs": runs[:2]}
     assert last(two) == 2
@@ -79,12 +87,47 @@ def test_differences_are_paired() -> None:
     assert "**4 steps of 2 seeds**" in text
     assert "over the seeds" in text
     assert "Replayed" not in text
-    assert "No program has these bits yet" in text
+    assert "Where formats part" not in text
+    assert "in 1 part." in text
     of_parts = {**two, "setting": {**two["setting"], "parts": 64}}
-    assert "No program" not in pages.text("learning", learning.values(of_parts))
+    assert "one image after the other" in pages.text("learning", learning.values(of_parts))
     full = {**two, "setting": {**two["setting"], "steps": 628}, "runs": runs * 3}
     assert "too dear" not in pages.text("learning", learning.values(full))
     assert len(rows(two)) == 3
+
+
+def _apart(setting: str, format: str, seed: int, loss: float, second: float | None) -> Any:
+    numbers = {"loss": loss, "accuracy": 0.5, "second": second, "steps": 7}
+    engine = "float32" if format == "float32" else "microscaling"
+    return {"setting": setting, "engine": engine, "format": format, "seed": seed, **numbers}
+
+
+def test_pairs_that_part_do_so_by_more_than_their_interval() -> None:
+    """Of the second question, or of losses; never four bits."""
+    runs = [
+        _apart(setting, format, seed, first + rise * seed, second)
+        for setting in ("beside", "few")
+        for format, first, rise, second in (
+            ("float32", 1.0, 0.1, 0.9),
+            ("mxsf", 1.1, 0.1, 0.9),
+            ("mxint8", 1.1, 0.3, 0.5),
+            ("mxfp8_e4m3", 1.2, 0.11, 0.9),
+            ("mxfp4_e2m1", 3.0, 0.1, 0.1),
+        )
+        for seed in (0, 1)
+    ]
+    record = {"apart": runs}
+    found = learning.apart_pairs(record)
+    assert found == {
+        "beside": ["mxsf from mxint8", "mxint8 from mxfp8_e4m3"],
+        "few": ["mxsf from mxfp8_e4m3"],
+    }
+    rows = learning.apart_rows(record)
+    assert rows[0] == ("format", "`beside`", "`few`")
+    assert rows[1] == ("float32", "90.0", "1.0500")
+    assert rows[3] == ("mxint8", "50.0 (-40.0)", "1.2500 (+0.2000 ± 1.2706)")
+    one = {"apart": [run for run in runs if run["seed"] == 0]}
+    assert learning.apart_pairs(one) == {"beside": [], "few": []}
 
 
 def test_curves_are_means_of_neighbours() -> None:
