@@ -136,6 +136,7 @@ class Vit(nn.Module):
 SETTINGS: Mapping[str, Callable[[], Setting]] = {
     "usual": Setting,
     "beside": lambda: Setting(beside=2.0**-14, steps=150),
+    "far": lambda: Setting(beside=2.0**-16, steps=100),
     "few": lambda: Setting(images=512, steps=300),
     "fast": lambda: Setting(rate=1e-2, steps=150),
     "deep": lambda: Setting(depth=6, norms=False, steps=100),
@@ -614,7 +615,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add = parser.add_argument
     add("--steps", type=parse_positive, default=628, metavar="N", help="(default: %(default)s)")
-    add("--seeds", type=parse_positive, metavar="N", help="(default: 5, with --apart 3)")
+    add("--seeds", type=parse_positive, default=5, metavar="N", help="(default: %(default)s)")
     add("--batch", type=parse_positive, metavar="N", help=f"(default: {BATCH}, of Verilog 4)")
     add("--parts", type=parse_positive, metavar="N", help="of a batch (default: its images)")
     add("--format", choices=FORMATS, action="append", help="of replays; more than once (all)")
@@ -668,13 +669,13 @@ def _results(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         ]
         yield known
     elif args.apart:
-        known["apart"] = apart(args.seeds or 3, FORMATS, data, args.work / "apart", batch=batch)
+        known["apart"] = apart(args.seeds, FORMATS, data, args.work / "apart", batch=batch)
         yield known
     else:
         if args.quick:
             trials, steps, batch = planned(1, ("mxsf",)), 4, 8
         else:
-            trials, steps = planned(args.seeds or 5), args.steps
+            trials, steps = planned(args.seeds), args.steps
         parts = args.parts or batch
         trainings = run(trials, steps, data, args.work, batch=batch, parts=parts)
         yield {**known, **record(trainings, steps, batch=batch, parts=parts)}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.analysis import figures
+from mxsafe.formats import MX_FORMATS
 from studies.drawing import COLOURS, plain
 from studies.pages import kept
 
@@ -125,7 +126,7 @@ def widest(record: Record) -> float:
 
 def _measure(setting: str) -> tuple[str, float, str]:
     """What is compared in a setting, in which unit, and in how many digits."""
-    return ("second", 100.0, ".1f") if setting == "beside" else ("loss", 1.0, ".4f")
+    return ("second", 100.0, ".1f") if setting in ("beside", "far") else ("loss", 1.0, ".4f")
 
 
 def _of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
@@ -190,10 +191,18 @@ def values(record: Record | None = None) -> dict[str, Any]:
         "first_loss": float(np.mean([run["losses"][0] for run in kinds[_FLOAT32]])),
         "apart_rows": apart_rows(record) if apart else [],
         "apart_pairs": apart_pairs(record),
-        "apart_seeds": len({run["seed"] for run in apart}),
-        "apart_steps": {run["setting"]: run["steps"] for run in apart},
+        "apart_sizes": {run["setting"]: (run["steps"], 1 + run["seed"]) for run in apart},
         "replay_rows": _replay_rows(record),
+        "lost": {
+            name: _lost_below(name) for name in ("mxint8", "mxfp8_e2m5", "mxsf", "mxfp8_e4m3")
+        },
     }
+
+
+def _lost_below(name: str) -> int:
+    """Power of two of the largest element's binade up to which an element becomes 0."""
+    element = MX_FORMATS[name].element
+    return element.quantum_exponent - 1 - element.emax
 
 
 def _replay_rows(record: Record) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mxsafe.codec import dequantize, quantize
 from studies import pages
 from studies.pages import DOCS, kept, learning
 from studies.pages.learning import interval, last, loss_differences, parted, rows, runs_of, smoothed
@@ -128,6 +129,15 @@ def test_pairs_that_part_do_so_by_more_than_their_interval() -> None:
     assert rows[3] == ("mxint8", "50.0 (-40.0)", "1.2500 (+0.2000 ± 1.2706)")
     one = {"apart": [run for run in runs if run["seed"] == 0]}
     assert learning.apart_pairs(one) == {"beside": [], "few": []}
+
+
+@pytest.mark.parametrize("name", ["mxsf", "mxfp8_e4m3", "mxfp8_e2m5", "mxint8"])
+def test_what_is_lost_beside_a_large_element(name: str) -> None:
+    """The page's bound, by the codec."""
+    bound = 2.0 ** learning._lost_below(name)
+    for factor, there in ((1.0, False), (1.001, True)):
+        found = dequantize(quantize(np.float32([1, factor * bound]), name, block=2))
+        assert (found[1] != 0) == there, factor
 
 
 def test_curves_are_means_of_neighbours() -> None:
