@@ -437,18 +437,17 @@ class Training:
     def accuracy(self) -> tuple[float, float | None]:
         """Share of the test images that are judged right, forward as `microscaling` has it.
 
-        The second one is of the second question, if there is one.
+        The second number is the loss of the second question on these images, if there is one.
         """
         model, labels = self.learner.model, torch.from_numpy(self.data.test_labels)
         images = torch.from_numpy(self.data.test_inputs.reshape(-1, 1, 28, 28))
         with torch.no_grad(), mxt.microscaling(self._format, block=TILE):
             found = torch.cat([model(some) for some in images.split(500)])
-        first = _share(found[:, :10], labels)
-        return first, _share(found[:, 10:], footwear(labels)) if self._setting.beside else None
-
-
-def _share(logits: torch.Tensor, labels: torch.Tensor) -> float:
-    return round(int((logits.argmax(1) == labels).sum()) / len(labels), 4)
+        first = round(int((found[:, :10].argmax(1) == labels).sum()) / len(labels), 4)
+        if not self._setting.beside:
+            return first, None
+        loss = nn.functional.cross_entropy(found[:, 10:], footwear(labels))
+        return first, round(float(loss), 4)
 
 
 def planned(seeds: int, formats: Sequence[str] = FORMATS) -> list[Trial]:

@@ -124,18 +124,18 @@ def widest(record: Record) -> float:
     return 2 * max(halves)
 
 
-def _measure(setting: str) -> tuple[str, float, str]:
-    """What is compared in a setting, in which unit, and in how many digits."""
-    return ("second", 100.0, ".1f") if setting in ("beside", "far") else ("loss", 1.0, ".4f")
+def _measure(setting: str) -> str:
+    """Which loss is compared in a setting."""
+    return "second" if setting in ("beside", "far") else "loss"
 
 
 def _of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
     """By format what is compared, of each seed."""
-    name, unit, _ = _measure(setting)
+    name = _measure(setting)
     found: dict[str, list[float]] = {}
     for run in record["apart"]:
         if run["setting"] == setting:
-            found.setdefault(run["format"], []).append(unit * run[name])
+            found.setdefault(run["format"], []).append(run[name])
     return {format: np.array(numbers) for format, numbers in found.items()}
 
 
@@ -148,9 +148,8 @@ def apart_rows(record: Record) -> list[tuple[str, ...]]:
         cells = []
         for name in names:
             own, base = kinds[name][format], kinds[name]["float32"]
-            form = _measure(name)[2]
-            more = "" if format == "float32" else f" ({_shown(own - base, form)})"
-            cells.append(f"{own.mean():{form}}{more}")
+            more = "" if format == "float32" else f" ({_shown(own - base, '.4f')})"
+            cells.append(f"{own.mean():.4f}{more}")
         table.append((format, *cells))
     return table
 

@@ -125,8 +125,8 @@ def test_pairs_that_part_do_so_by_more_than_their_interval() -> None:
     }
     rows = learning.apart_rows(record)
     assert rows[0] == ("format", "`beside`", "`few`")
-    assert rows[1] == ("float32", "90.0", "1.0500")
-    assert rows[3] == ("mxint8", "50.0 (-40.0)", "1.2500 (+0.2000 ± 1.2706)")
+    assert rows[1] == ("float32", "0.9000", "1.0500")
+    assert rows[3] == ("mxint8", "0.5000 (-0.4000)", "1.2500 (+0.2000 ± 1.2706)")
     one = {"apart": [run for run in runs if run["seed"] == 0]}
     assert learning.apart_pairs(one) == {"beside": [], "few": []}
 
