@@ -36,9 +36,8 @@ _CANDIDATES = 24
 """Descriptors that a queue looks at before it takes one for which it waits."""
 _APART = 120
 """Descriptors after which a place is used again, if there are others."""
-_TIMES = replace(Times(), load=2, store=2, gemm=29, vector=5, queue=10)
-"""By which orders are found. Of a draft nobody knows banks, or when descriptors are fetched: tokens
-are taken for a little later than they are, and words for a little earlier."""
+_TIMES = replace(Times(), load=2, store=2, gemm=29, vector=5)
+"""By which orders are found: of a draft nobody knows banks, or when descriptors are fetched."""
 _LONG = 60
 """Descriptors between the first and the last use of a part that is kept at the end of a buffer."""
 
