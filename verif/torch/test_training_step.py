@@ -369,7 +369,7 @@ def test_page_has_the_figures_of_a_block() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "training_step.md").read_text().split())
     assert f"takes {int(found[1]) / 1e6:.2f} M cycles by the prediction" in page
     assert f"busy in {float(found[2]):.0f} % of them" in page
-    assert f"441 to {int(found[1]) / 1e3:.0f} |" in page
+    assert f"431 to {int(found[1]) / 1e3:.0f} |" in page
     kept = json.loads((Path(__file__).parents[2] / "docs" / "step_figures.json").read_text())
     assert kept["block"]["cycles"] == int(found[1])
     verilog = kept["block"]["verilog"]
