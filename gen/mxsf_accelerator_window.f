@@ -6,7 +6,7 @@ parts/mxsafe_queues.v
 parts/mxsafe_axi_reader.v
 parts/mxsafe_axi_writer.v
 parts/mxsafe_load_engine.v
-parts/mxsafe_mxsf_gemm_engine_window.v
+parts/mxsafe_mxsf_gemm_engine_window_2e42d77a.v
 parts/mxsafe_mxsf_vector_engine.v
 parts/mxsafe_store_engine.v
 parts/mxsafe_vector_buffer.v
@@ -24,7 +24,7 @@ parts/mxsafe_buffer_address_generator.v
 parts/mxsafe_memory_address_generator_no_tells_last.v
 parts/mxsafe_tile_transposer.v
 parts/mxsafe_operand_feed_anchors16.v
-mxsf_sta_window.v
+parts/mxsafe_mxsf_sta_window_4x2x4x8x4_interleave2.v
 parts/mxsafe_result_rows.v
 parts/mxsafe_vector_chain_sweeps_affine.v
 parts/mxsafe_second_operand.v
@@ -40,10 +40,11 @@ parts/mxsafe_memory_address_generator.v
 parts/mxsafe_address_generator.v
 parts/mxsafe_address_generator_10x10x8_a236dc24.v
 parts/mxsafe_anchor_scan.v
-mxsf_pu_window.v
+parts/mxsafe_mxsf_pu_window_4x8x4_interleave2.v
 parts/mxsafe_mxsf_lane_decoder_digits.v
 parts/mxsafe_scale_distances.v
 parts/mxsafe_mxsf_lane_decoder_triple.v
+parts/mxsafe_scale_distances_count8.v
 parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_413e39ef.v
 parts/mxsafe_narrow_exp_sigmoid_reciprocal_f1013a91.v
@@ -57,8 +58,8 @@ parts/mxsafe_mxsf_encoder.v
 parts/mxsafe_row_address_generator_depth4096_5fd1504f.v
 parts/mxsafe_row_address_generator_address_f238e716.v
 parts/mxsafe_mxsf_operand_dot_together4_late3.v
-parts/mxsafe_window_sequencer.v
-parts/mxsafe_window_accumulator_halves1.v
+parts/mxsafe_window_sequencer_turns2.v
+parts/mxsafe_window_accumulator_turns2.v
 parts/mxsafe_mxsf_operand_decoder_digits.v
 parts/mxsafe_mxsf_operand_decoder_triple.v
 parts/mxsafe_multiply_add_multiply_stages3_late_addend.v

@@ -380,7 +380,7 @@ module mxsafe_mxsf_accelerator_core_window(
     .word(fetch_word),
     .word_valid(fetch_word_valid)
   );
-  mxsafe_mxsf_gemm_engine_window gemm (
+  mxsafe_mxsf_gemm_engine_window_2e42d77a gemm (
     .a_codes_address(a_buffer_codes_address),
     .a_codes_data(a_buffer_codes_data),
     .a_codes_en(a_buffer_codes_en),

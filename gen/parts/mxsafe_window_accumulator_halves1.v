@@ -23,54 +23,6 @@ module mxsafe_window_accumulator_halves1(
   nan,
   results
 );
-  wire [26:0] \$half_0_0$not ;
-  wire [26:0] \$half_9_0$not ;
-  wire [26:0] \$half_10_0$not ;
-  wire [26:0] \$half_11_0$not ;
-  wire [26:0] \$half_12_0$not ;
-  wire [26:0] \$half_13_0$not ;
-  wire [26:0] \$half_14_0$not ;
-  wire [26:0] \$half_15_0$not ;
-  wire \$distance_0_3_is_0$any ;
-  wire \$distance_0_1_is_0$any ;
-  wire [26:0] \$half_1_0$not ;
-  wire \$distance_1_3_is_0$any ;
-  wire \$distance_1_1_is_0$any ;
-  wire \$distance_2_3_is_0$any ;
-  wire \$distance_2_1_is_0$any ;
-  wire \$distance_3_3_is_0$any ;
-  wire \$distance_3_1_is_0$any ;
-  wire \$distance_4_3_is_0$any ;
-  wire [26:0] \$half_2_0$not ;
-  wire \$distance_4_1_is_0$any ;
-  wire \$distance_5_3_is_0$any ;
-  wire \$distance_5_1_is_0$any ;
-  wire \$distance_6_3_is_0$any ;
-  wire \$distance_6_1_is_0$any ;
-  wire \$distance_7_3_is_0$any ;
-  wire \$distance_7_1_is_0$any ;
-  wire [26:0] \$half_3_0$not ;
-  wire \$distance_8_3_is_0$any ;
-  wire \$distance_8_1_is_0$any ;
-  wire \$distance_9_3_is_0$any ;
-  wire \$distance_9_1_is_0$any ;
-  wire \$distance_10_3_is_0$any ;
-  wire \$distance_10_1_is_0$any ;
-  wire [26:0] \$half_4_0$not ;
-  wire \$distance_11_3_is_0$any ;
-  wire \$distance_11_1_is_0$any ;
-  wire \$distance_12_3_is_0$any ;
-  wire \$distance_12_1_is_0$any ;
-  wire \$distance_13_3_is_0$any ;
-  wire \$distance_13_1_is_0$any ;
-  wire \$distance_14_3_is_0$any ;
-  wire [26:0] \$half_5_0$not ;
-  wire \$distance_14_1_is_0$any ;
-  wire \$distance_15_3_is_0$any ;
-  wire \$distance_15_1_is_0$any ;
-  wire [26:0] \$half_6_0$not ;
-  wire [26:0] \$half_7_0$not ;
-  wire [26:0] \$half_8_0$not ;
   wire adds;
   wire [26:0] aligned_0_0;
   wire [26:0] aligned_0_0_0;
@@ -366,10 +318,27 @@ module mxsafe_window_accumulator_halves1(
   wire [31:0] before_rounding_9;
   input clk;
   wire clk;
+  wire [26:0] complement_0_0;
+  wire [26:0] complement_10_0;
+  wire [26:0] complement_11_0;
+  wire [26:0] complement_12_0;
+  wire [26:0] complement_13_0;
+  wire [26:0] complement_14_0;
+  wire [26:0] complement_15_0;
+  wire [26:0] complement_1_0;
+  wire [26:0] complement_2_0;
+  wire [26:0] complement_3_0;
+  wire [26:0] complement_4_0;
+  wire [26:0] complement_5_0;
+  wire [26:0] complement_6_0;
+  wire [26:0] complement_7_0;
+  wire [26:0] complement_8_0;
+  wire [26:0] complement_9_0;
   wire copies;
   wire distance_0_0_is_0;
   reg distance_0_0_is_0_1;
   reg distance_0_0_is_1_1;
+  wire distance_0_1_any;
   wire distance_0_1_is_0;
   reg distance_0_1_is_0_1;
   wire distance_0_1_is_1;
@@ -378,6 +347,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_0_1_is_2_1;
   wire distance_0_1_is_3;
   reg distance_0_1_is_3_1;
+  wire distance_0_3_any;
   wire distance_0_3_is_0;
   reg distance_0_3_is_0_1;
   wire distance_0_3_is_1;
@@ -389,6 +359,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_10_0_is_0;
   reg distance_10_0_is_0_1;
   reg distance_10_0_is_1_1;
+  wire distance_10_1_any;
   wire distance_10_1_is_0;
   reg distance_10_1_is_0_1;
   wire distance_10_1_is_1;
@@ -397,6 +368,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_10_1_is_2_1;
   wire distance_10_1_is_3;
   reg distance_10_1_is_3_1;
+  wire distance_10_3_any;
   wire distance_10_3_is_0;
   reg distance_10_3_is_0_1;
   wire distance_10_3_is_1;
@@ -408,6 +380,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_11_0_is_0;
   reg distance_11_0_is_0_1;
   reg distance_11_0_is_1_1;
+  wire distance_11_1_any;
   wire distance_11_1_is_0;
   reg distance_11_1_is_0_1;
   wire distance_11_1_is_1;
@@ -416,6 +389,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_11_1_is_2_1;
   wire distance_11_1_is_3;
   reg distance_11_1_is_3_1;
+  wire distance_11_3_any;
   wire distance_11_3_is_0;
   reg distance_11_3_is_0_1;
   wire distance_11_3_is_1;
@@ -427,6 +401,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_12_0_is_0;
   reg distance_12_0_is_0_1;
   reg distance_12_0_is_1_1;
+  wire distance_12_1_any;
   wire distance_12_1_is_0;
   reg distance_12_1_is_0_1;
   wire distance_12_1_is_1;
@@ -435,6 +410,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_12_1_is_2_1;
   wire distance_12_1_is_3;
   reg distance_12_1_is_3_1;
+  wire distance_12_3_any;
   wire distance_12_3_is_0;
   reg distance_12_3_is_0_1;
   wire distance_12_3_is_1;
@@ -446,6 +422,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_13_0_is_0;
   reg distance_13_0_is_0_1;
   reg distance_13_0_is_1_1;
+  wire distance_13_1_any;
   wire distance_13_1_is_0;
   reg distance_13_1_is_0_1;
   wire distance_13_1_is_1;
@@ -454,6 +431,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_13_1_is_2_1;
   wire distance_13_1_is_3;
   reg distance_13_1_is_3_1;
+  wire distance_13_3_any;
   wire distance_13_3_is_0;
   reg distance_13_3_is_0_1;
   wire distance_13_3_is_1;
@@ -465,6 +443,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_14_0_is_0;
   reg distance_14_0_is_0_1;
   reg distance_14_0_is_1_1;
+  wire distance_14_1_any;
   wire distance_14_1_is_0;
   reg distance_14_1_is_0_1;
   wire distance_14_1_is_1;
@@ -473,6 +452,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_14_1_is_2_1;
   wire distance_14_1_is_3;
   reg distance_14_1_is_3_1;
+  wire distance_14_3_any;
   wire distance_14_3_is_0;
   reg distance_14_3_is_0_1;
   wire distance_14_3_is_1;
@@ -484,6 +464,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_15_0_is_0;
   reg distance_15_0_is_0_1;
   reg distance_15_0_is_1_1;
+  wire distance_15_1_any;
   wire distance_15_1_is_0;
   reg distance_15_1_is_0_1;
   wire distance_15_1_is_1;
@@ -492,6 +473,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_15_1_is_2_1;
   wire distance_15_1_is_3;
   reg distance_15_1_is_3_1;
+  wire distance_15_3_any;
   wire distance_15_3_is_0;
   reg distance_15_3_is_0_1;
   wire distance_15_3_is_1;
@@ -503,6 +485,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_1_0_is_0;
   reg distance_1_0_is_0_1;
   reg distance_1_0_is_1_1;
+  wire distance_1_1_any;
   wire distance_1_1_is_0;
   reg distance_1_1_is_0_1;
   wire distance_1_1_is_1;
@@ -511,6 +494,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_1_1_is_2_1;
   wire distance_1_1_is_3;
   reg distance_1_1_is_3_1;
+  wire distance_1_3_any;
   wire distance_1_3_is_0;
   reg distance_1_3_is_0_1;
   wire distance_1_3_is_1;
@@ -522,6 +506,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_2_0_is_0;
   reg distance_2_0_is_0_1;
   reg distance_2_0_is_1_1;
+  wire distance_2_1_any;
   wire distance_2_1_is_0;
   reg distance_2_1_is_0_1;
   wire distance_2_1_is_1;
@@ -530,6 +515,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_2_1_is_2_1;
   wire distance_2_1_is_3;
   reg distance_2_1_is_3_1;
+  wire distance_2_3_any;
   wire distance_2_3_is_0;
   reg distance_2_3_is_0_1;
   wire distance_2_3_is_1;
@@ -541,6 +527,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_3_0_is_0;
   reg distance_3_0_is_0_1;
   reg distance_3_0_is_1_1;
+  wire distance_3_1_any;
   wire distance_3_1_is_0;
   reg distance_3_1_is_0_1;
   wire distance_3_1_is_1;
@@ -549,6 +536,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_3_1_is_2_1;
   wire distance_3_1_is_3;
   reg distance_3_1_is_3_1;
+  wire distance_3_3_any;
   wire distance_3_3_is_0;
   reg distance_3_3_is_0_1;
   wire distance_3_3_is_1;
@@ -560,6 +548,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_4_0_is_0;
   reg distance_4_0_is_0_1;
   reg distance_4_0_is_1_1;
+  wire distance_4_1_any;
   wire distance_4_1_is_0;
   reg distance_4_1_is_0_1;
   wire distance_4_1_is_1;
@@ -568,6 +557,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_4_1_is_2_1;
   wire distance_4_1_is_3;
   reg distance_4_1_is_3_1;
+  wire distance_4_3_any;
   wire distance_4_3_is_0;
   reg distance_4_3_is_0_1;
   wire distance_4_3_is_1;
@@ -579,6 +569,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_5_0_is_0;
   reg distance_5_0_is_0_1;
   reg distance_5_0_is_1_1;
+  wire distance_5_1_any;
   wire distance_5_1_is_0;
   reg distance_5_1_is_0_1;
   wire distance_5_1_is_1;
@@ -587,6 +578,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_5_1_is_2_1;
   wire distance_5_1_is_3;
   reg distance_5_1_is_3_1;
+  wire distance_5_3_any;
   wire distance_5_3_is_0;
   reg distance_5_3_is_0_1;
   wire distance_5_3_is_1;
@@ -598,6 +590,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_6_0_is_0;
   reg distance_6_0_is_0_1;
   reg distance_6_0_is_1_1;
+  wire distance_6_1_any;
   wire distance_6_1_is_0;
   reg distance_6_1_is_0_1;
   wire distance_6_1_is_1;
@@ -606,6 +599,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_6_1_is_2_1;
   wire distance_6_1_is_3;
   reg distance_6_1_is_3_1;
+  wire distance_6_3_any;
   wire distance_6_3_is_0;
   reg distance_6_3_is_0_1;
   wire distance_6_3_is_1;
@@ -617,6 +611,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_7_0_is_0;
   reg distance_7_0_is_0_1;
   reg distance_7_0_is_1_1;
+  wire distance_7_1_any;
   wire distance_7_1_is_0;
   reg distance_7_1_is_0_1;
   wire distance_7_1_is_1;
@@ -625,6 +620,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_7_1_is_2_1;
   wire distance_7_1_is_3;
   reg distance_7_1_is_3_1;
+  wire distance_7_3_any;
   wire distance_7_3_is_0;
   reg distance_7_3_is_0_1;
   wire distance_7_3_is_1;
@@ -636,6 +632,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_8_0_is_0;
   reg distance_8_0_is_0_1;
   reg distance_8_0_is_1_1;
+  wire distance_8_1_any;
   wire distance_8_1_is_0;
   reg distance_8_1_is_0_1;
   wire distance_8_1_is_1;
@@ -644,6 +641,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_8_1_is_2_1;
   wire distance_8_1_is_3;
   reg distance_8_1_is_3_1;
+  wire distance_8_3_any;
   wire distance_8_3_is_0;
   reg distance_8_3_is_0_1;
   wire distance_8_3_is_1;
@@ -655,6 +653,7 @@ module mxsafe_window_accumulator_halves1(
   wire distance_9_0_is_0;
   reg distance_9_0_is_0_1;
   reg distance_9_0_is_1_1;
+  wire distance_9_1_any;
   wire distance_9_1_is_0;
   reg distance_9_1_is_0_1;
   wire distance_9_1_is_1;
@@ -663,6 +662,7 @@ module mxsafe_window_accumulator_halves1(
   reg distance_9_1_is_2_1;
   wire distance_9_1_is_3;
   reg distance_9_1_is_3_1;
+  wire distance_9_3_any;
   wire distance_9_3_is_0;
   reg distance_9_3_is_0_1;
   wire distance_9_3_is_1;
@@ -877,99 +877,99 @@ module mxsafe_window_accumulator_halves1(
   wire [30:0] without_carry_8_0;
   wire [30:0] without_carry_9_0;
   assign adds = en & valid;
+  assign complement_0_0 = ~ dots[26:0];
+  // Subtracted by its complement and a carry into the addition.
+  assign half_0_0 = negate[0] ? complement_0_0 : dots[26:0];
+  assign complement_1_0 = ~ dots[53:27];
+  assign half_1_0 = negate[1] ? complement_1_0 : dots[53:27];
+  assign complement_2_0 = ~ dots[80:54];
+  assign half_2_0 = negate[2] ? complement_2_0 : dots[80:54];
+  assign complement_3_0 = ~ dots[107:81];
+  assign half_3_0 = negate[3] ? complement_3_0 : dots[107:81];
+  assign complement_4_0 = ~ dots[134:108];
+  assign half_4_0 = negate[4] ? complement_4_0 : dots[134:108];
+  assign complement_5_0 = ~ dots[161:135];
+  assign half_5_0 = negate[5] ? complement_5_0 : dots[161:135];
+  assign complement_6_0 = ~ dots[188:162];
+  assign half_6_0 = negate[6] ? complement_6_0 : dots[188:162];
+  assign complement_7_0 = ~ dots[215:189];
+  assign half_7_0 = negate[7] ? complement_7_0 : dots[215:189];
+  assign complement_8_0 = ~ dots[242:216];
+  assign half_8_0 = negate[8] ? complement_8_0 : dots[242:216];
+  assign complement_9_0 = ~ dots[269:243];
+  assign half_9_0 = negate[9] ? complement_9_0 : dots[269:243];
+  assign complement_10_0 = ~ dots[296:270];
+  assign half_10_0 = negate[10] ? complement_10_0 : dots[296:270];
+  assign complement_11_0 = ~ dots[323:297];
+  assign half_11_0 = negate[11] ? complement_11_0 : dots[323:297];
+  assign complement_12_0 = ~ dots[350:324];
+  assign half_12_0 = negate[12] ? complement_12_0 : dots[350:324];
+  assign complement_13_0 = ~ dots[377:351];
+  assign half_13_0 = negate[13] ? complement_13_0 : dots[377:351];
+  assign complement_14_0 = ~ dots[404:378];
+  assign half_14_0 = negate[14] ? complement_14_0 : dots[404:378];
+  assign complement_15_0 = ~ dots[431:405];
+  assign half_15_0 = negate[15] ? complement_15_0 : dots[431:405];
   // The halves of a dot product are added here, with the sum so far: three numbers take a row of
   // full adders more than two, and no second carry chain.
   assign kept_0 = starts[0] ? 31'h00000000 : sum_0;
-  assign \$half_0_0$not  = ~ dots[26:0];
-  // Subtracted by its complement and a carry into the addition.
-  assign half_0_0 = negate[0] ? \$half_0_0$not  : dots[26:0];
   assign without_carry_0_0 = kept_0 + { half_0_0[26], half_0_0[26], half_0_0[26], half_0_0[26], half_0_0 };
   assign total_0_0 = without_carry_0_0 + { 30'h00000000, negate[0] };
   assign kept_1 = starts[0] ? 31'h00000000 : sum_1;
-  assign \$half_1_0$not  = ~ dots[53:27];
-  assign half_1_0 = negate[1] ? \$half_1_0$not  : dots[53:27];
   assign without_carry_1_0 = kept_1 + { half_1_0[26], half_1_0[26], half_1_0[26], half_1_0[26], half_1_0 };
   assign total_1_0 = without_carry_1_0 + { 30'h00000000, negate[1] };
   assign kept_2 = starts[0] ? 31'h00000000 : sum_2;
-  assign \$half_2_0$not  = ~ dots[80:54];
-  assign half_2_0 = negate[2] ? \$half_2_0$not  : dots[80:54];
   assign without_carry_2_0 = kept_2 + { half_2_0[26], half_2_0[26], half_2_0[26], half_2_0[26], half_2_0 };
   assign total_2_0 = without_carry_2_0 + { 30'h00000000, negate[2] };
   assign kept_3 = starts[0] ? 31'h00000000 : sum_3;
-  assign \$half_3_0$not  = ~ dots[107:81];
-  assign half_3_0 = negate[3] ? \$half_3_0$not  : dots[107:81];
   assign without_carry_3_0 = kept_3 + { half_3_0[26], half_3_0[26], half_3_0[26], half_3_0[26], half_3_0 };
   assign total_3_0 = without_carry_3_0 + { 30'h00000000, negate[3] };
   assign kept_4 = starts[0] ? 31'h00000000 : sum_4;
-  assign \$half_4_0$not  = ~ dots[134:108];
-  assign half_4_0 = negate[4] ? \$half_4_0$not  : dots[134:108];
   assign without_carry_4_0 = kept_4 + { half_4_0[26], half_4_0[26], half_4_0[26], half_4_0[26], half_4_0 };
   assign total_4_0 = without_carry_4_0 + { 30'h00000000, negate[4] };
   assign kept_5 = starts[0] ? 31'h00000000 : sum_5;
-  assign \$half_5_0$not  = ~ dots[161:135];
-  assign half_5_0 = negate[5] ? \$half_5_0$not  : dots[161:135];
   assign without_carry_5_0 = kept_5 + { half_5_0[26], half_5_0[26], half_5_0[26], half_5_0[26], half_5_0 };
   assign total_5_0 = without_carry_5_0 + { 30'h00000000, negate[5] };
   assign kept_6 = starts[0] ? 31'h00000000 : sum_6;
-  assign \$half_6_0$not  = ~ dots[188:162];
-  assign half_6_0 = negate[6] ? \$half_6_0$not  : dots[188:162];
   assign without_carry_6_0 = kept_6 + { half_6_0[26], half_6_0[26], half_6_0[26], half_6_0[26], half_6_0 };
   assign total_6_0 = without_carry_6_0 + { 30'h00000000, negate[6] };
   assign kept_7 = starts[0] ? 31'h00000000 : sum_7;
-  assign \$half_7_0$not  = ~ dots[215:189];
-  assign half_7_0 = negate[7] ? \$half_7_0$not  : dots[215:189];
   assign without_carry_7_0 = kept_7 + { half_7_0[26], half_7_0[26], half_7_0[26], half_7_0[26], half_7_0 };
   assign total_7_0 = without_carry_7_0 + { 30'h00000000, negate[7] };
   assign kept_8 = starts[1] ? 31'h00000000 : sum_8;
-  assign \$half_8_0$not  = ~ dots[242:216];
-  assign half_8_0 = negate[8] ? \$half_8_0$not  : dots[242:216];
   assign without_carry_8_0 = kept_8 + { half_8_0[26], half_8_0[26], half_8_0[26], half_8_0[26], half_8_0 };
   assign total_8_0 = without_carry_8_0 + { 30'h00000000, negate[8] };
   assign kept_9 = starts[1] ? 31'h00000000 : sum_9;
-  assign \$half_9_0$not  = ~ dots[269:243];
-  assign half_9_0 = negate[9] ? \$half_9_0$not  : dots[269:243];
   assign without_carry_9_0 = kept_9 + { half_9_0[26], half_9_0[26], half_9_0[26], half_9_0[26], half_9_0 };
   assign total_9_0 = without_carry_9_0 + { 30'h00000000, negate[9] };
   assign kept_10 = starts[1] ? 31'h00000000 : sum_10;
-  assign \$half_10_0$not  = ~ dots[296:270];
-  assign half_10_0 = negate[10] ? \$half_10_0$not  : dots[296:270];
   assign without_carry_10_0 = kept_10 + { half_10_0[26], half_10_0[26], half_10_0[26], half_10_0[26], half_10_0 };
   assign total_10_0 = without_carry_10_0 + { 30'h00000000, negate[10] };
   assign kept_11 = starts[1] ? 31'h00000000 : sum_11;
-  assign \$half_11_0$not  = ~ dots[323:297];
-  assign half_11_0 = negate[11] ? \$half_11_0$not  : dots[323:297];
   assign without_carry_11_0 = kept_11 + { half_11_0[26], half_11_0[26], half_11_0[26], half_11_0[26], half_11_0 };
   assign total_11_0 = without_carry_11_0 + { 30'h00000000, negate[11] };
   assign kept_12 = starts[1] ? 31'h00000000 : sum_12;
-  assign \$half_12_0$not  = ~ dots[350:324];
-  assign half_12_0 = negate[12] ? \$half_12_0$not  : dots[350:324];
   assign without_carry_12_0 = kept_12 + { half_12_0[26], half_12_0[26], half_12_0[26], half_12_0[26], half_12_0 };
   assign total_12_0 = without_carry_12_0 + { 30'h00000000, negate[12] };
   assign kept_13 = starts[1] ? 31'h00000000 : sum_13;
-  assign \$half_13_0$not  = ~ dots[377:351];
-  assign half_13_0 = negate[13] ? \$half_13_0$not  : dots[377:351];
   assign without_carry_13_0 = kept_13 + { half_13_0[26], half_13_0[26], half_13_0[26], half_13_0[26], half_13_0 };
   assign total_13_0 = without_carry_13_0 + { 30'h00000000, negate[13] };
   assign kept_14 = starts[1] ? 31'h00000000 : sum_14;
-  assign \$half_14_0$not  = ~ dots[404:378];
-  assign half_14_0 = negate[14] ? \$half_14_0$not  : dots[404:378];
   assign without_carry_14_0 = kept_14 + { half_14_0[26], half_14_0[26], half_14_0[26], half_14_0[26], half_14_0 };
   assign total_14_0 = without_carry_14_0 + { 30'h00000000, negate[14] };
   assign kept_15 = starts[1] ? 31'h00000000 : sum_15;
-  assign \$half_15_0$not  = ~ dots[431:405];
-  assign half_15_0 = negate[15] ? \$half_15_0$not  : dots[431:405];
   assign without_carry_15_0 = kept_15 + { half_15_0[26], half_15_0[26], half_15_0[26], half_15_0[26], half_15_0 };
   assign total_15_0 = without_carry_15_0 + { 30'h00000000, negate[15] };
   assign moves = en & aligns;
-  assign \$distance_0_3_is_0$any  = | distances[4:3];
+  assign distance_0_3_any = | distances[4:3];
   // Two bits of a distance at once: a choice of four with gates from registers is as quick as a
   // multiplexer of two.
-  assign distance_0_3_is_0 = ~ \$distance_0_3_is_0$any ;
+  assign distance_0_3_is_0 = ~ distance_0_3_any;
   assign distance_0_3_is_1 = distances[4:3] == 2'h1;
   assign distance_0_3_is_2 = distances[4:3] == 2'h2;
   assign distance_0_3_is_3 = distances[4:3] == 2'h3;
-  assign \$distance_0_1_is_0$any  = | distances[2:1];
-  assign distance_0_1_is_0 = ~ \$distance_0_1_is_0$any ;
+  assign distance_0_1_any = | distances[2:1];
+  assign distance_0_1_is_0 = ~ distance_0_1_any;
   assign distance_0_1_is_1 = distances[2:1] == 2'h1;
   assign distance_0_1_is_2 = distances[2:1] == 2'h2;
   assign distance_0_1_is_3 = distances[2:1] == 2'h3;
@@ -997,13 +997,13 @@ module mxsafe_window_accumulator_halves1(
   assign before_rounding_0 = kept_window_0 + { aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26], aligned_0_0[26:1] };
   // The bit below the window rounds: it is the carry into the addition.
   assign next_window_0 = before_rounding_0 + { 31'h00000000, aligned_0_0[0] };
-  assign \$distance_1_3_is_0$any  = | distances[9:8];
-  assign distance_1_3_is_0 = ~ \$distance_1_3_is_0$any ;
+  assign distance_1_3_any = | distances[9:8];
+  assign distance_1_3_is_0 = ~ distance_1_3_any;
   assign distance_1_3_is_1 = distances[9:8] == 2'h1;
   assign distance_1_3_is_2 = distances[9:8] == 2'h2;
   assign distance_1_3_is_3 = distances[9:8] == 2'h3;
-  assign \$distance_1_1_is_0$any  = | distances[7:6];
-  assign distance_1_1_is_0 = ~ \$distance_1_1_is_0$any ;
+  assign distance_1_1_any = | distances[7:6];
+  assign distance_1_1_is_0 = ~ distance_1_1_any;
   assign distance_1_1_is_1 = distances[7:6] == 2'h1;
   assign distance_1_1_is_2 = distances[7:6] == 2'h2;
   assign distance_1_1_is_3 = distances[7:6] == 2'h3;
@@ -1028,13 +1028,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_1 = first ? 32'd0 : window_1;
   assign before_rounding_1 = kept_window_1 + { aligned_1_0[26], aligned_1_0[26], aligned_1_0[26], aligned_1_0[26], aligned_1_0[26], aligned_1_0[26], aligned_1_0[26:1] };
   assign next_window_1 = before_rounding_1 + { 31'h00000000, aligned_1_0[0] };
-  assign \$distance_2_3_is_0$any  = | distances[14:13];
-  assign distance_2_3_is_0 = ~ \$distance_2_3_is_0$any ;
+  assign distance_2_3_any = | distances[14:13];
+  assign distance_2_3_is_0 = ~ distance_2_3_any;
   assign distance_2_3_is_1 = distances[14:13] == 2'h1;
   assign distance_2_3_is_2 = distances[14:13] == 2'h2;
   assign distance_2_3_is_3 = distances[14:13] == 2'h3;
-  assign \$distance_2_1_is_0$any  = | distances[12:11];
-  assign distance_2_1_is_0 = ~ \$distance_2_1_is_0$any ;
+  assign distance_2_1_any = | distances[12:11];
+  assign distance_2_1_is_0 = ~ distance_2_1_any;
   assign distance_2_1_is_1 = distances[12:11] == 2'h1;
   assign distance_2_1_is_2 = distances[12:11] == 2'h2;
   assign distance_2_1_is_3 = distances[12:11] == 2'h3;
@@ -1059,13 +1059,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_2 = first ? 32'd0 : window_2;
   assign before_rounding_2 = kept_window_2 + { aligned_2_0[26], aligned_2_0[26], aligned_2_0[26], aligned_2_0[26], aligned_2_0[26], aligned_2_0[26], aligned_2_0[26:1] };
   assign next_window_2 = before_rounding_2 + { 31'h00000000, aligned_2_0[0] };
-  assign \$distance_3_3_is_0$any  = | distances[19:18];
-  assign distance_3_3_is_0 = ~ \$distance_3_3_is_0$any ;
+  assign distance_3_3_any = | distances[19:18];
+  assign distance_3_3_is_0 = ~ distance_3_3_any;
   assign distance_3_3_is_1 = distances[19:18] == 2'h1;
   assign distance_3_3_is_2 = distances[19:18] == 2'h2;
   assign distance_3_3_is_3 = distances[19:18] == 2'h3;
-  assign \$distance_3_1_is_0$any  = | distances[17:16];
-  assign distance_3_1_is_0 = ~ \$distance_3_1_is_0$any ;
+  assign distance_3_1_any = | distances[17:16];
+  assign distance_3_1_is_0 = ~ distance_3_1_any;
   assign distance_3_1_is_1 = distances[17:16] == 2'h1;
   assign distance_3_1_is_2 = distances[17:16] == 2'h2;
   assign distance_3_1_is_3 = distances[17:16] == 2'h3;
@@ -1090,13 +1090,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_3 = first ? 32'd0 : window_3;
   assign before_rounding_3 = kept_window_3 + { aligned_3_0[26], aligned_3_0[26], aligned_3_0[26], aligned_3_0[26], aligned_3_0[26], aligned_3_0[26], aligned_3_0[26:1] };
   assign next_window_3 = before_rounding_3 + { 31'h00000000, aligned_3_0[0] };
-  assign \$distance_4_3_is_0$any  = | distances[24:23];
-  assign distance_4_3_is_0 = ~ \$distance_4_3_is_0$any ;
+  assign distance_4_3_any = | distances[24:23];
+  assign distance_4_3_is_0 = ~ distance_4_3_any;
   assign distance_4_3_is_1 = distances[24:23] == 2'h1;
   assign distance_4_3_is_2 = distances[24:23] == 2'h2;
   assign distance_4_3_is_3 = distances[24:23] == 2'h3;
-  assign \$distance_4_1_is_0$any  = | distances[22:21];
-  assign distance_4_1_is_0 = ~ \$distance_4_1_is_0$any ;
+  assign distance_4_1_any = | distances[22:21];
+  assign distance_4_1_is_0 = ~ distance_4_1_any;
   assign distance_4_1_is_1 = distances[22:21] == 2'h1;
   assign distance_4_1_is_2 = distances[22:21] == 2'h2;
   assign distance_4_1_is_3 = distances[22:21] == 2'h3;
@@ -1121,13 +1121,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_4 = first ? 32'd0 : window_4;
   assign before_rounding_4 = kept_window_4 + { aligned_4_0[26], aligned_4_0[26], aligned_4_0[26], aligned_4_0[26], aligned_4_0[26], aligned_4_0[26], aligned_4_0[26:1] };
   assign next_window_4 = before_rounding_4 + { 31'h00000000, aligned_4_0[0] };
-  assign \$distance_5_3_is_0$any  = | distances[29:28];
-  assign distance_5_3_is_0 = ~ \$distance_5_3_is_0$any ;
+  assign distance_5_3_any = | distances[29:28];
+  assign distance_5_3_is_0 = ~ distance_5_3_any;
   assign distance_5_3_is_1 = distances[29:28] == 2'h1;
   assign distance_5_3_is_2 = distances[29:28] == 2'h2;
   assign distance_5_3_is_3 = distances[29:28] == 2'h3;
-  assign \$distance_5_1_is_0$any  = | distances[27:26];
-  assign distance_5_1_is_0 = ~ \$distance_5_1_is_0$any ;
+  assign distance_5_1_any = | distances[27:26];
+  assign distance_5_1_is_0 = ~ distance_5_1_any;
   assign distance_5_1_is_1 = distances[27:26] == 2'h1;
   assign distance_5_1_is_2 = distances[27:26] == 2'h2;
   assign distance_5_1_is_3 = distances[27:26] == 2'h3;
@@ -1152,13 +1152,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_5 = first ? 32'd0 : window_5;
   assign before_rounding_5 = kept_window_5 + { aligned_5_0[26], aligned_5_0[26], aligned_5_0[26], aligned_5_0[26], aligned_5_0[26], aligned_5_0[26], aligned_5_0[26:1] };
   assign next_window_5 = before_rounding_5 + { 31'h00000000, aligned_5_0[0] };
-  assign \$distance_6_3_is_0$any  = | distances[34:33];
-  assign distance_6_3_is_0 = ~ \$distance_6_3_is_0$any ;
+  assign distance_6_3_any = | distances[34:33];
+  assign distance_6_3_is_0 = ~ distance_6_3_any;
   assign distance_6_3_is_1 = distances[34:33] == 2'h1;
   assign distance_6_3_is_2 = distances[34:33] == 2'h2;
   assign distance_6_3_is_3 = distances[34:33] == 2'h3;
-  assign \$distance_6_1_is_0$any  = | distances[32:31];
-  assign distance_6_1_is_0 = ~ \$distance_6_1_is_0$any ;
+  assign distance_6_1_any = | distances[32:31];
+  assign distance_6_1_is_0 = ~ distance_6_1_any;
   assign distance_6_1_is_1 = distances[32:31] == 2'h1;
   assign distance_6_1_is_2 = distances[32:31] == 2'h2;
   assign distance_6_1_is_3 = distances[32:31] == 2'h3;
@@ -1183,13 +1183,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_6 = first ? 32'd0 : window_6;
   assign before_rounding_6 = kept_window_6 + { aligned_6_0[26], aligned_6_0[26], aligned_6_0[26], aligned_6_0[26], aligned_6_0[26], aligned_6_0[26], aligned_6_0[26:1] };
   assign next_window_6 = before_rounding_6 + { 31'h00000000, aligned_6_0[0] };
-  assign \$distance_7_3_is_0$any  = | distances[39:38];
-  assign distance_7_3_is_0 = ~ \$distance_7_3_is_0$any ;
+  assign distance_7_3_any = | distances[39:38];
+  assign distance_7_3_is_0 = ~ distance_7_3_any;
   assign distance_7_3_is_1 = distances[39:38] == 2'h1;
   assign distance_7_3_is_2 = distances[39:38] == 2'h2;
   assign distance_7_3_is_3 = distances[39:38] == 2'h3;
-  assign \$distance_7_1_is_0$any  = | distances[37:36];
-  assign distance_7_1_is_0 = ~ \$distance_7_1_is_0$any ;
+  assign distance_7_1_any = | distances[37:36];
+  assign distance_7_1_is_0 = ~ distance_7_1_any;
   assign distance_7_1_is_1 = distances[37:36] == 2'h1;
   assign distance_7_1_is_2 = distances[37:36] == 2'h2;
   assign distance_7_1_is_3 = distances[37:36] == 2'h3;
@@ -1214,13 +1214,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_7 = first ? 32'd0 : window_7;
   assign before_rounding_7 = kept_window_7 + { aligned_7_0[26], aligned_7_0[26], aligned_7_0[26], aligned_7_0[26], aligned_7_0[26], aligned_7_0[26], aligned_7_0[26:1] };
   assign next_window_7 = before_rounding_7 + { 31'h00000000, aligned_7_0[0] };
-  assign \$distance_8_3_is_0$any  = | distances[44:43];
-  assign distance_8_3_is_0 = ~ \$distance_8_3_is_0$any ;
+  assign distance_8_3_any = | distances[44:43];
+  assign distance_8_3_is_0 = ~ distance_8_3_any;
   assign distance_8_3_is_1 = distances[44:43] == 2'h1;
   assign distance_8_3_is_2 = distances[44:43] == 2'h2;
   assign distance_8_3_is_3 = distances[44:43] == 2'h3;
-  assign \$distance_8_1_is_0$any  = | distances[42:41];
-  assign distance_8_1_is_0 = ~ \$distance_8_1_is_0$any ;
+  assign distance_8_1_any = | distances[42:41];
+  assign distance_8_1_is_0 = ~ distance_8_1_any;
   assign distance_8_1_is_1 = distances[42:41] == 2'h1;
   assign distance_8_1_is_2 = distances[42:41] == 2'h2;
   assign distance_8_1_is_3 = distances[42:41] == 2'h3;
@@ -1245,13 +1245,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_8 = first ? 32'd0 : window_8;
   assign before_rounding_8 = kept_window_8 + { aligned_8_0[26], aligned_8_0[26], aligned_8_0[26], aligned_8_0[26], aligned_8_0[26], aligned_8_0[26], aligned_8_0[26:1] };
   assign next_window_8 = before_rounding_8 + { 31'h00000000, aligned_8_0[0] };
-  assign \$distance_9_3_is_0$any  = | distances[49:48];
-  assign distance_9_3_is_0 = ~ \$distance_9_3_is_0$any ;
+  assign distance_9_3_any = | distances[49:48];
+  assign distance_9_3_is_0 = ~ distance_9_3_any;
   assign distance_9_3_is_1 = distances[49:48] == 2'h1;
   assign distance_9_3_is_2 = distances[49:48] == 2'h2;
   assign distance_9_3_is_3 = distances[49:48] == 2'h3;
-  assign \$distance_9_1_is_0$any  = | distances[47:46];
-  assign distance_9_1_is_0 = ~ \$distance_9_1_is_0$any ;
+  assign distance_9_1_any = | distances[47:46];
+  assign distance_9_1_is_0 = ~ distance_9_1_any;
   assign distance_9_1_is_1 = distances[47:46] == 2'h1;
   assign distance_9_1_is_2 = distances[47:46] == 2'h2;
   assign distance_9_1_is_3 = distances[47:46] == 2'h3;
@@ -1276,13 +1276,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_9 = first ? 32'd0 : window_9;
   assign before_rounding_9 = kept_window_9 + { aligned_9_0[26], aligned_9_0[26], aligned_9_0[26], aligned_9_0[26], aligned_9_0[26], aligned_9_0[26], aligned_9_0[26:1] };
   assign next_window_9 = before_rounding_9 + { 31'h00000000, aligned_9_0[0] };
-  assign \$distance_10_3_is_0$any  = | distances[54:53];
-  assign distance_10_3_is_0 = ~ \$distance_10_3_is_0$any ;
+  assign distance_10_3_any = | distances[54:53];
+  assign distance_10_3_is_0 = ~ distance_10_3_any;
   assign distance_10_3_is_1 = distances[54:53] == 2'h1;
   assign distance_10_3_is_2 = distances[54:53] == 2'h2;
   assign distance_10_3_is_3 = distances[54:53] == 2'h3;
-  assign \$distance_10_1_is_0$any  = | distances[52:51];
-  assign distance_10_1_is_0 = ~ \$distance_10_1_is_0$any ;
+  assign distance_10_1_any = | distances[52:51];
+  assign distance_10_1_is_0 = ~ distance_10_1_any;
   assign distance_10_1_is_1 = distances[52:51] == 2'h1;
   assign distance_10_1_is_2 = distances[52:51] == 2'h2;
   assign distance_10_1_is_3 = distances[52:51] == 2'h3;
@@ -1307,13 +1307,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_10 = first ? 32'd0 : window_10;
   assign before_rounding_10 = kept_window_10 + { aligned_10_0[26], aligned_10_0[26], aligned_10_0[26], aligned_10_0[26], aligned_10_0[26], aligned_10_0[26], aligned_10_0[26:1] };
   assign next_window_10 = before_rounding_10 + { 31'h00000000, aligned_10_0[0] };
-  assign \$distance_11_3_is_0$any  = | distances[59:58];
-  assign distance_11_3_is_0 = ~ \$distance_11_3_is_0$any ;
+  assign distance_11_3_any = | distances[59:58];
+  assign distance_11_3_is_0 = ~ distance_11_3_any;
   assign distance_11_3_is_1 = distances[59:58] == 2'h1;
   assign distance_11_3_is_2 = distances[59:58] == 2'h2;
   assign distance_11_3_is_3 = distances[59:58] == 2'h3;
-  assign \$distance_11_1_is_0$any  = | distances[57:56];
-  assign distance_11_1_is_0 = ~ \$distance_11_1_is_0$any ;
+  assign distance_11_1_any = | distances[57:56];
+  assign distance_11_1_is_0 = ~ distance_11_1_any;
   assign distance_11_1_is_1 = distances[57:56] == 2'h1;
   assign distance_11_1_is_2 = distances[57:56] == 2'h2;
   assign distance_11_1_is_3 = distances[57:56] == 2'h3;
@@ -1338,13 +1338,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_11 = first ? 32'd0 : window_11;
   assign before_rounding_11 = kept_window_11 + { aligned_11_0[26], aligned_11_0[26], aligned_11_0[26], aligned_11_0[26], aligned_11_0[26], aligned_11_0[26], aligned_11_0[26:1] };
   assign next_window_11 = before_rounding_11 + { 31'h00000000, aligned_11_0[0] };
-  assign \$distance_12_3_is_0$any  = | distances[64:63];
-  assign distance_12_3_is_0 = ~ \$distance_12_3_is_0$any ;
+  assign distance_12_3_any = | distances[64:63];
+  assign distance_12_3_is_0 = ~ distance_12_3_any;
   assign distance_12_3_is_1 = distances[64:63] == 2'h1;
   assign distance_12_3_is_2 = distances[64:63] == 2'h2;
   assign distance_12_3_is_3 = distances[64:63] == 2'h3;
-  assign \$distance_12_1_is_0$any  = | distances[62:61];
-  assign distance_12_1_is_0 = ~ \$distance_12_1_is_0$any ;
+  assign distance_12_1_any = | distances[62:61];
+  assign distance_12_1_is_0 = ~ distance_12_1_any;
   assign distance_12_1_is_1 = distances[62:61] == 2'h1;
   assign distance_12_1_is_2 = distances[62:61] == 2'h2;
   assign distance_12_1_is_3 = distances[62:61] == 2'h3;
@@ -1369,13 +1369,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_12 = first ? 32'd0 : window_12;
   assign before_rounding_12 = kept_window_12 + { aligned_12_0[26], aligned_12_0[26], aligned_12_0[26], aligned_12_0[26], aligned_12_0[26], aligned_12_0[26], aligned_12_0[26:1] };
   assign next_window_12 = before_rounding_12 + { 31'h00000000, aligned_12_0[0] };
-  assign \$distance_13_3_is_0$any  = | distances[69:68];
-  assign distance_13_3_is_0 = ~ \$distance_13_3_is_0$any ;
+  assign distance_13_3_any = | distances[69:68];
+  assign distance_13_3_is_0 = ~ distance_13_3_any;
   assign distance_13_3_is_1 = distances[69:68] == 2'h1;
   assign distance_13_3_is_2 = distances[69:68] == 2'h2;
   assign distance_13_3_is_3 = distances[69:68] == 2'h3;
-  assign \$distance_13_1_is_0$any  = | distances[67:66];
-  assign distance_13_1_is_0 = ~ \$distance_13_1_is_0$any ;
+  assign distance_13_1_any = | distances[67:66];
+  assign distance_13_1_is_0 = ~ distance_13_1_any;
   assign distance_13_1_is_1 = distances[67:66] == 2'h1;
   assign distance_13_1_is_2 = distances[67:66] == 2'h2;
   assign distance_13_1_is_3 = distances[67:66] == 2'h3;
@@ -1400,13 +1400,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_13 = first ? 32'd0 : window_13;
   assign before_rounding_13 = kept_window_13 + { aligned_13_0[26], aligned_13_0[26], aligned_13_0[26], aligned_13_0[26], aligned_13_0[26], aligned_13_0[26], aligned_13_0[26:1] };
   assign next_window_13 = before_rounding_13 + { 31'h00000000, aligned_13_0[0] };
-  assign \$distance_14_3_is_0$any  = | distances[74:73];
-  assign distance_14_3_is_0 = ~ \$distance_14_3_is_0$any ;
+  assign distance_14_3_any = | distances[74:73];
+  assign distance_14_3_is_0 = ~ distance_14_3_any;
   assign distance_14_3_is_1 = distances[74:73] == 2'h1;
   assign distance_14_3_is_2 = distances[74:73] == 2'h2;
   assign distance_14_3_is_3 = distances[74:73] == 2'h3;
-  assign \$distance_14_1_is_0$any  = | distances[72:71];
-  assign distance_14_1_is_0 = ~ \$distance_14_1_is_0$any ;
+  assign distance_14_1_any = | distances[72:71];
+  assign distance_14_1_is_0 = ~ distance_14_1_any;
   assign distance_14_1_is_1 = distances[72:71] == 2'h1;
   assign distance_14_1_is_2 = distances[72:71] == 2'h2;
   assign distance_14_1_is_3 = distances[72:71] == 2'h3;
@@ -1431,13 +1431,13 @@ module mxsafe_window_accumulator_halves1(
   assign kept_window_14 = first ? 32'd0 : window_14;
   assign before_rounding_14 = kept_window_14 + { aligned_14_0[26], aligned_14_0[26], aligned_14_0[26], aligned_14_0[26], aligned_14_0[26], aligned_14_0[26], aligned_14_0[26:1] };
   assign next_window_14 = before_rounding_14 + { 31'h00000000, aligned_14_0[0] };
-  assign \$distance_15_3_is_0$any  = | distances[79:78];
-  assign distance_15_3_is_0 = ~ \$distance_15_3_is_0$any ;
+  assign distance_15_3_any = | distances[79:78];
+  assign distance_15_3_is_0 = ~ distance_15_3_any;
   assign distance_15_3_is_1 = distances[79:78] == 2'h1;
   assign distance_15_3_is_2 = distances[79:78] == 2'h2;
   assign distance_15_3_is_3 = distances[79:78] == 2'h3;
-  assign \$distance_15_1_is_0$any  = | distances[77:76];
-  assign distance_15_1_is_0 = ~ \$distance_15_1_is_0$any ;
+  assign distance_15_1_any = | distances[77:76];
+  assign distance_15_1_is_0 = ~ distance_15_1_any;
   assign distance_15_1_is_1 = distances[77:76] == 2'h1;
   assign distance_15_1_is_2 = distances[77:76] == 2'h2;
   assign distance_15_1_is_3 = distances[77:76] == 2'h3;
@@ -1494,6 +1494,70 @@ module mxsafe_window_accumulator_halves1(
   assign head_to_13 = head_to_12 | head_13;
   assign head_to_14 = head_to_13 | head_14;
   assign head = head_to_14 | head_15;
+  always @(posedge clk)
+    if (en) distance_5_3_is_1_1 <= distance_5_3_is_1;
+  always @(posedge clk)
+    if (en) distance_5_3_is_0_1 <= distance_5_3_is_0;
+  always @(posedge clk)
+    if (moves) window_4 <= next_window_4;
+  always @(posedge clk)
+    if (en) distance_4_0_is_1_1 <= distances[20];
+  always @(posedge clk)
+    if (en) distance_4_0_is_0_1 <= distance_4_0_is_0;
+  always @(posedge clk)
+    if (en) distance_4_1_is_3_1 <= distance_4_1_is_3;
+  always @(posedge clk)
+    if (en) distance_4_1_is_2_1 <= distance_4_1_is_2;
+  always @(posedge clk)
+    if (en) distance_4_1_is_1_1 <= distance_4_1_is_1;
+  always @(posedge clk)
+    if (en) distance_4_1_is_0_1 <= distance_4_1_is_0;
+  always @(posedge clk)
+    if (en) distance_4_3_is_3_1 <= distance_4_3_is_3;
+  always @(posedge clk)
+    if (en) distance_4_3_is_2_1 <= distance_4_3_is_2;
+  always @(posedge clk)
+    if (en) distance_4_3_is_1_1 <= distance_4_3_is_1;
+  always @(posedge clk)
+    if (en) distance_4_3_is_0_1 <= distance_4_3_is_0;
+  always @(posedge clk)
+    if (moves) window_3 <= next_window_3;
+  always @(posedge clk)
+    if (en) distance_3_0_is_1_1 <= distances[15];
+  always @(posedge clk)
+    if (en) distance_3_0_is_0_1 <= distance_3_0_is_0;
+  always @(posedge clk)
+    if (en) distance_3_1_is_3_1 <= distance_3_1_is_3;
+  always @(posedge clk)
+    if (en) distance_3_1_is_2_1 <= distance_3_1_is_2;
+  always @(posedge clk)
+    if (en) distance_3_1_is_1_1 <= distance_3_1_is_1;
+  always @(posedge clk)
+    if (en) distance_3_1_is_0_1 <= distance_3_1_is_0;
+  always @(posedge clk)
+    if (en) distance_3_3_is_3_1 <= distance_3_3_is_3;
+  always @(posedge clk)
+    if (en) distance_3_3_is_2_1 <= distance_3_3_is_2;
+  always @(posedge clk)
+    if (en) distance_3_3_is_1_1 <= distance_3_3_is_1;
+  always @(posedge clk)
+    if (en) distance_3_3_is_0_1 <= distance_3_3_is_0;
+  always @(posedge clk)
+    if (moves) window_2 <= next_window_2;
+  always @(posedge clk)
+    if (en) distance_2_0_is_1_1 <= distances[10];
+  always @(posedge clk)
+    if (en) distance_2_0_is_0_1 <= distance_2_0_is_0;
+  always @(posedge clk)
+    if (en) distance_2_1_is_3_1 <= distance_2_1_is_3;
+  always @(posedge clk)
+    if (en) distance_2_1_is_2_1 <= distance_2_1_is_2;
+  always @(posedge clk)
+    if (en) distance_2_1_is_1_1 <= distance_2_1_is_1;
+  always @(posedge clk)
+    if (en) distance_2_1_is_0_1 <= distance_2_1_is_0;
+  always @(posedge clk)
+    if (en) distance_2_3_is_3_1 <= distance_2_3_is_3;
   always @(posedge clk)
     if (en) distance_2_3_is_2_1 <= distance_2_3_is_2;
   always @(posedge clk)
@@ -1854,70 +1918,6 @@ module mxsafe_window_accumulator_halves1(
     if (en) distance_5_3_is_3_1 <= distance_5_3_is_3;
   always @(posedge clk)
     if (en) distance_5_3_is_2_1 <= distance_5_3_is_2;
-  always @(posedge clk)
-    if (en) distance_5_3_is_1_1 <= distance_5_3_is_1;
-  always @(posedge clk)
-    if (en) distance_5_3_is_0_1 <= distance_5_3_is_0;
-  always @(posedge clk)
-    if (moves) window_4 <= next_window_4;
-  always @(posedge clk)
-    if (en) distance_4_0_is_1_1 <= distances[20];
-  always @(posedge clk)
-    if (en) distance_4_0_is_0_1 <= distance_4_0_is_0;
-  always @(posedge clk)
-    if (en) distance_4_1_is_3_1 <= distance_4_1_is_3;
-  always @(posedge clk)
-    if (en) distance_4_1_is_2_1 <= distance_4_1_is_2;
-  always @(posedge clk)
-    if (en) distance_4_1_is_1_1 <= distance_4_1_is_1;
-  always @(posedge clk)
-    if (en) distance_4_1_is_0_1 <= distance_4_1_is_0;
-  always @(posedge clk)
-    if (en) distance_4_3_is_3_1 <= distance_4_3_is_3;
-  always @(posedge clk)
-    if (en) distance_4_3_is_2_1 <= distance_4_3_is_2;
-  always @(posedge clk)
-    if (en) distance_4_3_is_1_1 <= distance_4_3_is_1;
-  always @(posedge clk)
-    if (en) distance_4_3_is_0_1 <= distance_4_3_is_0;
-  always @(posedge clk)
-    if (moves) window_3 <= next_window_3;
-  always @(posedge clk)
-    if (en) distance_3_0_is_1_1 <= distances[15];
-  always @(posedge clk)
-    if (en) distance_3_0_is_0_1 <= distance_3_0_is_0;
-  always @(posedge clk)
-    if (en) distance_3_1_is_3_1 <= distance_3_1_is_3;
-  always @(posedge clk)
-    if (en) distance_3_1_is_2_1 <= distance_3_1_is_2;
-  always @(posedge clk)
-    if (en) distance_3_1_is_1_1 <= distance_3_1_is_1;
-  always @(posedge clk)
-    if (en) distance_3_1_is_0_1 <= distance_3_1_is_0;
-  always @(posedge clk)
-    if (en) distance_3_3_is_3_1 <= distance_3_3_is_3;
-  always @(posedge clk)
-    if (en) distance_3_3_is_2_1 <= distance_3_3_is_2;
-  always @(posedge clk)
-    if (en) distance_3_3_is_1_1 <= distance_3_3_is_1;
-  always @(posedge clk)
-    if (en) distance_3_3_is_0_1 <= distance_3_3_is_0;
-  always @(posedge clk)
-    if (moves) window_2 <= next_window_2;
-  always @(posedge clk)
-    if (en) distance_2_0_is_1_1 <= distances[10];
-  always @(posedge clk)
-    if (en) distance_2_0_is_0_1 <= distance_2_0_is_0;
-  always @(posedge clk)
-    if (en) distance_2_1_is_3_1 <= distance_2_1_is_3;
-  always @(posedge clk)
-    if (en) distance_2_1_is_2_1 <= distance_2_1_is_2;
-  always @(posedge clk)
-    if (en) distance_2_1_is_1_1 <= distance_2_1_is_1;
-  always @(posedge clk)
-    if (en) distance_2_1_is_0_1 <= distance_2_1_is_0;
-  always @(posedge clk)
-    if (en) distance_2_3_is_3_1 <= distance_2_3_is_3;
   mxsafe_scaler_width31_quantum_0955e146 scale (
     .block_exponent(anchor_exponent),
     .clk(clk),

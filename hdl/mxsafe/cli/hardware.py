@@ -64,6 +64,9 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
             "bits of the integer of an output in an array with windows (default: 32)"
         ),
         "inner": _number("most products of an output in an array with windows (default: 4096)"),
+        "interleave": _number(
+            "columns that each MAC of an array with windows serves in turn, 1 (default) or 2"
+        ),
         "accumulators": _number(
             "scale-and-accumulate units, here called accumulators, that the MACs of one "
             "sub-matrix unit of an exact array share (default: 1)"

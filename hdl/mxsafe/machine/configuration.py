@@ -75,7 +75,7 @@ class MachineConfiguration:
     lanes : int
         Values of k of a row that an operand beat holds: 4, so that it is two words.
     array_lanes : int
-        Products that a MAC of the array takes a cycle: 1, 2 or 4. With fewer than `lanes` the array
+        Values of k of a row that the array takes a cycle: 1, 2 or 4. With fewer than `lanes` it
         takes an operand beat in ``lanes / array_lanes`` cycles.
     arithmetic : {"exact", "fp12", "window"}
         What the array computes with. With ``window`` a tile has at most 4,096 products an output,

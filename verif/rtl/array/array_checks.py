@@ -472,6 +472,28 @@ def check_continued_tiles(simulator: str, module: Module) -> None:
     _compare(module, [(a, w)], after_reset.products)
 
 
+def check_dropped_blocks(simulator: str, module: Module) -> None:
+    """A beat with `first` in the middle of a block drops the beats of the block before it, too."""
+    p = module.parameters
+    rows, columns, lanes = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"], p["lanes"]
+    rng, block = np.random.default_rng(19), 4 * lanes
+    a, w = (
+        mx.quantize(rng.standard_normal(shape), block=block, axis=axis)
+        for shape, axis in (((rows, 3 * block), -1), ((3 * block, columns), -2))
+    )
+    for stall in (0.0, 0.3):
+        for beats in range(1, 8):
+
+            def begins(job: Job, beats: int = beats) -> None:
+                job["a_first"][beats] = True
+
+            result = run_products(simulator, module, [(a, w)], alter=begins, stall=stall)
+            codes = a.codes.copy()
+            codes[:, : beats * lanes] = 0
+            rest = mx.QuantizedTensor(codes, a.scales, a.format, a.block, a.axis)
+            _compare(module, [(rest, w)], result.products)
+
+
 def check_continued_tiles_with_stalls(simulator: str, module: Module) -> None:
     """Tiles without `first`, one after the other, whose results have to wait.
 

@@ -17,6 +17,7 @@ from verif.rtl.array.array_checks import (
     check_continued_tiles,
     check_continued_tiles_with_stalls,
     check_distances,
+    check_dropped_blocks,
     check_formats_at_run_time,
     check_full_queue,
     check_out_of_step,
@@ -28,6 +29,8 @@ from verif.rtl.array.array_checks import (
     check_scales_above_anchors,
     check_short_tiles,
     check_special_codes,
+    large_products,
+    near_zero_products,
     operands,
     random_products,
     small_array,
@@ -135,6 +138,20 @@ WINDOW_CONFIGURATIONS: dict[str, tuple[str, dict[str, int]]] = {
     "more lines than columns": ("mxsf", {"pu_rows": 3, "rows": 3}),
     "integers": ("mxint8", {"lanes": 4}),
     "wide sums": ("mxfp8_e5m2", {"block": 16, "window": 40}),
+    "two columns a MAC": ("mxsf", {"lanes": 4, "columns": 4, "interleave": 2}),
+    "two columns a MAC, two numbers a group of lanes": (
+        "mxsf",
+        {"lanes": 8, "interleave": 2, "pipeline": 2, "window": 40},
+    ),
+    "two columns, one MAC": (
+        "mxsf",
+        {"pu_rows": 1, "pu_columns": 1, "rows": 1, "lanes": 1, "interleave": 2},
+    ),
+    "two columns a MAC, more lines than columns": (
+        "mxsf",
+        {"pu_rows": 3, "rows": 3, "interleave": 2, "pipeline": 1, "scale_stages": 0},
+    ),
+    "two columns a MAC, integers": ("mxint8", {"lanes": 4, "pu_columns": 3, "interleave": 2}),
 }
 
 
@@ -154,6 +171,55 @@ def test_windows_take_any_block_at_the_full_rate(block: Block) -> None:
     beats = 64 // min(8, block if isinstance(block, int) else block[0])
     assert result.tiles == 4
     assert result.cycles == 4 * beats + module.latency + 4 - 1
+
+
+IN_TURN = {"lanes": 4, "columns": 4, "pu_columns": 1, "interleave": 2}
+"""A small array whose MACs serve two columns each."""
+
+
+@pytest.mark.parametrize("block", some([8, (8, 8), 12, 4, 64]))
+def test_rate_of_columns_in_turn(block: Block) -> None:
+    """Blocks of two beats, or of any even number, take the full rate; others a cycle more."""
+    module = small_array("window", **IN_TURN)
+    assert module.parameters["block_cycles"] == 2
+    result = check_products("icarus", module, [operands(np.random.default_rng(5), 8, 64, 8, block)])
+    length = block if isinstance(block, int) else block[0]
+    blocks = [min(length, 64 - start) for start in range(0, 64, length)]
+    clocks = sum(2 * -(-one // (2 * module.parameters["lanes"])) for one in blocks)
+    assert result.tiles == 4
+    assert result.cycles == 4 * clocks + module.latency + 4 - 1
+
+
+@pytest.mark.parametrize("stall", some([0.3, 0.0]))
+def test_columns_in_turn(simulator: str, stall: float, volume: Volume) -> None:
+    """MACs that serve two columns each, in blocks of an even number of beats and of an odd one."""
+    module = small_array("window", **IN_TURN)
+    for block in (8, (8, 8), 4, 12, 64):
+        products = random_products(7, volume(2, 8), 4, 90, block)
+        check_products(simulator, module, products, stall=stall)
+    products = near_zero_products(10, 4, 4, 40, 8) + large_products(11, 2, 4, 200, 16)
+    check_products(simulator, module, products, stall=stall)
+
+
+def test_control_of_columns_in_turn(simulator: str) -> None:
+    """Tiles of one beat, resets, tiles that go on or start in the middle of a block, errors."""
+    module = small_array("window", **IN_TURN)
+    check_short_tiles(simulator, module, stall=0.2)
+    check_resets(simulator, module, every={"icarus": 5, "verilator": 1}[simulator], stall=0.2)
+    check_continued_tiles(simulator, module)
+    check_continued_tiles_with_stalls(simulator, module)
+    check_dropped_blocks(simulator, module)
+    check_out_of_step(simulator, module)
+    check_distances(simulator, module)
+    check_scales_above_anchors(simulator, module)
+
+
+@pytest.mark.variant
+def test_limits_of_columns_in_turn() -> None:
+    module = small_array("window", **(IN_TURN | {"block": 13, "inner": 48}))
+    check_overlong_block("icarus", module)
+    check_overlong_tile("icarus", module)
+    check_special_codes("icarus", small_array("window", "mxfp8_e5m2", **IN_TURN))
 
 
 WHOLE_UNIT = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
@@ -378,6 +444,7 @@ def test_blocks_and_tiles_longer_than_windows_hold() -> None:
 
 def test_distances_of_blocks_from_anchors() -> None:
     module = small_array("window")
+    check_dropped_blocks("icarus", module)
     check_distances("icarus", module)
     check_scales_above_anchors("icarus", module)
 
@@ -461,6 +528,7 @@ def test_control_of_published_arrays(name: str) -> None:
     if arithmetic != "fp12":
         check_overlong_block("verilator", module)
     if arithmetic == "window":
+        check_dropped_blocks("verilator", module)
         check_overlong_tile("verilator", module)
         check_distances("verilator", module)
         check_scales_above_anchors("verilator", module)
@@ -535,6 +603,18 @@ test_configurations_that_cannot_work = refused(
         (
             {"arithmetic": "window", "inner": 1 << 33},
             "inner must be at most 4294967296, not 8589934592",
+        ),
+        (
+            {"arithmetic": "window", "interleave": 3},
+            "interleave must be an integer from 1 to 2, not 3",
+        ),
+        (
+            {"arithmetic": "window", "interleave": 2, "columns": 3},
+            "interleave must divide the 3 columns, not 2",
+        ),
+        (
+            {"arithmetic": "exact", "interleave": 2},
+            "interleave is not a parameter of sta_exact, but 2 was given",
         ),
         (
             {"arithmetic": "window", "pipeline": 4},

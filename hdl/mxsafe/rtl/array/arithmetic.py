@@ -45,6 +45,8 @@ class EnteredBeat:
         What the exponents of the block lack, where formats are chosen at run time.
     anchors : dict
         By side the anchors of all rows or columns, if there are such.
+    phase : Value, optional
+        Whose turn it is, where MACs serve several columns: see `SubMatrixUnit`.
     """
 
     en: Value
@@ -52,6 +54,7 @@ class EnteredBeat:
     scales: dict[Side, list[Value]]
     offset: Value | None = None
     anchors: dict[Side, list[Value]] = field(default_factory=dict)
+    phase: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,11 @@ class Arithmetic(Options, ABC):
     def runs_free(self) -> bool:
         """Whether nothing stops an array of it, and its results wait in a queue."""
         return False
+
+    @property
+    def turns(self) -> int:
+        """Columns of results that a MAC serves, one after the other."""
+        return 1
 
     @property
     def rows_together(self) -> int:

@@ -21,6 +21,7 @@ def add_blocks(
     carries: Sequence[Any],
     sum_bits: int,
     negated: bool,
+    turns: int = 1,
 ) -> list[Signal]:
     """Registers that add up the dot products of each MAC.
 
@@ -39,31 +40,40 @@ def add_blocks(
         Bits of a sum, sign included.
     negated : bool
         Whether halves with a carry are subtracted; else it is added to them.
+    turns : int
+        Sums of a MAC, which go round in a ring of as many registers. Halves are as many groups,
+        each of which is added in front of a register of its own.
     """
     sums, shape = [], signed(sum_bits)
     for i, (halves, beside) in enumerate(zip(dots, carries, strict=True)):
-        register = Signal(shape, name=f"sum_{i}", reset_less=True)
+        names = [*(f"sum_{i}_{step}" for step in range(turns - 1)), f"sum_{i}"]
+        ring = [Signal(shape, name=name, reset_less=True) for name in names]
         kept = noted(
-            named(m, f"kept_{i}", shape, Mux(starts[i], 0, register)),
+            named(m, f"kept_{i}", shape, Mux(starts[i], 0, ring[-1])),
             "The halves of a dot product are added here, with the sum so far: three numbers take a "
             "row of full adders more than two, and no second carry chain.",
         )
-        total: Value = kept
+        totals: list[Value] = [kept, *ring[:-1]]
         for j, (half, negate) in enumerate(zip(halves, beside, strict=True)):
-            addend = half
+            addend, step = half, j * turns // len(beside)
             if negated:
                 addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
                 noted(addend, "Subtracted by its complement and a carry into the addition.")
-            without_carry = named(m, f"without_carry_{i}_{j}", None, total + addend)
-            total = named(m, f"total_{i}_{j}", None, without_carry + negate)
+            without_carry = named(m, f"without_carry_{i}_{j}", None, totals[step] + addend)
+            totals[step] = named(m, f"total_{i}_{j}", None, without_carry + negate)
         with m.If(adds[i]):
-            m.d.sync += register.eq(total)
-        sums.append(register)
+            m.d.sync += [register.eq(total) for register, total in zip(ring, totals, strict=True)]
+        sums.append(ring[-1])
     return sums
 
 
 def sums_in_turn(
-    m: Module, *, copies: Sequence[Value], turn: Any, sums: Sequence[Signal]
+    m: Module,
+    *,
+    copies: Sequence[Value],
+    turn: Any,
+    sums: Sequence[Signal],
+    name: str = "waiting",
 ) -> list[tuple[Value, Value]]:
     """Sums to choose from, each beside the flag of its turn: the first itself, of others copies.
 
@@ -79,9 +89,11 @@ def sums_in_turn(
         One-hot: the sum whose turn it is. That of the first comes when they are copied.
     sums : sequence of Signal
         Registers of one shape.
+    name : str
+        What names of copies begin with.
     """
     waiting = [
-        Signal(sum_.shape(), name=f"waiting_{i}", reset_less=True)
+        Signal(sum_.shape(), name=f"{name}_{i}", reset_less=True)
         for i, sum_ in enumerate(sums[1:], start=1)
     ]
     if waiting:

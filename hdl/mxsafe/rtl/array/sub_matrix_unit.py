@@ -47,7 +47,7 @@ class SubMatrixUnitConfiguration(Configuration):
     arithmetic: Arithmetic
 
     def __post_init__(self) -> None:
-        self._settle(row_interval=self.shape.columns)
+        self._settle(row_interval=self.row_steps)
         self._set(arithmetic=self.arithmetic.settled(self.shape))
 
     @property
@@ -55,15 +55,28 @@ class SubMatrixUnitConfiguration(Configuration):
         return self.arithmetic.base("pu")
 
     @property
+    def row_steps(self) -> int:
+        """MACs of a row: so many cycles take the results of one where they come one by one."""
+        return self.shape.columns // self.arithmetic.turns
+
+    @property
     def by_row(self) -> bool:
         """Whether rows leave as they complete, and need no registers."""
-        in_time = self.row_interval == self.shape.columns
+        in_time = self.row_interval == self.row_steps
         return in_time and self.arithmetic.completes_rows(self.shape)
 
     @property
     def block_cycles(self) -> int:
         """Least number of cycles from the end of a block to the end of the next."""
         return self.arithmetic.block_cycles(self.shape)
+
+    def operands(self, side: Side) -> list[str]:
+        """Names of the ports of codes: those of groups of lanes, where MACs serve several columns.
+
+        So MACs have as many times more lanes, and are as many times fewer.
+        """
+        turns = self.arithmetic.turns
+        return [side] if turns == 1 else [f"{side}_{group}" for group in range(turns)]
 
     @property
     def latency(self) -> int:
@@ -87,6 +100,13 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     own registers, a cycle behind the entrance.
 
     With `Exact` and `Window` only flags are reset.
+
+    Where a MAC serves several columns (`Arithmetic.turns`) it has a group of lanes for each, and
+    `phase` tells which of them the beat of this cycle is for. Operands of a row stay in their group
+    for as many cycles, in which the columns have their turns; so a group works on one beat while
+    the next group works on the one behind it. `a_0` and `w_0`, `a_1`... are operands of the groups:
+    those of `w` are of the column whose turn it is. Scales and anchors are those of all columns.
+    Groups without a beat are given zeros.
 
     Attributes
     ----------
@@ -132,10 +152,14 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     def _beat_shapes(self) -> dict[str, ShapeLike]:
         shape, arithmetic = self.config.shape, self.config.arithmetic
         counts = {"a": shape.rows, "w": shape.columns}
+        macs = {"a": shape.rows, "w": self.config.row_steps}
         beat: dict[str, ShapeLike] = {"token": Token}
+        if arithmetic.turns > 1:
+            beat["phase"] = range(arithmetic.turns)
         for side in SIDES:
             lanes = data.ArrayLayout(arithmetic.operand_shape(side), shape.lanes)
-            beat[side] = data.ArrayLayout(lanes, counts[side])
+            for name in self.config.operands(side):
+                beat[name] = data.ArrayLayout(lanes, macs[side])
         for side in SIDES:
             distances = arithmetic.distances(counts[side])
             width = distances.distance_bits if distances else arithmetic.scale_width(side)
@@ -151,10 +175,10 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     def operand(self, side: Side, suffix: str = "") -> Value:
         """One operand at the entrance, or with ``_next`` at the exit, with scales and anchors.
 
-        What the exponents of blocks lack goes along with `a`.
+        What the exponents of blocks lack goes along with `a`, and so does the phase.
         """
-        names = [side, f"scale_{side}", f"anchor_{side}"]
-        names += ["scale_offset"] if side == "a" else []
+        names = [*self.config.operands(side), f"scale_{side}", f"anchor_{side}"]
+        names += ["phase", "scale_offset"] if side == "a" else []
         present = self._beat_shapes()
         return Cat(
             Value.cast(getattr(self, f"{name}{suffix}")) for name in names if name in present
@@ -163,22 +187,27 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         shape, arithmetic = self.config.shape, self.config.arithmetic
         beat = self._enter(m)
-        operands_w = self._copies_of_w(m, platform)
+        groups = [
+            (getattr(self, f"{a}_next"), self._copies_of_w(m, platform, getattr(self, f"{w}_next")))
+            for a, w in zip(self.config.operands("a"), self.config.operands("w"), strict=True)
+        ]
         # Decoded once at the edge of the array: one decoder serves every MAC of a row or column.
         macs: list[Unit[Any]] = []
         for row in range(shape.rows):
-            a = self.a_next[row].as_value()
+            operands = [(a[row].as_value(), operands_w[row]) for a, operands_w in groups]
             if arithmetic.runs_free:
-                a = delayed(m, self.en, f"a_{row}_near", a, 1)
-            for column in range(shape.columns):
-                mac = arithmetic.build_mac(shape.lanes)
-                place(m, platform, f"mac_{row}_{column}", mac, reset=False)
-                m.d.comb += [
-                    mac.en.eq(self.en),
-                    mac.a.as_value().eq(a),
-                    mac.w.as_value().eq(operands_w[row][column].as_value()),
-                ]
-                macs.append(mac)
+                operands = [(delayed(m, self.en, f"a_{row}_near", a, 1), w) for a, w in operands]
+            for column in range(self.config.row_steps):
+                for group, (a, w) in enumerate(operands):
+                    mac = arithmetic.build_mac(shape.lanes)
+                    name = f"mac_{row}_{column}{f'_{group}' * (len(groups) > 1)}"
+                    place(m, platform, name, mac, reset=False)
+                    m.d.comb += [
+                        mac.en.eq(self.en),
+                        mac.a.as_value().eq(a),
+                        mac.w.as_value().eq(w[column].as_value()),
+                    ]
+                    macs.append(mac)
         arithmetic.multiply(m, platform, en=self.en, macs=macs, shape=shape)
         completion = arithmetic.accumulate(
             m, platform, beat=beat, macs=macs, shape=shape, by_row=self.config.by_row
@@ -192,7 +221,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         else:
             self._hold_results(m, completion)
 
-    def _copies_of_w(self, m: Module, platform: object) -> list[Any]:
+    def _copies_of_w(self, m: Module, platform: object, w: Any) -> list[Any]:
         """Operands of the columns, for each row of MACs.
 
         On an FPGA the DSP blocks lie in rows far from each other. So what MACs take comes from
@@ -200,13 +229,13 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         """
         shape, arithmetic = self.config.shape, self.config.arithmetic
         if not arithmetic.runs_free:
-            return [self.w_next] * shape.rows
+            return [w] * shape.rows
         copies: list[Any] = []
         for row in range(0, shape.rows, arithmetic.rows_together):
-            near = RegisterCopy(bits=len(self.w_next.as_value()))
+            near = RegisterCopy(bits=len(w.as_value()))
             place(m, platform, f"w_near_{row}", near, reset=False)
-            m.d.comb += [near.en.eq(self.en), near.value.eq(self.w_next.as_value())]
-            view = data.View(self.w_next.shape(), near.copy)
+            m.d.comb += [near.en.eq(self.en), near.value.eq(w.as_value())]
+            view = data.View(w.shape(), near.copy)
             copies += [view] * min(arithmetic.rows_together, shape.rows - row)
         return copies
 
@@ -215,6 +244,10 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         scales: dict[Side, list[Value]] = {}
         anchors: dict[Side, list[Value]] = {}
         ends = named(m, "ends", 1, self.token.valid & (self.token.block_last | self.token.last))
+        # By name the phase in which operands of a row are taken.
+        held: dict[str, int] = {}
+        if self.config.arithmetic.turns > 1:
+            held = {name: group for group, name in enumerate(self.config.operands("a"))}
         for name in self._beat_shapes():
             stays = name.startswith("scale") and self.config.arithmetic.scales_stay
             enable = self.en
@@ -224,6 +257,9 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             if name.startswith("anchor"):
                 ends_tile = self.token.valid & self.token.last
                 enable = named(m, f"{name}_enters", 1, self.en & ends_tile)
+            if name in held:
+                enable = named(m, f"{name}_enters", 1, self.en & (self.phase == held[name]))
+                noted(enable, "Operands of a row stay while the columns have their turns.")
             entered = delayed(
                 m, enable, name, Value.cast(getattr(self, name)), 1, reset=name == "token"
             )
@@ -234,7 +270,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             if self.config.arithmetic.anchor_width(side):
                 anchors[side] = list(getattr(self, f"anchor_{side}_next"))
         offset = self.scale_offset_next if self.config.arithmetic.offset_width else None
-        return EnteredBeat(self.en, self.token_next, scales, offset, anchors)
+        phase = self.phase_next if self.config.arithmetic.turns > 1 else None
+        return EnteredBeat(self.en, self.token_next, scales, offset, anchors, phase)
 
     def _hold_results(self, m: Module, completion: Completion) -> None:
         """Row 0 leaves at once, the others from copies, `row_interval` apart."""

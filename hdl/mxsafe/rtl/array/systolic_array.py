@@ -1,14 +1,14 @@
 """The systolic tensor array (paper, Fig. 5a, b and d) behind AXI4-Stream."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic
@@ -68,12 +68,9 @@ class SystolicArrayConfiguration(Configuration):
     def unit(self) -> SubMatrixUnitConfiguration:
         """A sub-matrix unit: rows leave as they complete, if all lines have time for theirs."""
         shape, arithmetic = self.shape, self.arithmetic
-        in_time = arithmetic.completes_rows(shape.unit) and shape.pu_rows <= shape.columns
-        return SubMatrixUnitConfiguration(
-            shape=shape.unit,
-            row_interval=shape.columns if in_time else shape.pu_rows,
-            arithmetic=arithmetic,
-        )
+        unit = SubMatrixUnitConfiguration(shape=shape.unit, arithmetic=arithmetic)
+        in_time = arithmetic.completes_rows(shape.unit) and shape.pu_rows <= unit.row_steps
+        return unit if in_time else replace(unit, row_interval=shape.pu_rows)
 
     @property
     def row_interval(self) -> int:
@@ -85,12 +82,13 @@ class SystolicArrayConfiguration(Configuration):
     @property
     def tile_cycles(self) -> int:
         """Least number of cycles from the end of a tile to the end of the next."""
-        return self.shape.rows * self.row_interval
+        turns = self.arithmetic.turns
+        return -(-self.shape.rows * self.row_interval // turns) * turns
 
     @property
     def block_cycles(self) -> int:
         """Least number of cycles from the end of a block to the end of the next."""
-        return self.arithmetic.block_cycles(self.shape.unit)
+        return max(self.arithmetic.block_cycles(self.shape.unit), self.arithmetic.turns)
 
     @property
     def entrance(self) -> int:
@@ -158,6 +156,10 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
 
     Lines of sub-matrix units have the rows of the array in turn: with four lines, row 5 is the
     second of the second line. The caller never sees that either.
+
+    With `Window.interleave` a beat goes to the first or to the second group of a MAC's lanes, in
+    the phases of a round of two cycles. Beats of a block that follow each other share a round; its
+    last one goes to the second group, and waits a cycle for that if it is by itself.
 
     Beats wait in only two cases, so that nothing is ever lost: a block must end at least
     `block_cycles` after the block before it, and a tile at least as many cycles after the tile
@@ -234,9 +236,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             en = named(m, "en", 1, Const(1))
             errors = data.View(errors.shape(), Signal(errors.shape().size, name="errors"))
         streams = self._unpack(m, platform)
-        token = self._admit(m, en, streams, errors)
+        turns = self.config.arithmetic.turns
+        phase = Signal(range(turns), name="phase") if turns > 1 else None
+        token = self._admit(m, en, streams, errors, phase)
         units = self._place_units(m, platform)
-        self._enter_rows(m, platform, en, token, units, streams)
+        self._enter_rows(m, platform, en, token, units, streams, phase)
         self._enter_columns(m, platform, en, units, streams)
         valid, row = self._collect(m, platform, en, units)
         moves: Value = en
@@ -263,14 +267,22 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             streams[side] = unpack.m_axis
         return streams
 
-    def _admit(self, m: Module, en: Signal, streams: dict[Side, Any], errors: data.View) -> Token:
+    def _admit(
+        self,
+        m: Module,
+        en: Signal,
+        streams: dict[Side, Any],
+        errors: data.View,
+        phase: Signal | None,
+    ) -> Token:
         """Take beats of both streams together, and hold those back that would come too early."""
         stream_a, stream_w = streams["a"], streams["w"]
-        block_cycles = self.config.block_cycles
+        # Phases keep the ends of blocks apart by themselves.
+        block_cycles = self.config.arithmetic.block_cycles(self.config.shape.unit)
         ends_tile = stream_a.tlast
         ends_block = named(m, "ends_block", 1, stream_a.tuser.block_last | ends_tile)
-        early: list[Value] = []
         take = Signal()
+        first, early = self._phase(m, phase, en, take, streams, ends_block)
         # On an FPGA flags that a beat waits for are registers: so much follows them.
         registered = self.config.queue is not None
         for kind, ends, cycles in (
@@ -323,8 +335,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         longest = self.config.arithmetic.tile_beats(self.config.shape.lanes)
         if longest is not None:
             # A tile may go on in the next one: only the first beat of another ends the count.
-            never, first = Const(0, 1), stream_a.tuser.first
-            overlong.append(self._overlong(m, take, "tile_", first, never, longest))
+            begins, never = stream_a.tuser.first, Const(0, 1)
+            overlong.append(self._overlong(m, take, "tile_", begins, never, longest))
         if overlong:
             either = overlong[0]
             if len(overlong) > 1:
@@ -335,11 +347,49 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
             token.valid.eq(take),
-            token.first.eq(stream_a.tuser.first),
+            token.first.eq(first),
             token.block_last.eq(stream_a.tuser.block_last),
             token.last.eq(stream_a.tlast),
         ]
         return token
+
+    def _phase(
+        self,
+        m: Module,
+        phase: Signal | None,
+        en: Signal,
+        take: Signal,
+        streams: dict[Side, Any],
+        ends_block: Value,
+    ) -> tuple[Value, list[Value]]:
+        """Whether a beat starts a tile, and whether it has to wait for its phase.
+
+        Beats in the phases of one round go to groups of lanes whose products are added to the same
+        sums, so they have to be of one block. Units are told of a beat that starts a tile while it
+        waits, too.
+        """
+        stream_a, stream_w = streams["a"], streams["w"]
+        if phase is None:
+            return stream_a.tuser.first, []
+        first = named(m, "first_comes", 1, stream_a.tuser.first & stream_a.tvalid)
+        comes = named(m, "beat_comes", 1, stream_a.tvalid & stream_w.tvalid)
+        closed, fresh = Signal(name="block_is_closed", init=1), Signal(name="sums_are_fresh")
+        is_last = named(m, "is_last_phase", 1, phase == self.config.arithmetic.turns - 1)
+        following = truncated(m, "next_phase", len(phase), phase + 1)
+        goes_on = named(m, "phase_goes_on", 1, en & (phase.any() | ~closed | comes))
+        noted(goes_on, "Sums go round while a block lasts; the first phase waits for the next one.")
+        with m.If(goes_on):
+            m.d.sync += phase.eq(Mux(is_last, 0, following))
+        with m.If(take):
+            m.d.sync += closed.eq(ends_block)
+        starts = named(m, "sums_start", 1, Mux(phase.any(), fresh, closed | first))
+        noted(fresh, "A block starts in the first phase, or later if no beat came until then.")
+        with m.If(en):
+            m.d.sync += fresh.eq(starts & ~take)
+        return first, [
+            named(m, "ends_out_of_turn", 1, ends_block & ~is_last),
+            named(m, "starts_out_of_turn", 1, first & ~starts),
+        ]
 
     def _lacks_room(self, m: Module, take: Signal, ends_tile: Value) -> Value:
         """Whether a beat ends a tile whose rows have no place in the queue."""
@@ -412,6 +462,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         token: Token,
         units: list[list[SubMatrixUnit]],
         streams: dict[Side, Any],
+        phase: Signal | None,
     ) -> None:
         """Give the first unit of each line its rows of a beat and the flags, a cycle later each."""
         offset = self._offset(m, streams)
@@ -422,7 +473,9 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             # All lines complete their first row, then all their second: those are neighbours.
             rows = range(i, self.config.shape.array_rows, len(units))
             m.d.comb += line[0].token.as_value().eq(flags)
-            entering = self._skewed(m, platform, "a", i, rows, en, line[0].token, streams)
+            entering = self._skewed(m, platform, "a", i, rows, en, line[0], streams)
+            if phase is not None:
+                entering = Cat(entering, delayed(m, en, f"phase_{i}_skew", phase, skew, reset=True))
             if offset is not None:
                 entering = Cat(entering, delayed(m, en, f"offset_{i}_skew", offset, skew))
             m.d.comb += line[0].operand("a").eq(entering)
@@ -463,7 +516,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         width = self.config.shape.columns
         for j, unit in enumerate(units[0]):
             columns = range(j * width, (j + 1) * width)
-            entering = self._skewed(m, platform, "w", j, columns, en, unit.token, streams)
+            entering = self._skewed(m, platform, "w", j, columns, en, unit, streams)
             m.d.comb += unit.operand("w").eq(entering)
 
     def _skewed(
@@ -474,14 +527,14 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         line: int,
         members: range,
         en: Signal,
-        token: Token,
+        unit: SubMatrixUnit,
         streams: dict[Side, Any],
     ) -> Value:
         """Operands and scales of some rows or columns of a beat, at least `line` cycles later.
 
         Decoders and guards stand behind the registers: they see a code when its flags are there.
         """
-        tdata = streams[side].tdata
+        tdata, token = streams[side].tdata, unit.token
         codes = Cat(*(tdata.codes[member].as_value() for member in members))
         parts = [codes]
         if self.config.arithmetic.scale_width(side):
@@ -496,7 +549,16 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         mode = None
         if self.config.arithmetic.format_set(side) is not None:
             mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, skew)
-        operands = self._decoded(m, platform, side, line, codes, mode)
+        if self.config.arithmetic.turns == 1:
+            operands = self._decoded(m, platform, side, str(line), codes, mode)
+        elif side == "a":
+            present = codes & token.valid.replicate(len(codes))
+            entered = named(m, f"a_{line}_or_0", len(codes), present)
+            noted(entered, "Products of a group of lanes without a beat are added, too.")
+            decoded = self._decoded(m, platform, side, str(line), entered, mode)
+            operands = decoded.replicate(self.config.arithmetic.turns)
+        else:
+            operands = self._columns_in_turn(m, platform, line, codes, en, unit.phase)
         # To what stands behind the edge a code for NaN or Inf is a NaN scale of its block.
         guard = self.config.arithmetic.guard(
             side, lanes=self.config.shape.lanes, count=len(members)
@@ -528,12 +590,35 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         ]
         return Cat(operands, below.distances.as_value(), below.guarded.as_value())
 
+    def _columns_in_turn(
+        self,
+        m: Module,
+        platform: object,
+        line: int,
+        codes: Value,
+        en: Signal,
+        phase: Value,
+    ) -> Value:
+        """Operands of columns for each group of lanes: those whose turn it is with its beat."""
+        turns = self.config.arithmetic.turns
+        width = len(codes) // turns
+        decoded = []
+        for turn in range(turns):
+            # In turn after turn a group has its beat: a cycle longer ago each.
+            waiting = delayed(m, en, f"w_{line}_turn_{turn}", codes.word_select(turn, width), turn)
+            decoded.append(self._decoded(m, platform, "w", f"{line}_{turn}", waiting, None))
+        groups = []
+        for group in range(turns):
+            in_phase = [decoded[(number - group) % turns] for number in range(turns)]
+            groups.append(chosen(m, f"w_{line}_group_{group}", phase, in_phase))
+        return Cat(*groups)
+
     def _decoded(
         self,
         m: Module,
         platform: object,
         side: Side,
-        line: int,
+        line: str,
         codes: Value,
         mode: Value | None,
     ) -> Value:

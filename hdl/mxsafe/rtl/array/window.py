@@ -54,7 +54,12 @@ class Window(IntegerArithmetic):
         Register stages of the MACs, see `OperandDot`; by default 1.
     scale_stages : int
         Registers within the scaler, 0 to 4.
+    interleave : int
+        Columns that each MAC serves in turn, 1 or 2: of 2 it has two windows for one alignment, and
+        takes products of as many beats a cycle.
     """
+
+    shown_if_not_default = frozenset({"interleave"})
 
     name = "window"
     label = "window"
@@ -63,6 +68,7 @@ class Window(IntegerArithmetic):
     inner: Annotated[int, limited(require_positive_integer, 1 << 32)] = DEFAULT_INNER
     pipeline: int | None = None
     scale_stages: Annotated[int, within(0, STAGES["Scaler"]["asic"].most)] = 2
+    interleave: Annotated[int, within(1, 2)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,8 +80,17 @@ class Window(IntegerArithmetic):
                 )
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
+    @property
+    def turns(self) -> int:
+        """Columns of results that a MAC serves, one after the other."""
+        return self.interleave
+
     def _settle_for(self, shape: UnitShape) -> None:
         self._settle(pipeline=1)
+        if shape.columns % self.turns:
+            raise ValueError(
+                f"interleave must divide the {shape.columns} columns, not {self.interleave}"
+            )
         together = summed_together(self.formats, shape.lanes)
         places = dot_places(shape.lanes, together=together)
         self._set(pipeline=check_pipeline(self.pipeline, places))
@@ -122,9 +137,10 @@ class Window(IntegerArithmetic):
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> WindowAccumulatorConfiguration:
         dot = self.mac(shape.lanes)
+        columns = shape.columns // self.turns
         return WindowAccumulatorConfiguration(
-            macs=shape.macs,
-            halves=dot.half_count,
+            macs=shape.rows * columns,
+            halves=self.turns * dot.half_count,
             half_bits=dot.half_bits,
             sum_bits=self._sum_bits(shape),
             quantum_exponent=self.formats.quantum_exponent,
@@ -132,7 +148,8 @@ class Window(IntegerArithmetic):
             lowest_exponent=self._lowest_exponent,
             scale_stages=self.scale_stages,
             distance_bits=self._distance_bits,
-            shown=shape.columns if by_row else shape.macs,
+            shown=columns if by_row else shape.rows * columns,
+            turns=self.turns,
         )
 
     def _sequencer(self, shape: UnitShape, *, by_row: bool) -> WindowSequencerConfiguration:
@@ -143,6 +160,7 @@ class Window(IntegerArithmetic):
             shown=accumulator.shown,
             dot_latency=self.pipeline,
             result_latency=accumulator.latency,
+            turns=self.turns,
         )
 
     def accumulate(
@@ -158,6 +176,7 @@ class Window(IntegerArithmetic):
         """Put an accumulator behind all MACs, and a sequencer; see `Arithmetic.accumulate`."""
         sequence = WindowSequencer(self._sequencer(shape, by_row=by_row))
         accumulate = WindowAccumulator(self._accumulator(shape, by_row=by_row))
+        turns, config = self.turns, accumulate.config
         place(m, platform, "sequencer", sequence)
         place(m, platform, "accumulate", accumulate)
         m.d.comb += [
@@ -166,31 +185,48 @@ class Window(IntegerArithmetic):
             accumulate.en.eq(beat.en),
             *(
                 getattr(accumulate, flag).eq(getattr(sequence, flag))
-                for flag in ("valid", "starts", "aligns", "first", "turn")
+                for flag in ("starts", "aligns", "first", "turn")
             ),
         ]
-        for index, mac in enumerate(macs):
+        if beat.phase is None:
+            m.d.comb += accumulate.valid.eq(sequence.valid)
+        else:
+            m.d.comb += sequence.phase.eq(beat.phase)
+        for index in range(config.macs):
+            dots = macs[turns * index : turns * (index + 1)]
             m.d.comb += [
-                accumulate.dots[index].as_value().eq(mac.halves.as_value()),
-                accumulate.negate[index].eq(mac.negate),
+                accumulate.dots[index].as_value().eq(Cat(dot.halves.as_value() for dot in dots)),
+                accumulate.negate[index].eq(Cat(dot.negate for dot in dots)),
             ]
         self._measure(m, beat, accumulate, shape)
         self._look_up(m, beat, sequence, accumulate, shape)
-        return Completion(sequence.done, list(accumulate.results))
+        columns = shape.columns // turns
+        rows = [
+            accumulate.results[turn * config.shown + start + column]
+            for start in range(0, config.shown, columns)
+            for turn in range(turns)
+            for column in range(columns)
+        ]
+        return Completion(sequence.done, rows)
 
     def _measure(
         self, m: Module, beat: EnteredBeat, accumulate: WindowAccumulator, shape: UnitShape
     ) -> None:
         """Distances of the blocks of all MACs, with their last dot products."""
-        bits = self._distance_bits
+        bits, columns = self._distance_bits, shape.columns // self.turns
         assert self.pipeline is not None
+        scales: dict[Side, Value] = {side: Cat(*beat.scales[side]) for side in SIDES}
+        if beat.phase is not None:
+            # The first turn comes with the end of the block, which is in the last phase.
+            parts = [scales["w"].word_select(turn, columns * bits) for turn in range(self.turns)]
+            scales["w"] = chosen(m, "distances_w", beat.phase, [*parts[1:], parts[0]])
         # Those of rows and columns wait while products are made.
         waiting: dict[Side, Value] = {
-            side: delayed(m, beat.en, f"distance_{side}", Cat(*beat.scales[side]), self.pipeline)
+            side: delayed(m, beat.en, f"distance_{side}", scales[side], self.pipeline)
             for side in SIDES
         }
-        for index in range(shape.macs):
-            row, column = divmod(index, shape.columns)
+        for index in range(shape.rows * columns):
+            row, column = divmod(index, columns)
             of_row = waiting["a"].word_select(row, bits)
             of_column = waiting["w"].word_select(column, bits)
             both = named(m, f"both_distances_{index}", bits + 1, of_row + of_column)
@@ -205,18 +241,24 @@ class Window(IntegerArithmetic):
         accumulate: WindowAccumulator,
         shape: UnitShape,
     ) -> None:
-        """Anchors of the next step: those of its MAC's row and column."""
-        places = [divmod(index, shape.columns) for index in range(shape.macs)]
+        """Anchors of the next step: those of its MAC's row and columns."""
+        columns = shape.columns // self.turns
+        places = [divmod(index, columns) for index in range(shape.rows * columns)]
         anchor_a = chosen(
             m, "anchor_a_chosen", sequence.index, [beat.anchors["a"][row] for row, _ in places]
         )
-        anchor_w = chosen(
-            m, "anchor_w_chosen", sequence.index, [beat.anchors["w"][col] for _, col in places]
-        )
         cycles = sequence.config.turn_latency
-        exponent = block_exponent(m, anchor_a, anchor_w)
-        nan = is_nan_scale(m, anchor_a, anchor_w)
-        m.d.comb += [
-            accumulate.anchor_exponent.eq(delayed(m, beat.en, "anchor_exponent", exponent, cycles)),
-            accumulate.nan.eq(delayed(m, beat.en, "anchor_nan", nan, cycles)),
-        ]
+        for turn in range(self.turns):
+            suffix = f"_{turn}" if turn else ""
+            of_turn = beat.anchors["w"][turn * columns : (turn + 1) * columns]
+            anchor_w = chosen(
+                m, f"anchor_w_chosen{suffix}", sequence.index, [of_turn[col] for _, col in places]
+            )
+            exponent = block_exponent(m, anchor_a, anchor_w)
+            nan = is_nan_scale(m, anchor_a, anchor_w)
+            m.d.comb += [
+                accumulate.anchor_exponent[turn].eq(
+                    delayed(m, beat.en, f"anchor_exponent{suffix}", exponent, cycles)
+                ),
+                accumulate.nan[turn].eq(delayed(m, beat.en, f"anchor_nan{suffix}", nan, cycles)),
+            ]

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
@@ -47,8 +47,13 @@ class WindowAccumulatorConfiguration(Configuration):
     scale_stages : int
         Registers of the scaler.
     shown : int
-        Results to put out.
+        Results to put out, for each turn.
+    turns : int
+        Columns that a MAC serves in turn: it has sums and windows, and there are conversions, for
+        each. Halves are as many groups.
     """
+
+    shown_if_not_default = frozenset({"turns"})
 
     macs: Alike = 16
     halves: Alike = 2
@@ -60,6 +65,7 @@ class WindowAccumulatorConfiguration(Configuration):
     distance_bits: Annotated[int, within(1, E8M0.width)] = 5
     scale_stages: int = 2
     shown: Alike = 4
+    turns: Alike = 1
 
     def __post_init__(self) -> None:
         with about(pipeline="scale_stages", quantum_exponent="lowest_exponent"):
@@ -94,6 +100,11 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     integer, the window. After the end of a tile the shared scaler takes one MAC after the other,
     from copies of the windows. Only flags are reset, and those are in the `WindowSequencer`.
 
+    With turns the sums of a MAC go round in a ring, a step in every enabled cycle, and come to the
+    same place in their turn. A dot product consists of as many groups of halves, each of which
+    comes a cycle later than the one before, to the same sum a step further on. So there are as many
+    additions as groups, but only one alignment, which the windows pass in their turn, too.
+
     Attributes
     ----------
     en : In(1)
@@ -101,21 +112,23 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     dots : In(array of arrays of signed), negate : In(array)
         Halves of dot products; those with `negate` set are subtracted.
     valid : In(1)
-        There are dot products.
+        There are dot products; of those of several turns one that lacks is 0.
     starts : In(2)
         They are the first of a block: a flag for the lower MACs, and one for the upper.
     aligns, first : In(1)
-        The sums of a block are complete; it is the first of a tile.
+        The sums of a block are complete; it is the first of a tile. With turns: those of the first
+        turn are, in the next cycle those of the second...
     distances : In(array)
         For each MAC, an enabled cycle earlier: how far its block is below the anchors of row and
         column.
     turn : In(macs)
-        One-hot: the MAC whose window is converted. That of MAC 0 comes when the windows of a tile
+        One-hot: the MAC whose windows are converted. That of MAC 0 comes when the windows of a tile
         are complete, in the cycle after `aligns`.
-    anchor_exponent, nan : In
-        Of that MAC's anchors, in the same cycle. See `Scaler`.
+    anchor_exponent, nan : In(array)
+        Of that MAC's anchors, in the same cycle, for each turn. See `Scaler`.
     results : Out(array of 32)
-        The last results; that of the last step comes last.
+        The last results of the first turn, of the second...; of each that of the last step comes
+        last.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -125,44 +138,66 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             "en": In(1),
             "dots": In(data.ArrayLayout(halves, config.macs)),
             "negate": In(data.ArrayLayout(config.halves, config.macs)),
-            "valid": In(1),
+            **({"valid": In(1)} if config.turns == 1 else {}),
             "starts": In(2),
             **{name: In(1) for name in ("aligns", "first")},
             "distances": In(data.ArrayLayout(config.distance_bits, config.macs)),
             "turn": In(config.macs),
-            "anchor_exponent": In(SUM_BITS),
-            "nan": In(1),
-            "results": Out(data.ArrayLayout(32, config.shown)),
+            "anchor_exponent": In(data.ArrayLayout(SUM_BITS, config.turns)),
+            "nan": In(config.turns),
+            "results": Out(data.ArrayLayout(32, config.turns * config.shown)),
         }
 
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
+        adds = named(m, "adds", 1, self.en & self.valid) if config.turns == 1 else self.en
         sums = add_blocks(
             m,
-            adds=[named(m, "adds", 1, self.en & self.valid)] * config.macs,
+            adds=[adds] * config.macs,
             starts=[self.starts[2 * i // config.macs] for i in range(config.macs)],
-            dots=[self.dots[i] for i in range(config.macs)],
+            dots=[self._addends(m, i) for i in range(config.macs)],
             carries=[self.negate[i] for i in range(config.macs)],
             sum_bits=config.sum_bits,
-            negated=True,
+            negated=False,
+            turns=config.turns,
         )
-        windows = self._windows(m, sums)
-        self._convert(m, platform, self._head(m, windows))
+        rings = self._windows(m, sums)
+        results: list[Signal] = []
+        for turn in range(config.turns):
+            suffix = f"_{turn}" if turn else ""
+            # When all are complete those of the last turn have just entered their rings.
+            windows = [ring[config.turns - 1 - turn] for ring in rings]
+            head = self._head(m, suffix, windows)
+            results += self._convert(m, platform, suffix, turn, head)
+        m.d.comb += self.results.as_value().eq(Cat(*results))
 
-    def _windows(self, m: Module, sums: list[Signal]) -> list[Signal]:
-        """Sums of tiles, of rounded sums of blocks."""
+    def _addends(self, m: Module, i: int) -> list[Value]:
+        """Halves of a dot product, or their complements, to which `negate` is added."""
+        addends: list[Value] = []
+        for j, half in enumerate(self.dots[i]):
+            complement = named(m, f"complement_{i}_{j}", half.shape(), ~half)
+            addend = named(m, f"half_{i}_{j}", None, Mux(self.negate[i][j], complement, half))
+            noted(addend, "Subtracted by its complement and a carry into the addition.")
+            addends.append(addend)
+        return addends
+
+    def _windows(self, m: Module, sums: list[Signal]) -> list[list[Signal]]:
+        """Sums of tiles, of rounded sums of blocks: for each MAC those of all turns, in a ring."""
         windows, shape = [], signed(self.config.window)
         moves = named(m, "moves", 1, self.en & self.aligns)
         for i, sum_ in enumerate(sums):
             aligned = self._aligned(m, i, sum_)
-            register = Signal(shape, name=f"window_{i}", reset_less=True)
-            kept = named(m, f"kept_window_{i}", shape, Mux(self.first, 0, register))
+            names = [f"window_{i}", *(f"window_{i}_{step}" for step in range(1, self.config.turns))]
+            ring = [Signal(shape, name=name, reset_less=True) for name in names]
+            kept = named(m, f"kept_window_{i}", shape, Mux(self.first, 0, ring[-1]))
             without_carry = named(m, f"before_rounding_{i}", None, kept + aligned[1:].as_signed())
             total = named(m, f"next_window_{i}", None, without_carry + aligned[0])
             noted(total, "The bit below the window rounds: it is the carry into the addition.")
             with m.If(moves):
-                m.d.sync += register.eq(total)
-            windows.append(register)
+                m.d.sync += [
+                    left.eq(right) for left, right in zip(ring, [total, *ring], strict=False)
+                ]
+            windows.append(ring)
         return windows
 
     def _aligned(self, m: Module, i: int, sum_: Signal) -> Value:
@@ -198,10 +233,11 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         for high in range(self.config.distance_bits, 0, -2):
             low = max(high - 2, 0)
             gates: list[Value] = []
+            any_ = named(m, f"distance_{i}_{low}_any", 1, distance[low:high].any())
             for number in range(1 << high - low):
                 name = f"distance_{i}_{low}_is_{number}"
                 here = noted(
-                    named(m, name, 1, equals(distance[low:high], number)),
+                    named(m, name, 1, distance[low:high] == number if number else ~any_),
                     "Two bits of a distance at once: a choice of four with gates from registers "
                     "is as quick as a multiplexer of two.",
                 )
@@ -209,27 +245,32 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
             steps.append((low, gates))
         return steps
 
-    def _head(self, m: Module, windows: list[Signal]) -> Value:
-        """The window whose turn it is."""
-        copies = named(m, "copies", 1, self.en & self.turn[0])
+    def _head(self, m: Module, suffix: str, windows: list[Signal]) -> Value:
+        """The window of the MAC that is converted."""
+        copies = named(m, f"copies{suffix}", 1, self.en & self.turn[0])
         others = [copies] * (len(windows) - 1)
-        turns = sums_in_turn(m, copies=others, turn=self.turn, sums=windows)
-        return gated_or(m, "head", turns).as_signed()
+        turns = sums_in_turn(
+            m, copies=others, turn=self.turn, sums=windows, name=f"waiting{suffix}"
+        )
+        return gated_or(m, f"head{suffix}", turns).as_signed()
 
-    def _convert(self, m: Module, platform: object, head: Value) -> None:
+    def _convert(
+        self, m: Module, platform: object, suffix: str, turn: int, head: Value
+    ) -> list[Signal]:
         """Binary32 of one window after the other, of which the last few stay."""
-        scale = place(m, platform, "scale", Scaler(self.config.scaler), reset=False)
+        scale = place(m, platform, f"scale{suffix}", Scaler(self.config.scaler), reset=False)
         results = [
-            Signal(32, name=f"result_{i}", reset_less=True) for i in range(self.config.shown)
+            Signal(32, name=f"result{suffix}_{i}", reset_less=True)
+            for i in range(self.config.shown)
         ]
         around = [*results, scale.product]
         with m.If(self.en):
             m.d.sync += [left.eq(right) for left, right in pairwise(around)]
         m.d.comb += [
             scale.value.eq(head),
-            scale.block_exponent.eq(self.anchor_exponent),
-            scale.nan.eq(self.nan),
-            self.results.as_value().eq(Cat(*results)),
+            scale.block_exponent.eq(self.anchor_exponent[turn]),
+            scale.nan.eq(self.nan[turn]),
         ]
         if self.config.scale_stages:
             m.d.comb += scale.en.eq(self.en)
+        return results

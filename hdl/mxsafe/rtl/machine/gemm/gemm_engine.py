@@ -30,12 +30,16 @@ from mxsafe.rtl.unit import Part, Unit, place
 
 LANES = 4
 """Values of k of a row that a beat of operands holds."""
+_TURNS = 2
+"""Columns that a MAC of an array with windows serves: the shortest block has as many beats."""
 _BYTE = 8
 """Bits of a code in a buffer, and of a scale."""
 
 
 def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     """The array of a machine, which takes blocks and tiles alike at the full rate.
+
+    With windows half as many MACs take two beats of a tile at once, for two columns in turn.
 
     For an FPGA it has one accumulator in each sub-matrix unit: there an adder is fast only with
     more registers than there are cycles between two tiles, which therefore come more slowly.
@@ -48,7 +52,12 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
     elif machine.arithmetic == "window":
-        arithmetic = Window(formats=machine.formats, block=machine.block_beats * machine.lanes)
+        arithmetic = Window(
+            formats=machine.formats, block=machine.block_beats * machine.lanes, interleave=_TURNS
+        )
+        # As many units fewer, each of as many columns more, if there are several.
+        across = max(units // _TURNS, 1)
+        shape = replace(shape, pu_columns=across, columns=machine.rows // across)
     else:
         # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
         clocks = machine.tile_beats * machine.lanes // machine.array_lanes
