@@ -46,6 +46,18 @@ def test_times_of_a_machine_with_windows() -> None:
     assert cycles["exact"] < cycles["window"] <= cycles["exact"] + 4 * 640 // 64
 
 
+def test_blocks_take_a_multiple_of_the_turns() -> None:
+    """Five beats of a last block take six cycles where MACs serve two columns in turn."""
+    cycles = {}
+    for turns in (1, 2):
+        products = Products(WINDOW_MACHINE)
+        products.product(products.matrix("a", 64, 660), products.matrix("w", 64, 660).T)
+        times = replace(times_of(WINDOW_MACHINE), turns=turns)
+        cycles[turns] = predict(products.emitter, times).cycles
+    assert times_of(WINDOW_MACHINE).turns == 2
+    assert cycles[2] == cycles[1] + (64 // 16) ** 2
+
+
 def test_times_of_a_machine_for_fpgas() -> None:
     found = times_of(FPGA_MACHINE)
     assert (found.beat, found.parts, found.block, found.pace) == (2, 8, 16, 3)

@@ -55,6 +55,8 @@ class Times:
         From the end of a tile to that of the next, at least; and of a block.
     beat : int
         In which the array takes an operand beat.
+    turns : int
+        Of which a block takes a multiple.
     parts, handover : int
         In which vector units take a beat; and more for it, if rows are not reduced.
     move : int
@@ -89,6 +91,7 @@ class Times:
     tile: int = 16
     block: int = 2
     beat: int = 1
+    turns: int = 1
     parts: int = 1
     handover: int = 0
     move: int = 1
@@ -105,6 +108,10 @@ class Times:
     layer_norm: int = 294
     rms_norm: int = 187
     sum: int = 108
+
+    def block_cycles(self, beats: int) -> int:
+        """Cycles in which the array takes a block of so many beats."""
+        return -(-beats * self.beat // self.turns) * self.turns
 
 
 @dataclass(frozen=True)
@@ -216,12 +223,14 @@ class Engines:
             )
         if step.kind == "gemm":
             own = step.fields
-            tiles, beats = own["strips_a"] * own["strips_w"], own["beats"]
-            blocks = -(-beats // own["block"])
+            tiles = own["strips_a"] * own["strips_w"]
+            whole, rest = divmod(own["beats"], own["block"])
+            blocks = whole + bool(rest)
+            cycles = whole * times.block_cycles(own["block"]) + times.block_cycles(rest)
             # For anchors each scale is read twice: of the first tile before it begins, of each
             # other one while the tile before it is multiplied.
             anchor = int(self.configuration.anchored)
-            tile = max(beats * times.beat, times.tile, blocks * max(times.block, 2 * anchor))
+            tile = max(cycles, times.tile, blocks * max(times.block, 2 * anchor))
             stop = start + blocks * anchor + tiles * tile
             return stop, stop + times.gemm
         end = start + vector_clocks(step.fields, self.configuration, times)

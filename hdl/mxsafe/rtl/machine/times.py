@@ -62,6 +62,7 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
         tile=max(array.tile_cycles, array.block_cycles),
         block=array.block_cycles,
         beat=machine.array_parts,
+        turns=array.arithmetic.turns,
         parts=machine.vector_parts,
         handover=int(machine.vector_parts > 1),
         move=1 + at(core.load, "word"),

@@ -92,6 +92,17 @@ def test_only_first_tiles_wait_for_anchors() -> None:
     check_case("icarus", module, case, gaps=[3, 3])
 
 
+def test_last_beats_of_odd_blocks_wait_a_cycle() -> None:
+    """With windows a block takes a multiple of `Times.turns`."""
+    module = gemm_engine("window")
+    case = random_case(10, 1, module, "window")
+    full_rate(case, 9, 4)
+    (one,) = case.descriptors
+    one |= {"strips_a": 3, "strips_w": 3, "w_stride": 1, "w_scale_stride": 1, "write": 1}
+    one |= {"result_stride_a": 4, "result_stride_w": 12}
+    check_case("icarus", module, case, gaps=[1] * 9)
+
+
 def _case_outside(module: Module, name: str) -> Case:
     """Of five descriptors the fourth reaches outside, for this field alone: the third does not."""
     case = random_case(6, 5, module, "exact")
