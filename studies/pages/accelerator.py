@@ -31,7 +31,7 @@ _KINDS = {
 }
 _ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
 """Configuration of synthesis that is the machine's array."""
-_WINDOW = "sta_window 4x4x4x4", "accelerator_window, rest"
+_WINDOW = "sta_window 4x2x4x8, 2 groups of lanes", "accelerator_window, rest"
 """Configurations of synthesis in which a machine with windows differs: its array, and its rest."""
 _GATE = 1.44
 _PAPER: Mapping[str, tuple[str, int]] = {

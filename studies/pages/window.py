@@ -24,8 +24,8 @@ WIDTHS = (24, 28, 32, 36, 40, 44)
 _SPREADS = (2, 4, 8, 16)
 _ARRAYS = {
     "exact": "sta_exact 4x4x4x4, 8 accumulators",
-    "four": "sta_window 4x4x4x4",
-    "eight": "sta_window 4x4x4x4, 8 lanes",
+    "own": "sta_window 4x4x4x4",
+    "shared": "sta_window 4x2x4x8, 2 groups of lanes",
 }
 """Configurations of synthesis: arrays at the full rate for blocks and tiles."""
 _BLOCKS: Mapping[str, int | tuple[int, int]] = {"1x64": 64, "8x8": (8, 8)}

@@ -25,6 +25,7 @@ def test_the_array_of_the_machine_is_synthesised() -> None:
     assert [case.part for case in MACHINE if case.unit == "accelerator"] == list(PARTS)
     window = presets.build("accelerator_window", MX_FORMATS["mxsf"])
     arrays = {case.name: case for case in MORE_LANES}
-    assert arrays["sta_window 4x4x4x4"].build().config == window.config.gemm.array
+    array = arrays["sta_window 4x2x4x8, 2 groups of lanes"].build()
+    assert array.config == window.config.gemm.array
     # Of its vector engine, which is a part or several, all is as in the other.
     assert window.config.vector == machine.config.vector

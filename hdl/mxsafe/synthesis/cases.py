@@ -233,9 +233,16 @@ MORE_LANES: tuple[Case, ...] = (
     ),
     _cells("sta_window 4x4x4x4", "sta_window"),
     _cells("sta_window 4x4x4x4, 8 lanes", "sta_window", lanes=8),
+    _cells(
+        "sta_window 4x2x4x8, 2 groups of lanes",
+        "sta_window",
+        pu_columns=2,
+        columns=8,
+        interleave=2,
+    ),
 )
 """Arrays of MACs with more lanes, at the full rate for 1x64 blocks, and arrays with windows, which
-have that for 8x8 ones too; synthesised by name too."""
+have that for 8x8 ones too, the last of them that of a machine; synthesised by name too."""
 
 
 CARRY_SAVE: tuple[Case, ...] = tuple(

@@ -56,7 +56,7 @@ class Window(IntegerArithmetic):
         Registers within the scaler, 0 to 4.
     interleave : int
         Columns that each MAC serves in turn, 1 or 2: of 2 it has two windows for one alignment, and
-        takes products of as many beats a cycle.
+        takes products of as many beats a cycle. Columns of the shape are those of results.
     """
 
     shown_if_not_default = frozenset({"interleave"})
