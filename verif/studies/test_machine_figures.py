@@ -30,7 +30,7 @@ def test_blocks_of_all_kinds_keep_the_array_busy() -> None:
     small, both = (predicted[n] for n in ("SmolLM2", "two of SmolLM2"))
     busy, cycles = (both[name] - small[name] for name in ("array_busy", "cycles"))
     assert busy > 0.88 * cycles
-    assert vision["array_busy"] > 0.78 * vision["cycles"]
+    assert vision["array_busy"] > 0.775 * vision["cycles"]  # Verilog: 0.773
     for name in ("one block", "vision"):
         found = predicted[name]
         assert found["words_read"] + found["words_written"] < 2.3 * found["tensors"], name
