@@ -142,7 +142,8 @@ def planned(
     kept : Mapping of str to str
         Inputs, and the outputs that take their places in memory.
     tight : bool
-        Whether no more rows are in the vector buffer as a whole than there must be.
+        Whether as little as can be is in the vector buffer together: long rows come in pieces, and
+        results go to memory before they are converted.
 
     Raises
     ------
@@ -213,7 +214,8 @@ class Plan:
         Rows of a tensor, at most, that may have a strip each, of which they use one lane.
     states : sequence of State
     tight : bool
-        Whether no more rows are in the vector buffer as a whole than there must be.
+        Whether as little as can be is in the vector buffer together: long rows come in pieces, and
+        results go to memory before they are converted.
 
     Attributes
     ----------
@@ -330,6 +332,8 @@ class Plan:
 
     def _has_room(self, kernel: Kernel) -> bool:
         """Whether its result can be converted as it is made."""
+        if self._tight:
+            return False
         layout = self._layout(kernel.placement)
         grain = max(layout.word_entries * layout.length, self.lanes)
         beats = kernel.longest if kernel.whole else min(kernel.longest, grain)
@@ -488,7 +492,7 @@ class Plan:
             self.kernels.append(kernel)
             self.stored.setdefault(id(value), []).append(kernel)
             asking = (d.kernel for d in demands if d.placement.key == placement.key)
-            if not kernel.in_pieces:
+            if not kernel.in_pieces and not self._tight:
                 self._convert(kernel, [one for one in asking if one is not None])
             self._place(kernel, value, placement, 1)
 
@@ -497,6 +501,10 @@ class Plan:
         if value.op not in REDUCTIONS and value.detail != "window":
             return False
         return self.configuration.sweeps and value.inputs[0].shape[-1] > self._whole_row
+
+    def _counts(self, kernel: Kernel, p: Placement) -> bool:
+        """Whether a result counts in a kernel's room: it takes as much of it as others."""
+        return self._tight or p.beats > 1 or kernel.placement.beats == 1
 
     def _convert(self, kernel: Kernel, asking: list[Kernel]) -> None:
         """Let a kernel make an operand that is made of nothing but its result."""
@@ -570,7 +578,7 @@ class Plan:
         if kernel.whole and full and self._loads_again(value, p):
             return False
         shared = demand.count > 1
-        shared &= _is_long(kernel, p)
+        shared &= self._counts(kernel, p)
         extra = int(shared) + int(value.op == "arithmetic" and len(value.inputs) == 2)
         longest = kernel.longest
         if value.op == "sum":
@@ -747,7 +755,7 @@ class Plan:
     def _place_binary(self, kernel: Kernel, value: Value, p: Placement) -> None:
         made = self.binary[id(value), p.key] = self._broadcast(value, p)
         if made.mode == "beats" or not made.y[0].of_host:
-            kernel.cost += _is_long(kernel, made.y[1])
+            kernel.cost += self._counts(kernel, made.y[1])
         self._ask(kernel, *made.x)
         self._ask(kernel, *made.y, joins=made.mode != "numbers")
 
@@ -933,7 +941,7 @@ class Plan:
             one.joins &= joins and len(parts) == 1
             one.count += 1
             if one.count == 2:  # it is loaded once for both
-                kernel.cost += _is_long(kernel, own)
+                kernel.cost += self._counts(kernel, own)
 
     def table(self, value: Value, p: Placement) -> list[Vectors]:
         """Numbers of the host in memory: of each matrix where it lies, equal ones once."""
@@ -951,11 +959,6 @@ class Plan:
             table = Table(value, p, matrices, [places[matrix] for matrix in matrices])
             self.tables[key] = table, places
         return self.tables[key][1]
-
-
-def _is_long(kernel: Kernel, p: Placement) -> bool:
-    """Whether a result takes as much of the vector buffer as others of a kernel."""
-    return p.beats > 1 or kernel.placement.beats == 1
 
 
 def _columns(operand: Operand, columns: range | None) -> Operand:
