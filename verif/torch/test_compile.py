@@ -259,6 +259,23 @@ def test_refused_arguments(options: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
+class WithinNoGrad(nn.Module):
+    """Its graph has another one within."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = torch.relu(x)
+        return y + x
+
+
+def test_graphs_within_the_graph_are_refused() -> None:
+    quantised = nn.Sequential(nn.Linear(64, 8), nn.ReLU()).eval()
+    mxt.quantize_(quantised, "mxsf", block=64)
+    for model in (WithinNoGrad(), quantised):
+        with pytest.raises(ValueError, match="a graph within the graph is not compiled: no_grad"):
+            mxt.compile(model, (torch.randn(4, 64),))
+
+
 def test_examples_must_be_tensors() -> None:
     with pytest.raises(TypeError, match=r"examples\[0\] must be a tensor"):
         mxt.compile(perceptron(), (np.zeros((3, 48), "f4"),))

@@ -346,6 +346,7 @@ def test_what_is_refused_is_named() -> None:
         (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5"),
         (lambda: step(given[0][:5], given[1]), r"input must have shape \(11, 13\), not \(5, 13\)"),
         (lambda: step.load_state_dict({"steps": 1}), "given must have steps and state"),
+        (lambda: step.load_state_dict(3), "given must be a mapping of steps and state, not 3"),
         (
             lambda: step.load_state_dict({"steps": 1, "state": {}}),
             "state must have the names of this step",

@@ -70,7 +70,10 @@ def _of_torch(args: Namespace, configuration: MachineConfiguration) -> "Compiled
         exported = torch.export.load(args.model)
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"{args.model} must be a file of torch.export.save: {reason}") from None
+        raise UserError(
+            f"{args.model} must be a file of torch.export.save, whose outputs are tensors and "
+            f"tuples of them (return_dict=False): {reason}"
+        ) from None
     return compile_exported(exported, configuration, args.block, args.keep)
 
 

@@ -145,6 +145,12 @@ class _Legaliser:
         for node in self._exported.graph.nodes:
             if node.op == "placeholder":
                 self._env[node] = self._placeholder(node)
+            elif node.op == "get_attr":
+                reason = (
+                    "a graph within the graph is not compiled: no_grad, autocast and cond in a "
+                    "model, or modules of quantize_, which are compiled before they are quantised"
+                )
+                self._env[node] = self._refuse(node, reason)
             elif node.op == "call_function":
                 self._g.on_host = is_kept(node, self._keep)
                 self._env[node] = self._call(node)

@@ -320,6 +320,8 @@ class TrainingStep:
         ValueError
             If it is not of this model and optimiser; nothing has changed then.
         """
+        if not isinstance(given, Mapping):
+            raise ValueError(f"given must be a mapping of steps and state, not {shown(given)}")
         state, steps = given.get("state"), given.get("steps")
         if not isinstance(state, Mapping) or not isinstance(steps, int):
             raise ValueError(f"given must have steps and state, not {', '.join(given)}")
