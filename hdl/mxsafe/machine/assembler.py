@@ -1,9 +1,9 @@
 """Programs as bytes and as text: descriptors with names for what their bits mean, checked."""
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 
 from mxsafe.machine.configuration import MachineConfiguration
@@ -319,7 +319,10 @@ class Assembler:
 
     def __init__(self, configuration: MachineConfiguration) -> None:
         self.configuration = configuration
-        self._defaults = {kind: _defaults(kind, configuration) for kind in DESCRIPTORS}
+
+    @cached_property
+    def _make(self) -> Callable[[str, Mapping[str, int]], Instruction]:
+        return maker(self.configuration)
 
     def load(self, **fields: Value) -> Instruction:
         """Memory to a buffer; see `instruction`."""
@@ -350,15 +353,11 @@ class Assembler:
         known = {field.name: field for field in DESCRIPTORS[kind].fields}
         _require_known(kind, fields, known)
         values = {name: _value(kind, known[name], given) for name, given in fields.items()}
-        made = self.of_bits(kind, values)
+        made = self._make(kind, values)
         fault = made.fault(self.configuration)
         if fault is not None:
             raise ValueError(fault.reason)
         return made
-
-    def of_bits(self, kind: str, values: Mapping[str, int]) -> Instruction:
-        """A descriptor of fields that are within their bounds; `assemble` checks the rest."""
-        return Instruction._of(kind, {**self._defaults[kind], **values})
 
     @checked
     def assemble(self, program: Iterable[Instruction]) -> bytes:
@@ -385,6 +384,12 @@ class Assembler:
         if deadlock := _deadlock(program, self.configuration):
             raise ValueError(f"descriptor {deadlock.descriptor}: {deadlock.reason}")
         return bytes(data)
+
+
+def maker(configuration: MachineConfiguration) -> Callable[[str, Mapping[str, int]], Instruction]:
+    """What makes descriptors of fields that are within their bounds; `assemble` checks the rest."""
+    defaults = {kind: _defaults(kind, configuration) for kind in DESCRIPTORS}
+    return lambda kind, values: Instruction._of(kind, {**defaults[kind], **values})
 
 
 def _defaults(kind: str, configuration: MachineConfiguration) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from mxsafe.machine.assembler import Assembler, Instruction
+from mxsafe.machine.assembler import Instruction, maker
 from mxsafe.machine.compiler.ordering import Access, Ordering
 from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from mxsafe.machine.compiler.sweeps import sweeps
@@ -128,7 +128,7 @@ class Emitter:
         CompileError
             If the machine would wait for ever at one of them.
         """
-        make = Assembler(self.configuration).of_bits
+        make = maker(self.configuration)
         return [
             make(step.kind, {**step.fields, "wait": header.wait, "signal": header.signal})
             for step, header in zip(self.steps, self.headers(), strict=True)
