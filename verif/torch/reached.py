@@ -105,6 +105,7 @@ UNUSED: dict[Said, str] = {
     **_unused("words follow one another", "load", "step_0", "least"),
     **_unused("words and strips follow one another", "store", "step_0 step_1 stride_1", "least"),
     **_unused("rows follow one another", "vector", "x_stride", "least"),
+    **_unused("only gradients have such sums", "vector", "reduction", "sum"),
     **_unused(
         "results are stored in two loops",
         "store",

@@ -139,9 +139,20 @@ class Turned(nn.Module):
         return self.layer(self.norm(x).transpose(1, 2))
 
 
+class LongRows(nn.Module):
+    """Rows that are reduced in sweeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(700)
+
+    def forward(self, x: Any) -> Any:
+        return torch.softmax(self.norm(x), -1)
+
+
 @pytest.mark.full
 def test_what_models_reach() -> None:
-    """500 random models, and two of their own: every operator, every value of descriptors' fields.
+    """500 random models, and three of their own: all operators and values of descriptors' fields.
 
     None is refused.
     """
@@ -154,6 +165,7 @@ def test_what_models_reach() -> None:
     machine = machine_named("default")
     for model, shape, block in (
         (Turned(), (1, 64, 32), (8, 8)),
+        (LongRows(), (3, 700), 64),
         (nn.Linear(40000, 40), (20, 40000), 64),
     ):
         program = exported(model.eval(), (torch.randn(shape),))
