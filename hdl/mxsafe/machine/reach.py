@@ -75,18 +75,21 @@ def _vector(i: Instruction, configuration: MachineConfiguration) -> Iterator[Rea
     size = configuration.vector_beats
     yield "x", _last(i, "x", "x_stride", "rows", beats - 1), size
     if i["arithmetic"] not in (ARITHMETIC["none"], ARITHMETIC["scale"]):
-        along = {
-            Y_MODES["beats"]: beats - 1,
-            Y_MODES["numbers"]: (beats - 1) // lanes,
-            Y_MODES["constant"]: 0,
-        }[i["y_mode"]]
-        yield "y", _last(i, "y", "y_stride", "rows", along), size
+        along = second_beats(i["y_mode"], beats, lanes)
+        yield "y", _last(i, "y", "y_stride", "rows", along - 1), size
     if i["affine"] and i["reduction"] != REDUCTION["none"]:
         yield "y", i["y"] + (beats - 1) // lanes + -(-beats // lanes), size
     if i["to_vector"]:
         yield "d", _last(i, "d", "d_stride", "rows", result_beats(i.values) - 1), size
     if i["convert"]:
         yield from _converted(i, configuration)
+
+
+def second_beats(mode: int, beats: int, lanes: int) -> int:
+    """Vector beats of a row of second operands for so many beats of first ones."""
+    numbers = -(-beats // lanes)
+    of = {Y_MODES["beats"]: beats, Y_MODES["numbers"]: numbers, Y_MODES["constant"]: 1}
+    return of[mode]
 
 
 @checked

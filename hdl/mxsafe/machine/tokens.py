@@ -84,13 +84,9 @@ class TokenQueues:
     def start(self, queue: int) -> int | None:
         """Start the next descriptor of a queue, if its tokens are there; return its number."""
         entry = self._first(queue)
-        if entry is None or entry.runs:
+        if entry is None or entry.runs or self._missing(entry.header):
             return None
-        waits = bits(entry.header.wait)
-        for other in waits:
-            if not self._tokens[other][queue]:
-                return None
-        for other in waits:
+        for other in bits(entry.header.wait):
             self._tokens[other][queue] -= 1
         entry.runs, entry.owed = True, entry.header.signal
         return entry.number

@@ -12,8 +12,9 @@ from mxsafe.machine.compiler.places import Allocator, CompileError, Memory
 from mxsafe.machine.compiler.sweeps import sweeps
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, run_words
+from mxsafe.machine.description import DESCRIPTORS, PACKING, QUEUES, Y_MODES, run_words
 from mxsafe.machine.layout import Float32Layout, OperandLayout
+from mxsafe.machine.reach import result_beats, second_beats
 from mxsafe.machine.tokens import Header, deadlock_of
 
 __all__ = ["Emitter", "Pass", "Step"]
@@ -560,14 +561,14 @@ class Emitter:
         }
         accesses = [_read(x)]
         if work.y is not None:
-            beats = {"beats": x.beats, "numbers": -(-x.beats // c.vector_lanes), "constant": 1}
-            y = Rows(work.y.start, beats[work.y_mode], x.count, work.y.stride)
+            beats = second_beats(Y_MODES[work.y_mode], x.beats, c.vector_lanes)
+            y = Rows(work.y.start, beats, x.count, work.y.stride)
             accesses.append(_read(y))
         if work.affine is not None:
             accesses.append(_read(work.affine))
         if d is not None:
             fields |= {"d": d.start, "d_stride": d.stride, "to_vector": 1}
-            written = Rows(d.start, 1 if work.reduction == "sum" else x.beats, x.count, d.stride)
+            written = Rows(d.start, result_beats(fields), x.count, d.stride)
             accesses.append(_read(written)._replace(writes=True))
         if out is not None:
             converted, places = self._converted(x, out)

@@ -19,6 +19,7 @@ from mxsafe.machine.description import (
     run_words,
 )
 from mxsafe.machine.program import Program
+from mxsafe.machine.reach import second_beats
 from mxsafe.machine.tokens import Header, bits, deadlock_of
 from mxsafe.validation import checked
 
@@ -427,10 +428,9 @@ def _shared_reads(fields: Mapping[str, int], configuration: MachineConfiguration
     """Reads of second operands from the bank in which the first ones stand: they take turns."""
     if fields["arithmetic"] in _OF_ONE or fields["reduction"] or fields.get("causal"):
         return 0
-    beats = fields["beats"]
-    each = {"beats": beats, "numbers": -(-beats // configuration.vector_lanes), "constant": 1}
+    each = second_beats(fields["y_mode"], fields["beats"], configuration.vector_lanes)
     x, y, size = fields["x"], fields["y"], configuration.bank_beats
-    return each[_name("y_mode", fields)] * sum(
+    return each * sum(
         (x + row * fields["x_stride"]) // size == (y + row * fields["y_stride"]) // size
         for row in range(fields["rows"])
     )
