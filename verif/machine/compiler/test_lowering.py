@@ -137,6 +137,17 @@ def test_a_reduced_axis_is_exchanged(block: Block) -> None:
     assert np.array_equal(y, wanted.reshape(y.shape))
 
 
+@pytest.mark.parametrize("tokens", [24, 48])
+def test_a_row_that_stands_apart_is_one_load(tokens: int) -> None:
+    """Values that were stored as lanes and are used as rows: not a descriptor for each of them."""
+    graph = Graph()
+    normed = graph.norm("layer_norm", graph.input("x", (tokens, 40)))
+    graph.output("y", graph.linear(graph.transpose(normed, (1, 0)), drawn(8, tokens)))
+    steps = lowered(graph, DEFAULT).emitter.steps
+    loaded = [step for step in steps if step.kind == "load" and step.fields["count_1"] == tokens]
+    assert len(loaded) == 40
+
+
 def test_an_output_of_parts_of_two_values() -> None:
     """Products with attention weights, which only stand in their own lanes; some are negated."""
     x, w = drawn(3, 5, 5), drawn(3, 5, 16, seed=2)

@@ -136,7 +136,14 @@ def load_beats(e: Emitter, addresses: Addresses, rows: Rows) -> None:
         First bytes.
     rows : Rows
     """
-    for beats in _alike(addresses, e.configuration.beat_bytes):
+    size = e.configuration.beat_bytes
+    steps = np.unique(np.diff(addresses[0]))
+    if len(addresses) == 1 and len(steps) == 1 and steps[0] > size:
+        # Beats that stand apart by the same distance, as those of a row that was stored as lanes.
+        apart = Rows(rows.start, 1, addresses.shape[1], stride=1)
+        _load_runs(e, addresses.T, range(apart.count), range(1), apart)
+        return
+    for beats in _alike(addresses, size):
         own = addresses[:, beats.start]
         steps = np.diff(own)
         regular = len(set(steps.tolist())) <= 1 and (not len(steps) or steps[0] >= 0)
