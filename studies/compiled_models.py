@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -26,8 +25,7 @@ from studies import pages
 from studies.prose import parser_of
 
 PAGE = pages.DOCS / "compiled_models.json"
-MACHINE = replace(MachineConfiguration(), reduction_beats=2048)
-"""The default machine, but with rows as long as ViT-B and whisper have them."""
+MACHINE = MachineConfiguration()
 _WORDS = 1000
 
 Numbers = dict[str, Any]
