@@ -13,7 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import mxsafe.torch as mxt  # noqa: E402
-from mxsafe.machine.configuration import MachineConfiguration  # noqa: E402
+from mxsafe.machine.compiler.places import CompileError  # noqa: E402
+from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration  # noqa: E402
 from mxsafe.machine.graph import Graph  # noqa: E402
 from mxsafe.machine.updates import Trained  # noqa: E402
 from mxsafe.torch._training import optimiser_of  # noqa: E402
@@ -194,6 +195,77 @@ def test_step_on_another_machine_has_the_same_bits() -> None:
         assert_same(array, other.state[name])
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_windows_have_the_bits_of_the_models(case: str) -> None:
+    """Sums in windows, of forward and of backward passes."""
+    _, step, given, _ = _made(case, arithmetic="window")
+    _, other, _, _ = _made(case, arithmetic="window", engine="model")
+    assert step.compiled.parts[0].program.configuration.arithmetic == "window"
+    assert step(*given) == other(*given)
+    assert_same(step.output, other.output)
+    for name, array in step.state.items():
+        assert_same(array, other.state[name])
+
+
+@pytest.mark.parametrize(("rows", "features"), [(8, 4200), (4200, 8)])
+def test_windows_of_more_values_than_an_output_has(rows: int, features: int) -> None:
+    """Sums over features, and over rows of a batch: a part of 4,096 values and another one.
+
+    They are refused by name where buffers do not hold a strip of a part.
+    """
+    made = []
+    small = MachineConfiguration(arithmetic="window", a_beats=256, w_beats=256)
+    for machine, engine in (
+        (WINDOW_MACHINE, "interpreter"),
+        (WINDOW_MACHINE, "model"),
+        (small, "model"),
+    ):
+        torch.manual_seed(7)
+        model = nn.Linear(features, 8)
+        given = torch.randn(rows, features), torch.randint(0, 8, (rows,))
+        loss, optimizer = nn.CrossEntropyLoss(), _sgd(model.parameters())
+        step = mxt.compile_step(model, loss, optimizer, given, machine=machine, engine=engine)
+        made.append((step(*given), step))
+    (found, own), (wanted, other), (_, refused) = made
+    assert found == wanted
+    for name, array in own.state.items():
+        assert_same(array, other.state[name])
+    with pytest.raises(CompileError, match="k must be at most 1024 with arithmetic window, of"):
+        _ = refused.compiled
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(
+    ("loss", "target", "message"),
+    [
+        (nn.CrossEntropyLoss(), torch.zeros(9, dtype=torch.int64), "12 integers, not int64 of "),
+        (nn.CrossEntropyLoss(), torch.zeros(12, 1, dtype=torch.int64), "12 integers, not int64 of"),
+        (nn.CrossEntropyLoss(), torch.full((12,), -1), "from 0 to 5, not -1$"),
+        (nn.CrossEntropyLoss(), torch.zeros(12, 5), r"have shape \(12, 6\), not \(12, 5\)$"),
+        (
+            nn.MSELoss(),
+            torch.zeros(12, 1),
+            r"float32 of shape \(12, 6\), not float32 of shape \(12, 1",
+        ),
+        (nn.MSELoss(), torch.zeros(12, 6).double(), r"float32 of shape \(12, 6\), not float64"),
+    ],
+)
+def test_a_target_that_no_step_would_take_is_refused(
+    parts: int, loss: Any, target: Any, message: str
+) -> None:
+    """Before anything is compiled, whatever runs the steps."""
+    model = _perceptron()
+    with pytest.raises(ValueError, match=f"^the target of examples must (be )?{message}"):
+        mxt.compile_step(
+            model,
+            loss,
+            _sgd(model.parameters()),
+            (torch.randn(12, 13), target),
+            parts=parts,
+            engine="model",
+        )
+
+
 @pytest.mark.parametrize(
     ("classes", "machine"),
     [
@@ -343,7 +415,8 @@ def test_what_is_refused_is_named() -> None:
             r"examples\[0\] must have a first axis that 2 parts divide",
         ),
         (lambda: step(given[0]), "inputs must be 1"),
-        (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5"),
+        (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5, not (6|7|8|9|10|11)$"),
+        (lambda: mxt.compile_step(model, loss, sgd, ()), r"examples must be inputs and a target, "),
         (lambda: step(given[0][:5], given[1]), r"input must have shape \(11, 13\), not \(5, 13\)"),
         (lambda: step.load_state_dict({"steps": 1}), "given must have steps and state"),
         (lambda: step.load_state_dict(3), "given must be a mapping of steps and state, not 3"),

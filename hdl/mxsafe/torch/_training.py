@@ -22,7 +22,7 @@ from mxsafe.machine.updates import AdamW, Optimiser, Sgd, Trained
 from mxsafe.model.graph import GraphModel
 from mxsafe.torch._compile import exported
 from mxsafe.torch._export import legalised
-from mxsafe.validation import PositiveInteger, checked, require_one_of, shown
+from mxsafe.validation import PositiveInteger, about, checked, require_one_of, shown
 
 __all__ = ["TrainingStep", "compile_step"]
 
@@ -118,6 +118,7 @@ class TrainingStep:
         configuration: MachineConfiguration,
         parts: int,
         engine: str | Run,
+        target: Any,
     ) -> None:
         self._loss, self._optimizer = _loss(loss), optimizer
         self._configuration = configuration
@@ -125,6 +126,8 @@ class TrainingStep:
         self.graph = Graph()
         self._models: list[str] = []
         self._build(program, parts)
+        with about(target="the target of examples"):
+            self._loss.target(_numpy(target), self.graph.outputs["output"].shape)
         state: dict[str, Floats] = {}
         for one in self._trained:
             state[one.name] = _numpy(one.parameter).reshape(one.shape)
@@ -349,7 +352,7 @@ def compile_step(
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
-    arithmetic: Literal["exact", "fp12"] | None = None,
+    arithmetic: Literal["exact", "fp12", "window"] | None = None,
     parts: PositiveInteger = 1,
     engine: Literal["interpreter", "model"] | Run = "interpreter",
 ) -> TrainingStep:
@@ -369,13 +372,15 @@ def compile_step(
         ``requires_grad`` stay as they are. Learning rates are read at each step, so that a
         scheduler works. Its own state is not used.
     examples : sequence of Tensor
-        Inputs of the model, then a target; shapes of the program are theirs.
+        Inputs of the model, then a target that a step would take; shapes of the program are theirs.
     machine : str or MachineConfiguration
         ``default``, ``small``, ``fpga``, or any sizes.
     format : str or MXFormat, optional
         Of both operands of all products; by default that of the machine.
-    arithmetic : {"exact", "fp12"}, optional
-        Of the array; by default that of the machine.
+    arithmetic : {"exact", "fp12", "window"}, optional
+        Of the array; by default that of the machine. With ``window`` sums of more than 4,096
+        products, over features or over rows of the batch, are those of parts of 4,096, added in
+        binary32; buffers of operands must hold a strip of such a part.
     parts : int
         Into how many equal parts the batch is divided: the model takes one at a time, and all
         gradients are added. With one image in a part no tile has rows of two images, as it must be
@@ -394,7 +399,8 @@ def compile_step(
     Raises
     ------
     CompileError
-        If the model has operators that are not compiled, or that have no gradient.
+        If the model has operators that are not compiled, or that have no gradient, or if the
+        machine lacks what they need.
     TypeError, ValueError
         If an argument is not as above.
 
@@ -415,13 +421,15 @@ def compile_step(
     """
     if not callable(engine):
         require_one_of("engine", engine, _ENGINES)
-    *inputs, _ = examples
+    if len(examples) < 2:
+        raise ValueError(f"examples must be inputs and a target, not {shown(examples)}")
+    *inputs, target = examples
     for at, one in enumerate(inputs):
         if not isinstance(one, torch.Tensor) or not one.dim() or len(one) % parts:
             raise ValueError(f"examples[{at}] must have a first axis that {parts} parts divide")
     program = exported(model, [one[: len(one) // parts] for one in inputs])
     configuration = machine_named(machine, format, arithmetic)
-    return TrainingStep(program, model, loss, optimizer, configuration, parts, engine)
+    return TrainingStep(program, model, loss, optimizer, configuration, parts, engine, target)
 
 
 class _CrossEntropy:
@@ -449,8 +457,8 @@ class _CrossEntropy:
                 raise ValueError(
                     f"target must be {rows} integers, not {target.dtype} of shape {target.shape}"
                 )
-            if not (target.min() >= 0 and target.max() < classes):
-                raise ValueError(f"target must be from 0 to {classes - 1}, not {shown(target)}")
+            if (wrong := target[(target < 0) | (target >= classes)]).size:
+                raise ValueError(f"target must be from 0 to {classes - 1}, not {wrong[0]}")
             wanted = np.eye(classes)[target]
         return wanted * (1 - self._smoothing) + self._smoothing / classes
 
