@@ -342,6 +342,27 @@ def test_updates_are_those_of_pytorch(optimise: Any) -> None:
         np.testing.assert_allclose(state["weight"], weight.detach().numpy(), rtol=0, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("optimise", [_sgd, _momentum, _adamw, _adam])
+def test_schedulers_see_steps(optimise: Any) -> None:
+    """Without a warning; parameters and the optimiser's state stay, whatever the gradients."""
+    model, given = _perceptron(), _rows()
+    before = copy.deepcopy(model.state_dict())
+    optimiser = optimise(model.parameters())
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)
+    rate = optimiser.param_groups[0]["lr"]
+    step = mxt.compile_step(model, nn.CrossEntropyLoss(), optimiser, given, engine="model")
+    for at in range(1, 3):
+        step(*given)
+        schedule.step()
+        assert optimiser.param_groups[0]["lr"] == rate * 0.5**at
+    model(given[0]).sum().backward()
+    step(*given)
+    assert not optimiser.state
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
 def test_what_pytorch_does_not_train_stays() -> None:
     """Parameters without a gradient, and rows of padding."""
     torch.manual_seed(7)

@@ -230,7 +230,14 @@ class TrainingStep:
         found = self._engine.run(taken, self._run)
         self.output = found["output"]
         self.steps += 1
+        self._seen()
         return self._loss.value(self.output, _numpy(given[-1]))
+
+    def _seen(self) -> None:
+        """Let schedulers see a step of the optimiser, which changes nothing without gradients."""
+        groups = self._optimizer.param_groups
+        if all(one.grad is None for group in groups for one in group["params"]):
+            self._optimizer.step()
 
     def inputs(self, *given: Any) -> dict[str, Floats]:
         """What the program takes in the next step: by name, all inputs of the graph.
