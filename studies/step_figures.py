@@ -2,11 +2,11 @@
 
 A block of DeiT-Tiny with SGD (``block``) and DeiT-Tiny with AdamW (``whole``), both of one image
 and 197 tokens: compiled for the default machine, run for a step on the interpreter and compared
-with the models of the operations bit for bit. Figures go to ``docs/step_figures.json``. With
-``--verilog`` the step is run on the simulated Verilog as well, and all of memory compared; with
-``--predicted`` nothing is run. ``--nodes`` prints what each kernel asks of the queues, and how long
-the array has no beat before its products. Names alone are done, by default ``block``; ``whole``
-takes minutes.
+with the models of the operations bit for bit. Figures go to ``docs/step_figures.json``, and a
+picture of the block's step on the four queues to ``docs/step_timeline.svg``. With ``--verilog`` the
+step is run on the simulated Verilog as well, and all of memory compared; with ``--predicted``
+nothing is run. ``--nodes`` prints what each kernel asks of the queues, and how long the array has
+no beat before its products. Names alone are done, by default ``block``; ``whole`` takes minutes.
 """
 
 import argparse
@@ -26,13 +26,16 @@ from mxsafe.host.host import Host
 from mxsafe.host.simulated import Simulated
 from mxsafe.machine.compiled import Part
 from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
 from mxsafe.torch._training import TrainingStep
 from studies.pages import DOCS
 from studies.prose import as_help
+from studies.timeline import Kinds, drawn
 
 FIGURES = DOCS / "step_figures.json"
+PICTURE = DOCS / "step_timeline.svg"
 _TOKENS, _FEATURES = 197, 192
 _LIMIT = 1 << 32
 
@@ -130,6 +133,33 @@ def nodes(part: Part) -> list[str]:
     return lines
 
 
+_COLOURS = {
+    "forward": "#0072b2",
+    "backward": "#d55e00",
+    "gradients of weights, and their update": "#009e73",
+}
+
+
+def phases(graph: Graph) -> Kinds:
+    """Kinds of work of a training step, by what a kernel makes.
+
+    Those that make a weight's next value are its update, and others that make something of the
+    model, forward pass.
+    """
+    forward, backward, update = _COLOURS
+    last = graph.values.index(graph.outputs["output"])
+    before = {value.name for value in graph.values[: last + 1]}
+    updated = {graph.outputs[name].name for name in graph.kept}
+
+    def of(label: str) -> str:
+        names = set(label.split(", "))
+        if names & updated:
+            return update
+        return forward if names & before else backward
+
+    return Kinds(_COLOURS, of)
+
+
 def same(one: TrainingStep, other: TrainingStep, given: tuple[Any, Any]) -> int:
     """Numbers compared after a step of each, all equal in every bit.
 
@@ -193,6 +223,8 @@ def measured(case: str, *, runs: bool, verilog: bool, by_node: bool) -> dict[str
     found = {**predicted(step), "compile_seconds": round(time.process_time() - start, 1)}
     if by_node:
         print("\n".join(nodes(step.compiled.parts[0])))
+    if case == "block":
+        write_atomically(PICTURE, drawn(step.compiled, phases(step.graph)))
     if runs:
         model, _ = made(case, "model")
         start = time.process_time()

@@ -1,10 +1,11 @@
 """``python -m studies.timeline``: a picture of one block of MiniLM on the four queues.
 
 Writes ``docs/timeline.svg`` from what `mxsafe.machine.trace` has of the program; the line below it
-says what the array waits for. The block is that of `studies.benchmarks.interpreter`.
+says what the array waits for. The block is that of `studies.benchmarks.interpreter`. Other programs
+are drawn by `drawn`, too, with kinds of their own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,24 @@ PICTURE = DOCS / "timeline.svg"
 _WIDTH, _LEFT, _TOP = 960, 84, 40
 _ROW, _GAP = 34, 12
 _BINS = 120
-_KINDS = {
-    "query, key, value": ("#0072b2", ("query", "key", "value")),
-    "attention": ("#d55e00", ("scores", "softmax", "mixed", "attention")),
-    "hidden layer": ("#009e73", ("up", "gelu", "down")),
-    "norms": ("#cc79a7", ("norm", "attention_norm")),
-    "other": ("#999999", ()),
-}
-"""Colours of what descriptors are for, and names of the block's operations."""
+_WORDS = {"fetch": "descriptors", "engine": "its own pipeline", "tiles": "sums of short tiles"}
+"""What the array waits for besides other queues."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What work is for.
+
+    Attributes
+    ----------
+    colours : Mapping of str to str
+        By kind, in the order of the legend.
+    of : callable
+        The kind of a descriptor's label.
+    """
+
+    colours: Mapping[str, str]
+    of: Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -40,14 +51,30 @@ class Bar:
     kind: str
 
 
-def kind_of(label: str) -> str:
-    """Kind of what a descriptor is for: that of the first operation with a name."""
-    kinds = {name: kind for kind, (_, names) in _KINDS.items() for name in names}
+_BLOCK = {
+    "query, key, value": ("#0072b2", ("query", "key", "value")),
+    "attention": ("#d55e00", ("scores", "softmax", "mixed", "attention")),
+    "hidden layer": ("#009e73", ("up", "gelu", "down")),
+    "norms": ("#cc79a7", ("norm", "attention_norm")),
+    "other": ("#999999", ()),
+}
+"""Colours of what descriptors are for, and names of the block's operations."""
+
+
+def of_block(label: str) -> str:
+    """Kind of a label of a block: that of the first operation with a name."""
+    kinds = {name: kind for kind, (_, names) in _BLOCK.items() for name in names}
     names = [name.rpartition(".")[2] for name in label.split(", ")]
     return next((kinds[name] for name in names if name in kinds), "other")
 
 
-def bars(events: Iterable[Mapping[str, Any]], least: float) -> list[Bar]:
+BLOCK = Kinds({kind: colour for kind, (colour, _) in _BLOCK.items()}, of_block)
+"""Kinds of the block."""
+
+
+def bars(
+    events: Iterable[Mapping[str, Any]], least: float, kind_of: Callable[[str], str]
+) -> list[Bar]:
     """Work of the queues; gaps of fewer cycles than `least` are closed."""
     found: list[Bar] = []
     last: dict[int, Bar] = {}
@@ -77,23 +104,25 @@ def shares(predicted: Prediction, bins: int) -> list[float]:
     return found
 
 
-def stalls(predicted: Prediction) -> str:
-    """The reason why the array waits, in a line."""
+def stalls(predicted: Prediction) -> tuple[str, str]:
+    """How busy the array is, and why it waits: two lines."""
     cycles, idle = predicted.cycles, predicted.idle()
-    waits = {name.upper(): idle.get(name, 0) for name in QUEUES if name != "gemm"}
+    after = idle.pop("end")
+    waits = {_WORDS.get(name, name.upper()): spent for name, spent in idle.items()}
     listed = ", ".join(
         f"{spent / cycles:.1%} for {name}"
         for name, spent in sorted(waits.items(), key=lambda item: -item[1])
         if spent
     )
     return (
-        f"{cycles:,} cycles. The array has a beat in {predicted.array_busy / cycles:.1%}, waits in "
-        f"{listed}; {idle['end'] / cycles:.1%} are after its last product."
+        f"{cycles:,} cycles. The array has a beat in {predicted.array_busy / cycles:.1%}; "
+        f"{after / cycles:.1%} are after its last product.",
+        f"It waits in {listed}.",
     )
 
 
-def drawn(compiled: Compiled) -> str:
-    """The picture."""
+def drawn(compiled: Compiled, kinds: Kinds) -> str:
+    """The picture of a program."""
     [part] = compiled.parts
     predicted = predict(part.program)
     events = timeline([Traced(part.program, part.labels)])["traceEvents"]
@@ -104,11 +133,10 @@ def drawn(compiled: Compiled) -> str:
         y = _TOP + at * (_ROW + _GAP)
         lines.append(_text(12, y + _ROW / 2 + 4, name.upper()))
         lines.append(_box(_LEFT, y, predicted.cycles * scale, _ROW, "#f2f2f2"))
-    for bar in bars(events, 0.75 / scale):
+    for bar in bars(events, 0.75 / scale, kinds.of):
         y = _TOP + bar.queue * (_ROW + _GAP)
         width = max((bar.stop - bar.start) * scale, 0.3)
-        colour = _KINDS[bar.kind][0]
-        lines.append(_box(_LEFT + bar.start * scale, y, width, _ROW, colour))
+        lines.append(_box(_LEFT + bar.start * scale, y, width, _ROW, kinds.colours[bar.kind]))
     lines.append(_text(12, bottom + _ROW / 2 + 4, "GEMM, %"))
     step = predicted.cycles * scale / _BINS
     lines.append(_box(_LEFT, bottom, predicted.cycles * scale, _ROW, "#f2f2f2"))
@@ -117,9 +145,9 @@ def drawn(compiled: Compiled) -> str:
         lines.append(_box(_LEFT + at * step, bottom + _ROW - height, step, height, "#444444"))
     base = bottom + _ROW
     lines += _axis(predicted.cycles, scale, base)
-    lines.append(_text(_LEFT, base + 42, stalls(predicted)))
-    lines += _legend([bar.kind for bar in bars(events, 0)])
-    height = base + 54
+    lines += [_text(_LEFT, base + 42 + 18 * at, each) for at, each in enumerate(stalls(predicted))]
+    lines += _legend(kinds, {bar.kind for bar in bars(events, 0, kinds.of)})
+    height = base + 72
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
         f'font-family="Helvetica, Arial, sans-serif" font-size="12">\n'
@@ -140,10 +168,10 @@ def _axis(cycles: int, scale: float, base: float) -> list[str]:
     return lines
 
 
-def _legend(kinds: Sequence[str]) -> list[str]:
+def _legend(kinds: Kinds, seen: Container[str]) -> list[str]:
     lines, x = [], _LEFT
-    for kind, (colour, _) in _KINDS.items():
-        if kind in kinds:
+    for kind, colour in kinds.colours.items():
+        if kind in seen:
             lines += [_box(x, 12, 12, 12, colour), _text(x + 18, 22, kind)]
             x += 40 + 7 * len(kind)
     return lines
@@ -159,12 +187,17 @@ def _text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
 
 
+def block() -> Compiled:
+    """The block of the picture."""
+    graph, _ = encoder(blocks=1)
+    return compile_graph(graph)
+
+
 def main() -> None:
     """Draw the picture."""
-    graph, _ = encoder(blocks=1)
-    compiled = compile_graph(graph)
-    write_atomically(PICTURE, drawn(compiled))
-    print(stalls(predict(compiled.parts[0].program)))
+    compiled = block()
+    write_atomically(PICTURE, drawn(compiled, BLOCK))
+    print(*stalls(predict(compiled.parts[0].program)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Experiments with the hardware and their results, from ``docs/experiments.json``.
+"""Experiments with hardware and compiler, and their results, from ``docs/experiments.json``.
 
 To record a step, add it to the table of its component in that file, or a new table, and write the
 pages `experiments` and `comparison`.

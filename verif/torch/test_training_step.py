@@ -18,6 +18,9 @@ from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration  #
 from mxsafe.machine.graph import Graph  # noqa: E402
 from mxsafe.machine.updates import Trained  # noqa: E402
 from mxsafe.torch._training import optimiser_of  # noqa: E402
+from studies import step_figures  # noqa: E402
+from studies.step_figures import FIGURES, PICTURE, phases  # noqa: E402
+from studies.timeline import drawn  # noqa: E402
 from verif.machine.float64_graph import evaluate  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
@@ -452,20 +455,33 @@ def test_what_is_refused_is_named() -> None:
     assert step.steps == 0
 
 
-def test_page_has_the_figures_of_a_block() -> None:
-    """Cycles and busy share of a block of DeiT-Tiny, in text and table."""
-    layer = nn.TransformerEncoderLayer(
-        192, 3, 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-    )
-    x = torch.zeros(1, 197, 192)
-    step = mxt.compile_step(layer, nn.MSELoss(), _sgd(layer.parameters()), (x, x), engine="model")
+def test_phases_of_a_step() -> None:
+    """Kernels of forward pass, of backward pass, and those that make the next weights."""
+    step = _made("perceptron", engine="model")[1]
+    kinds = phases(step.graph)
+    found = {label: kinds.of(label) for label in step.compiled.parts[0].labels}
+    named = {name: kind for label, kind in found.items() for name in label.split(", ")}
+    forward, backward, update = kinds.colours
+    assert {named[name] for name in ("input", "linear", "gelu", "layer_norm", "softmax_26")} == {
+        forward
+    }
+    gradients = {name: kind for name, kind in named.items() if name.startswith("gradient of")}
+    assert {kind for name, kind in gradients.items() if name[12].isdigit()} == {update}
+    assert set(gradients.values()) == {backward, update}
+
+
+def test_page_and_picture_have_the_figures_of_a_block() -> None:
+    """Cycles and busy share of a block of DeiT-Tiny in the text, and its step on the queues."""
+    step, _ = step_figures.made("block", "model")
+    drawn_now = drawn(step.compiled, phases(step.graph))
+    assert PICTURE.read_text() == drawn_now, "run `python -m studies.step_figures block`"
     found = re.search(r"(\d+) cycles predicted, array busy ([\d.]+)%", step.report())
     assert found
     page = " ".join((Path(__file__).parents[2] / "docs" / "training_step.md").read_text().split())
     assert f"takes {int(found[1]) / 1e6:.2f} M cycles by the prediction" in page
     assert f"busy in {float(found[2]):.0f} % of them" in page
-    assert f"431 to {int(found[1]) / 1e3:.0f} |" in page
-    kept = json.loads((Path(__file__).parents[2] / "docs" / "step_figures.json").read_text())
+    assert f"| thousands of cycles, not {int(found[1]) / 1e3:.0f} |" in page
+    kept = json.loads(FIGURES.read_text())
     assert kept["block"]["cycles"] == int(found[1])
     verilog = kept["block"]["verilog"]
     assert f"simulated Verilog takes {verilog['cycles'] / 1e6:.2f} M cycles" in page
