@@ -10,10 +10,12 @@ from mxsafe.codec import quantize
 from mxsafe.host.host import Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.compiled import Compiled, Resident, compile_graph
+from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.named import machine_named
 from mxsafe.machine.program import Program
+from mxsafe.machine.updates import AdamW, Trained
 from mxsafe.model.graph import GraphModel
 from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.machine_schedules import run_in_any_order
@@ -39,9 +41,9 @@ def _drawn(graph: Graph, seed: int) -> dict[str, Any]:
     return {value.name: rng.standard_normal(value.shape).astype("f4") for value in inputs}
 
 
-def _runs(graph: Graph, resident: Resident, run: Any = None) -> None:
+def _runs(graph: Graph, resident: Resident, run: Any = None, start: Any = None) -> None:
     """Three runs, each compared with the models: what is kept, and what is not."""
-    first = _drawn(graph, 0)
+    first = start or _drawn(graph, 0)
     state = {name: first[name] for name in graph.kept}
     for step in range(3):
         given = {n: a for n, a in _drawn(graph, 1 + step).items() if n not in state}
@@ -98,6 +100,52 @@ def test_what_is_overwritten_was_read(seed: int) -> None:
 
     assert not resident.through_host
     _runs(g, resident, run)
+
+
+def _adamw(*, read: bool) -> Graph:
+    """A weight of 96 x 80 and its moments.
+
+    Others may read the first moment as it was, and the second one as it will be: that is stored by
+    itself then.
+    """
+    g = Graph()
+    gradient, x = g.input("gradient", (96, 80)), g.input("x", (96, 80))
+    old = [g.input(name, (96, 80)) for name in ("weight", "first", "second")]
+    numbers = AdamW().rates(1e-2, 3)
+    rates = {name: g.constant(np.full(1, number)) for name, number in numbers.items()}
+    if read:
+        g.output("old", g.softmax(g.add(x, old[1])))
+    made = g.scale(gradient, 0.5)
+    new, moments = AdamW().update(g, Trained(old[0], made, old[1:], rates))
+    for before, after in zip(old, [new, *moments], strict=True):
+        g.update(before, after)
+    if read:
+        g.output("new", g.softmax(g.add(x, moments[1])))
+        g.output("old, behind", g.softmax(g.add(g.scale(x, 3.0), old[1])))
+    return g
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["alone", "read"])
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_are_stored_with_their_weight(seed: int, read: bool) -> None:
+    """In any order of the queues; alone, each of them is read once and written once."""
+    machine, graph = MachineConfiguration(), _adamw(read=read)
+    positive = {name: abs(array) for name, array in _drawn(graph, 0).items()}
+    start = {name: positive[name] for name in graph.kept}
+    resident = Resident(compile_graph(graph, machine, block=TILES), start)
+    (part,) = resident.compiled.parts
+    predicted, tensor = predict(part.program), 96 * 80 * 4 // machine.word_bytes
+    few = tensor // 8
+    if read:
+        assert predicted.words_read > 6 * tensor
+    else:
+        assert 4 * tensor < predicted.words_read < 4 * tensor + few
+        assert predicted.words_written == 3 * tensor
+
+    def run(program: Program, memory: NDArray[np.uint8]) -> None:
+        run_in_any_order(program.instructions(), memory, machine, seed)
+
+    _runs(graph, resident, run, start)
 
 
 def test_operands_stay_beside_what_they_are_made_of() -> None:

@@ -491,3 +491,4 @@ def test_page_and_picture_have_the_figures_of_a_block() -> None:
         assert verilog[words] == kept["block"][words]
     whole = kept["whole"]
     assert f"{whole['descriptors']:,} descriptors and {whole['cycles'] / 1e6:.1f} M cycles" in page
+    assert f"The array is busy in {100 * whole['busy']:.0f} % of the cycles." in page

@@ -128,7 +128,7 @@ class AdamW:
         m = _mixed(g, moments[0], first, gradient, 1 - first)
         v = _mixed(g, moments[1], second, g.multiply(gradient, gradient), 1 - second)
         root = g.function("reciprocal", g.function("rsqrt", v))
-        epsilon = np.full(weight.shape, self.epsilon, np.float32)
+        epsilon = np.full(1, self.epsilon, np.float32)
         divisor = g.add(g.multiply(root, rates["correction"]), epsilon)
         change = g.multiply(g.multiply(m, g.function("reciprocal", divisor)), rates["rate"])
         if not self.coupled and self.decay:

@@ -58,6 +58,10 @@ class Kernel:
         Those that read what its result overwrites.
     beside : bool
         Whether it has products for while others have vectors.
+    also : list of Kernel
+        Values of its own that it stores as well, each a kernel that is done with this one.
+    of : Kernel, optional
+        The one that this one is done with.
     """
 
     root: Value
@@ -82,6 +86,13 @@ class Kernel:
     within: "list[list[tuple[Kernel, int]]]" = field(default_factory=list)
     after: "list[Kernel]" = field(default_factory=list)
     beside: bool = False
+    also: "list[Kernel]" = field(default_factory=list)
+    of: "Kernel | None" = None
+
+    @property
+    def maker(self) -> "Kernel":
+        """The kernel that is emitted: itself, or the one that it is done with."""
+        return self.of or self
 
     @property
     def operand(self) -> "Kernel | None":

@@ -158,10 +158,11 @@ class _Emission:
         """Places in memory of what stays there."""
         found = []
         kernels = self._stored[id(state.new)]
-        for kernel in kernels:
-            first = next(at for at, task in enumerate(tasks) if task[0] is kernel)
+        makers = [kernel.maker for kernel in kernels]
+        for kernel, maker in zip(kernels, makers, strict=True):
+            first = next(at for at, task in enumerate(tasks) if task[0] is maker)
             late = {id(one) for one, _ in tasks[first:]}
-            if any(id(one) in late and one not in kernels for one in kernel.after):
+            if any(id(one) in late and one not in makers for one in maker.after):
                 raise CompileError(f"{state.old.name} must be read before it is overwritten")
             self._allocate(kernel)
             for vectors in kernel.targets:

@@ -251,6 +251,7 @@ class Plan:
     ) -> None:
         self._graph, self.block, self._apart, self._tight = graph, block, apart, tight
         self.states = {id(state.old): state for state in states}
+        self._updates = {id(state.new) for state in states}
         self._reads: list[tuple[Kernel, State, Placement]] = []
         self.missing: list[tuple[State, Placement]] = []
         self.again = False
@@ -315,7 +316,12 @@ class Plan:
         """Let a kernel make an operand that stays in memory; whether it can."""
         views = matrices_of(operand.placement, maker.placement)
         made = self._beside.get(id(maker))
-        if views is None or maker.converted is not made or not self._has_room(maker):
+        if (
+            maker.of is not None
+            or views is None
+            or maker.converted is not made
+            or not self._has_room(maker)
+        ):
             return False
         if made is None:
             made = self._beside[id(maker)] = maker.converted = Kernel(
@@ -390,7 +396,9 @@ class Plan:
         found: list[list[_Run]] = [[] for _ in range(kernel.placement.matrices)]
         for source, own in self.resolve(kernel.root, kernel.placement):
             stored = self.stored.get(id(source), [])
-            if len(stored) != 1 or stored[0].converted or not self._has_room(stored[0]):
+            if len(stored) != 1 or stored[0].converted or stored[0].of:
+                return None
+            if not self._has_room(stored[0]):
                 return None
             for matrix, runs in enumerate(found):
                 more = runs_of(own.index[matrix], stored[0].placement)
@@ -411,9 +419,9 @@ class Plan:
             if not any(self._covers(state.new, one.placement, [placement]) for one in stored):
                 self.missing.append((state, placement))
             reader = makers.get(id(kernel), kernel)
-            for one in stored:
-                if reader is not one:
-                    one.after.append(reader)
+            for maker in (one.maker for one in stored):
+                if reader is not maker:
+                    maker.after.append(reader)
 
     def _fail(self) -> None:
         message = "\n".join(self._errors)
@@ -462,6 +470,8 @@ class Plan:
         if not demands:
             return
         if len(demands) == 1 and self._joins(demands[0], value):
+            return
+        if self._stored_within(demands, value):
             return
         self._asking[id(value)] = [demand.kernel for demand in demands]
         chosen: list[Placement] = []
@@ -589,6 +599,30 @@ class Plan:
         kernel.longest = longest
         kernel.cost += int(shared)
         self._place(kernel, value, p, demand.count)
+        return True
+
+    def _stored_within(self, demands: Sequence[_Demand], value: Value) -> bool:
+        """Let the one kernel that asks for what updates a state compute and store it, if it can.
+
+        So moments are read and written where the weight is that they change.
+        """
+        asking = [one for one in demands if one.kernel is not None]
+        if self._tight or len(asking) != 1 or id(value) not in self._updates:
+            return False
+        (own,) = asking
+        kernel, p = own.kernel, own.placement
+        assert kernel is not None
+        same = p.index.shape == kernel.placement.index.shape
+        if kernel.kind != "tensor" or not same:
+            return False
+        if not all(self._serves(value, p, one) for one in demands):
+            return False
+        stored = replace(own, count=own.count + 1)  # it must be there to be stored
+        if not self._joins(stored, value):
+            return False
+        made = Kernel(value, "tensor", p, of=kernel)
+        kernel.also.append(made)
+        self.stored.setdefault(id(value), []).append(made)
         return True
 
     def _loads_again(self, value: Value, p: Placement) -> bool:

@@ -127,6 +127,7 @@ class Region:
         self._shared: dict[tuple[int, Key], Rows] = {}
         self._made: tuple[int, Key] | None = None
         self._placed = kernel.placed
+        self._also = {(id(one.root), one.placement.key): one for one in kernel.also}
         other = kernel.converted
         asked = [*kernel.asked, *([] if other is None else other.asked)]
         self._asked = Counter((id(one), p.key) for one, p in asked)
@@ -162,9 +163,13 @@ class Region:
             self._placed = other.placed
             self._converted(self._value(other.root, other.placement), other, keep=False)
         for part in self._parts(lazy.work, range(rows.count), rows.count):
-            strips = range(self._strips.start + part.start, self._strips.start + part.stop)
-            own = rows.some(part)
-            store_sums(self._e, kernel.targets[self._matrix], strips, self._span, own)
+            self._store(kernel, rows.some(part), self._span, part.start)
+
+    def _store(self, kernel: Kernel, rows: Rows, span: range, first: int = 0) -> None:
+        """Store some rows of a kernel's result, of strips from one of this region on."""
+        first += self._strips.start
+        strips = range(first, first + rows.count)
+        store_sums(self._e, kernel.targets[self._matrix], strips, span, rows)
 
     def _converted(self, lazy: _Lazy, operand: Kernel, *, keep: bool) -> Rows:
         """Convert a result; keep it in the vector buffer as well, if it is needed."""
@@ -229,6 +234,8 @@ class Region:
                 if self._placed[key] > 1:
                     rows = self._done(lazy)
                     self._shared[key] = rows
+                    if key in self._also:
+                        self._store(self._also[key], rows, self._own_span(p))
                     lazy = _Lazy(rows, Pass(), owned=False)
                 return lazy
         span = self._own_span(p)

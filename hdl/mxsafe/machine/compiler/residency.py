@@ -84,9 +84,10 @@ class _Needs:
                     parts = made.within[own] if made.within else [(made, own)]
                     found += [(self._makers[id(maker)], one) for maker, one in parts]
         for value, p in kernel.asked:
-            for maker in self._stored.get(id(value), ()):
-                if maker is not kernel:
-                    found += [(maker, one) for one in self._holding(maker, p.index[matrix])]
+            for stored in self._stored.get(id(value), ()):
+                if stored.maker is not kernel:
+                    matrices = self._holding(stored, p.index[matrix])
+                    found += [(stored.maker, one) for one in matrices]
         return found
 
     def _holding(self, maker: Kernel, index: NDArray[np.int32]) -> list[int]:
