@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 _WALK = "address_generator_10x10x8_20x20x20_start_bits28_address_bits33"
-_REPLAY = "row_replay_beat_bits256_depth128_passes3_summary_bits64_may_skip"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
 _CORE = "softmax_core_lanes1_beats_fpga"
 _SAME_FACTOR = (
@@ -102,12 +101,10 @@ REASONS: dict[tuple[str, str, str], str] = {
         "whether a beat begins its pass is not asked behind the register slice"
     ),
     ("softmax_core_beats", "cnot1", "row_3_total[15] by bit 43"): _LARGE_SUM,
-    ("softmax_core_lanes8_beats", "cnot1", "$procmux$342.B[37] by bit 39"): _LARGE_SUM,
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
     ),
     (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): _PASSES,
-    ("vector_chain_affine", "const0", "$not$vector_chain_affine.v:159$23.A[0]"): _PASSES,
     ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
         "sums wait for a gain too, and no result leaves before one has come"
     ),
@@ -116,9 +113,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     ("normalise_row_no_centre", "const1", "$procdff$305.CLK[0]"): (
         "the number of the row stays 0 where there is but one"
-    ),
-    ("normalise_row_rows4_span1_optional_base_offset1", "const1", "$procmux$332.A[9]"): (
-        "the rest is kept in one phase alone, and the next one sets it without reading it"
     ),
     ("queues", "const1", "\\$51[0]"): _BEHIND_ERROR,
     ("queues_products_under_way4", "const1", "\\$51[0]"): _BEHIND_ERROR,
@@ -151,9 +145,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "the first, and a later one when all descriptors of one before have left"
     ),
     ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
-    (_REPLAY, "cnot1", "\\$17[6] by bit 1"): (
-        "of the count only its last value is read, and wrong ones before it come in pairs"
-    ),
     (_CORE, "const0", "\\$18[0]"): _SAME_FACTOR,
     (_CORE, "const0", "\\$24[0]"): _SAME_FACTOR,
     (_CORE, "const0", "$procmux$145.S[0]"): (

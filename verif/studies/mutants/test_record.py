@@ -41,6 +41,10 @@ def test_reasons_are_of_mutants_that_are_alive() -> None:
     assert set(REASONS) <= alive
 
 
+def test_reasons_are_of_modules_that_exist(modules: dict[str, Module]) -> None:
+    assert {module for module, _, _ in REASONS} <= modules.keys()
+
+
 def test_the_committed_scores_are_what_was_aimed_at() -> None:
     """All that was killed, of what is not equivalent; modules apart from what has a reason."""
     results = record.read()
