@@ -6,7 +6,7 @@ Writes ``<module>.npz`` for every MAC, sub-matrix unit and vector unit of `STAND
 
 Vector units get what enters the functions of the same layer (`studies.vector_activity`).
 
-Operands are the MiniLM slice of `verif.support.data.minilm`, quantised in the format of the unit,
+Operands are the MiniLM slice of `verif.data.minilm`, quantised in the format of the unit,
 at full rate. A MAC gets four outputs of the layer one after the other. A sub-matrix unit gets what
 it has as the only one of an array, whose Verilog is simulated for that: after a short tile four
 tokens by four features and so on, as many cycles as a tile takes.
@@ -35,8 +35,8 @@ from mxsafe.synthesis.power import RESET, Stimulus
 from mxsafe.verilog import presets
 from mxsafe.verilog.generate import generate
 from studies import vector_activity
+from verif.data import minilm
 from verif.support import manifest
-from verif.support.data import minilm
 from verif.support.manifest import Module, Port, Words
 from verif.support.simulators import SCRATCH, run_lockstep
 

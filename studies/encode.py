@@ -40,9 +40,9 @@ from mxsafe.machine.program import Program
 from studies import pages
 from studies.pages.encode import as_text, costs, similarities
 from studies.prose import parser_of
+from verif.data.minilm import make_slice
+from verif.data.minilm.make_slice import FloatArray, Model
 from verif.machine.compiler.transformer_graphs import bert
-from verif.support.data.minilm import make_slice
-from verif.support.data.minilm.make_slice import FloatArray, Model
 
 BLOCKS = 6
 SENTENCES = (

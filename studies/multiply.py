@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 import mxsafe as mx
 from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_array
 from studies.prose import parser_of
+from verif.data import minilm
 from verif.rtl.array.array_job import Result, array_schedule, run_products
 from verif.support import manifest
-from verif.support.data import minilm
 from verif.support.manifest import Module
 from verif.support.simulators import SCRATCH, missing_tools
 

@@ -22,9 +22,9 @@ from studies.training.array import Hardware, StoredLayer, pass_products, store
 from studies.training.checks import check_step
 from studies.training.data import load_digits
 from studies.training.network import initial_state
+from verif.data import minilm
 from verif.rtl.array.array_job import Product, Result
 from verif.support import manifest
-from verif.support.data import minilm
 from verif.support.simulators import missing_tools
 
 ARRAYS: Mapping[Arithmetic, str] = {"fp12": "mxsf_sta", "exact": "mxsf_sta_exact"}

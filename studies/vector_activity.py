@@ -1,7 +1,7 @@
 """Stimuli of vector units from real numbers: an addition to `studies.activity`.
 
 The numbers are those that enter the functions of the first layer of MiniLM
-(`verif.support.data.minilm.load_vectors`). A unit between streams is simulated for the cycles in
+(`verif.data.minilm.load_vectors`). A unit between streams is simulated for the cycles in
 which it takes beats; there is always one on offer, and every result is taken.
 """
 
@@ -23,7 +23,7 @@ from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.synthesis.power import RESET, Stimulus
-from verif.support.data import minilm
+from verif.data import minilm
 from verif.support.manifest import Module, Words
 from verif.support.stream_job import Job, Streamed, run_stream
 from verif.support.units import generated

@@ -21,7 +21,7 @@ from studies.fan_out_of_four import FO4_PS
 from studies.pages import experiments
 from studies.pages.synthesis import own_luts, published_luts
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
-from verif.support.data import minilm
+from verif.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

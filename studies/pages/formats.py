@@ -20,7 +20,7 @@ from mxsafe.analysis.errors import (
 )
 from mxsafe.analysis.report import gap_rows, tensor_rows
 from mxsafe.formats import BLOCK_FORMATS, MX_FORMATS
-from verif.support.data import minilm
+from verif.data import minilm
 
 BLOCKS: tuple[int | tuple[int, int], ...] = (64, (8, 8))
 TABLE_I = ("mxint8", "mxfp8_e2m5", "mxfp8_e4m3", "mxsf")

@@ -13,7 +13,7 @@ from mxsafe.model.training import PassTraffic
 from studies.drawing import plain
 from studies.pages import kept
 from studies.training_pass import IMAGES, SIZES, STEP_NUMBERS, TILE, training_layer
-from verif.support.data import minilm
+from verif.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

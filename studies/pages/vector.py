@@ -23,7 +23,7 @@ from studies.function_errors import record
 from studies.synthesised import PAPER_VECTOR, Synthesis, find, load, usual_numbers
 from studies.tables.activation import PROMISED
 from studies.vector_activity import ROW_BEATS
-from verif.support.data import minilm
+from verif.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

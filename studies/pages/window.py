@@ -18,7 +18,7 @@ from mxsafe.model.window import anchors
 from studies.pages import DOCS
 from studies.synthesised import find, load
 from studies.training_pass import training_layer
-from verif.support.data import minilm
+from verif.data import minilm
 
 WIDTHS = (24, 28, 32, 36, 40, 44)
 _SPREADS = (2, 4, 8, 16)

@@ -30,7 +30,7 @@ from studies.training.network import (
     initial_state,
     training_step,
 )
-from verif.support.data import digits
+from verif.data import digits
 from verif.support.simulators import SCRATCH
 
 Arithmetic = Literal["float32", "exact", "fp12"]

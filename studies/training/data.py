@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.cli.arguments import UserError
-from verif.support.data import digits
+from verif.data import digits
 
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 """Where Debian's package ``dataset-fashion-mnist`` puts its files."""

@@ -9,10 +9,10 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.model.float_arithmetic import decode_float
 from mxsafe.model.gemm import Arithmetic, ProductArithmetic
+from verif.data import minilm
 from verif.rtl.array.array_job import run_products
 from verif.rtl.mac import corner_cases
 from verif.support.checkers import assert_equal, check_mac
-from verif.support.data import minilm
 from verif.support.manifest import Module, mac_stimulus
 from verif.support.simulators import run_lockstep
 from verif.support.tests import some

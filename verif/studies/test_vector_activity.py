@@ -20,7 +20,7 @@ from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.synthesis.cases import Case
 from mxsafe.synthesis.power import RESET, Stimulus
 from studies.vector_activity import stimulus
-from verif.support.data import minilm
+from verif.data import minilm
 from verif.support.manifest import Words
 from verif.support.simulators import run_lockstep
 from verif.support.tests import some

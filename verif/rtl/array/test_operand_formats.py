@@ -10,6 +10,7 @@ from mxsafe.formats import FORMAT_SETS, MX_FORMATS, FormatSet
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.schedule import stream_beats
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker
+from verif.data import minilm
 from verif.rtl.array.array_checks import (
     Block,
     check_formats_at_run_time,
@@ -21,7 +22,6 @@ from verif.rtl.array.array_checks import (
 )
 from verif.rtl.array.array_job import Job, array_schedule, run_jobs, run_products
 from verif.support.checkers import assert_equal
-from verif.support.data import minilm
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.simulators import SIMULATORS, lint
 from verif.support.tests import Volume, raises, some

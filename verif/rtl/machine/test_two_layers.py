@@ -12,6 +12,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe import model
+from verif.data import minilm
 from verif.rtl.machine.layer_checks import (
     compare_beats,
     layer_schedule,
@@ -21,7 +22,6 @@ from verif.rtl.machine.layer_checks import (
     small_layer,
 )
 from verif.support.checkers import assert_equal
-from verif.support.data import minilm
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS
 from verif.support.stream_job import Job

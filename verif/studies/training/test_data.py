@@ -8,7 +8,7 @@ import numpy as np
 
 from mxsafe.cli.arguments import UserError
 from studies.training import data
-from verif.support.data import digits
+from verif.data import digits
 from verif.support.tests import raises
 
 DIGITS = (178, 182, 177, 183, 181, 182, 181, 179, 174, 180)

@@ -7,7 +7,7 @@ threads, and the files should not.
 
 Usage::
 
-    python -m verif.support.data.minilm.make_slice [FOLDER]
+    python -m verif.data.minilm.make_slice [FOLDER]
 """
 
 from __future__ import annotations
