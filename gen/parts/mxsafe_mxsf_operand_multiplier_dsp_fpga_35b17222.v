@@ -109,7 +109,10 @@ module mxsafe_mxsf_operand_multiplier_dsp_fpga_35b17222(
     .rst(rst)
   );
   assign lower_half[0] = number_shifted[0];
+  // Some bits of these nets follow from other bits of them, none from itself.
+  /* verilator lint_off UNOPTFLAT */
   assign { multiply_numbers_a[16:12], multiply_numbers_a[5:0] } = { multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], multiply_numbers_a[17], lower_half[5:1], number_shifted[0] };
+  /* verilator lint_on UNOPTFLAT */
   assign multiply_numbers_product[24:0] = term;
   assign plus = 1'h0;
 endmodule

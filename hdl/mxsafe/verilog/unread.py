@@ -4,7 +4,9 @@ What is left out are assignments to bits of nets without a name of their own, an
 ends of a net. What a module has to leave open by its nature is said in the text: an output of an
 instance that is not needed goes to a net that is called ``unused``; and declarations of inputs and
 results that are not read in full stand together in the scope of one pragma for Verilator. So do
-nets one bit of which decides another: Verilator 5.006 takes a net as a whole, and sees a loop.
+nets one bit of which decides another: Verilator 5.006 takes a net as a whole, and sees a loop. It
+takes the left side of an assignment as a whole too, so that one which gives several parts of such a
+net from others stands in a scope of its own.
 """
 
 import re
@@ -224,6 +226,11 @@ class _Module:
                 groups.setdefault(tuple(waived), []).extend(net.lines)
         for rules, places in groups.items():
             self._waive(rules, places)
+        for each in self.statements:
+            driven = [name for name, _ in each.driven]
+            both = loops.intersection(driven, (name for name, _ in each.read))
+            if each.is_assign and len(driven) > 1 and both:
+                self._waive([_LOOP], [each.line])
 
     def _loops(self) -> set[str]:
         """Nets that decide themselves, each taken as a whole, and what is between such nets."""
