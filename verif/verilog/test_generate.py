@@ -290,40 +290,6 @@ def test_a_module_reads_the_same_whoever_instantiates_it(tmp_path: Path) -> None
             assert text == (GEN / name).read_text()
 
 
-def test_units_of_a_format() -> None:
-    every = [name for name in presets.PRESETS if "bf16" not in name]
-    assert presets.units_of(MXSF) == every
-    assert presets.units_of(MX_FORMATS["mxint8"]) == [
-        "decoder",
-        "float32_adder",
-        "float32_multiplier",
-        "safe_mac_exact",
-        "pu_exact",
-        "sta_exact",
-        "pu_window",
-        "sta_window",
-        "converter",
-        "converter_8x8",
-        "transposer",
-        "activation",
-        "vector_activation",
-        "vector_function",
-        "vector_arithmetic",
-        "row_replay",
-        "softmax",
-        "softmax_beats",
-        "layer_norm",
-        "layer_norm_beats",
-        "rms_norm",
-        "operand_packer",
-        "layer_exact",
-        "accelerator",
-        "accelerator_window",
-        "accelerator_small",
-        "accelerator_fpga",
-    ]
-
-
 def test_several_processes_make_the_same_files(tmp_path: Path) -> None:
     units = [presets.build(name, MXSF) for name in ("safe_mac", "converter", "decoder")]
     alone = generate(units, tmp_path / "alone")

@@ -12,6 +12,40 @@ from mxsafe.verilog.presets import PRESETS
 from verif.support.tests import raises
 
 SMALL = {"pu_rows": 1, "pu_columns": 1, "rows": 1, "columns": 2}
+ARITHMETICS: dict[str | None, list[str]] = {
+    "fp12": ["fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8"],
+    "exact": [
+        "safe_mac_exact",
+        "pu_exact",
+        "sta_exact",
+        "layer_exact",
+        "accelerator",
+        "accelerator_small",
+        "accelerator_fpga",
+    ],
+    "window": ["pu_window", "sta_window", "accelerator_window"],
+    "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
+    None: [
+        "decoder",
+        "float32_adder",
+        "float32_multiplier",
+        "converter",
+        "converter_8x8",
+        "transposer",
+        "activation",
+        "vector_activation",
+        "vector_function",
+        "vector_arithmetic",
+        "row_replay",
+        "softmax",
+        "softmax_beats",
+        "layer_norm",
+        "layer_norm_beats",
+        "rms_norm",
+        "operand_packer",
+    ],
+}
+"""Names of presets by the arithmetic of their units."""
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -55,39 +89,14 @@ def test_arithmetics() -> None:
     for name, preset in PRESETS.items():
         arithmetic = preset.arithmetic.name if preset.arithmetic else None
         by_arithmetic.setdefault(arithmetic, []).append(name)
-    assert by_arithmetic == {
-        "fp12": ["fp_adder", "safe_mac", "accumulator", "pu", "sta", "layer", "layer_8x8"],
-        "exact": [
-            "safe_mac_exact",
-            "pu_exact",
-            "sta_exact",
-            "layer_exact",
-            "accelerator",
-            "accelerator_small",
-            "accelerator_fpga",
-        ],
-        "window": ["pu_window", "sta_window", "accelerator_window"],
-        "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
-        None: [
-            "decoder",
-            "float32_adder",
-            "float32_multiplier",
-            "converter",
-            "converter_8x8",
-            "transposer",
-            "activation",
-            "vector_activation",
-            "vector_function",
-            "vector_arithmetic",
-            "row_replay",
-            "softmax",
-            "softmax_beats",
-            "layer_norm",
-            "layer_norm_beats",
-            "rms_norm",
-            "operand_packer",
-        ],
-    }
+    assert by_arithmetic == ARITHMETICS
+
+
+def test_units_of_a_format() -> None:
+    every = [name for name in PRESETS if name not in ARITHMETICS["bf16"]]
+    assert presets.units_of(MX_FORMATS["mxsf"]) == every
+    without_fp12 = [name for name in every if name not in ARITHMETICS["fp12"]]
+    assert presets.units_of(MX_FORMATS["mxint8"]) == without_fp12
 
 
 def test_gains_and_biases_of_a_normalisation_are_default_and_its_mean_is_fixed() -> None:
