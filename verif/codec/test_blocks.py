@@ -18,7 +18,6 @@ from verif.support import exact
 from verif.support.quantized import assert_same
 from verif.support.tests import raises, some
 
-RNG_SEED = 11
 MODES: tuple[ScaleMode, ...] = ("floor", "ceil", "even", "rceil")
 every_format = pytest.mark.parametrize("name", MX_FORMATS)
 

@@ -293,6 +293,13 @@ class Field:
             most = min(most, _limit(self.most, configuration))
         return self.least, most
 
+    def name_of(self, value: int) -> str:
+        """Return the name of a value that is allowed, of a field with names."""
+        assert self.enumeration is not None, f"{self.name} has no names"
+        name = self.enumeration.name_of(value)
+        assert name is not None, f"{value} is no {self.name}"
+        return name
+
     def step(self, configuration: MachineConfiguration) -> int:
         """Return the step of which values are multiples on a machine."""
         return _limit(self.multiple, configuration)

@@ -39,10 +39,7 @@ def _last(instruction: Instruction, place: str, stride: str, count: str, along: 
 
 def _transfer(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
     place = "to" if i.kind == "load" else "from"
-    enumeration = i.descriptor.field("buffer").enumeration
-    assert enumeration is not None
-    name = enumeration.name_of(i["buffer"])
-    assert name is not None
+    name = i.descriptor.field("buffer").name_of(i["buffer"])
     last = i[place] + sum((i[f"count_{at}"] - 1) * i[f"step_{at}"] for at in range(4))
     by_beat = i["widen"] if i.kind == "load" else i["narrow"]
     if name == "vector":

@@ -28,7 +28,6 @@ Arithmetic = Literal["fp12", "exact"]
 ARITHMETICS = ("fp12", "exact")
 ProductArithmetic = Literal["fp12", "exact", "window"]
 """All arithmetics of MX formats; for ``window`` see `mxsafe.model.window`."""
-PRODUCT_ARITHMETICS = (*ARITHMETICS, "window")
 
 _ROWS, _COLUMNS = 64, 512
 """Of a tile of the result that is made at a time."""

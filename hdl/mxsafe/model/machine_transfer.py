@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, run_words
+from mxsafe.machine.description import run_words
 from mxsafe.machine.layout import (
     narrowed,
     packed_words,
@@ -45,11 +45,7 @@ def _walk(
 
 
 def _name(instruction: Instruction, field: str) -> str:
-    enumeration = DESCRIPTORS[instruction.kind].field(field).enumeration
-    assert enumeration is not None
-    name = enumeration.name_of(instruction[field])
-    assert name is not None
-    return name
+    return instruction.descriptor.field(field).name_of(instruction[field])
 
 
 def _require_memory(error: str, words: Indices, memory: Words) -> None:

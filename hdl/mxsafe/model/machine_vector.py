@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mxsafe.codec import quantize
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTORS, FOLLOWING
+from mxsafe.machine.description import FOLLOWING
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
 from mxsafe.model.normalisation import NormRows, normalise, normalise_epsilon, window_sum
@@ -116,12 +116,7 @@ def vector(
 
 
 def _name(instruction: Instruction, field: str) -> str:
-    """The name of a field's value."""
-    enumeration = DESCRIPTORS["vector"].field(field).enumeration
-    assert enumeration is not None
-    name = enumeration.name_of(instruction[field])
-    assert name is not None
-    return name
+    return instruction.descriptor.field(field).name_of(instruction[field])
 
 
 def _rows(instruction: Instruction, place: str, along: Indices) -> Indices:

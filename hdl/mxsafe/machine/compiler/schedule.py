@@ -20,7 +20,7 @@ from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.compiler.ordering import Access, Touches
 from mxsafe.machine.compiler.places import Allocator, CompileError
 from mxsafe.machine.compiler.timing import Engines, Times
-from mxsafe.machine.description import LOAD_BUFFERS, QUEUES, STORE_BUFFERS, TARGETS
+from mxsafe.machine.description import DESCRIPTORS, LOAD_BUFFERS, QUEUES, TARGETS
 
 __all__ = ["Draft", "Scheduled", "scheduled"]
 
@@ -216,8 +216,7 @@ def _endless(like: Allocator, multiple: int = 1) -> Endless:
 def _addresses(kind: str, fields: Mapping[str, int]) -> list[tuple[str, str, int]]:
     """Fields that are places: name, buffer, and what they count for each place; -1 is a half."""
     if kind in ("load", "store"):
-        name = (LOAD_BUFFERS if kind == "load" else STORE_BUFFERS).name_of(fields["buffer"])
-        assert name is not None
+        name = DESCRIPTORS[kind].field("buffer").name_of(fields["buffer"])
         narrow = fields.get("widen", 0) or fields.get("narrow", 0)
         unit = -1 if name.endswith("scales") else 1 if narrow else 2
         return [("to" if kind == "load" else "from", name, unit)]

@@ -437,12 +437,7 @@ def _shared_reads(fields: Mapping[str, int], configuration: MachineConfiguration
 
 
 def _name(field: str, fields: Mapping[str, int]) -> str:
-    """The name of a field's value."""
-    enumeration = DESCRIPTORS["vector"].field(field).enumeration
-    assert enumeration is not None
-    name = enumeration.name_of(fields[field])
-    assert name is not None
-    return name
+    return DESCRIPTORS["vector"].field(field).name_of(fields[field])
 
 
 def _words(step: Step, configuration: MachineConfiguration) -> int:
