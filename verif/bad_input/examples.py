@@ -332,12 +332,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "model.machine.Machine.execute": {"memory": _memory},
     "model.machine.Machine.run": {"memory": lambda: _memory().ravel()},
-    "model.normalisation": {
-        "gradient": lambda: _numbers(8, 32),
-        "gain": lambda: _numbers(32),
-        "mean": lambda: _numbers(8, 1),
-        "reciprocal_deviation": lambda: _numbers(8, 1),
-    },
     "model.polynomial": _TABLE,
     "model.row_replay.replay_rows": {"passes": lambda: 2},
     "model.safe_mac.partial_sums": {
@@ -347,8 +341,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "model.schedule.Schedule": _TENSORS,
     "model.schedule.inner_indices": {"inner": lambda: 16, "lanes": lambda: 4},
     "model.softmax": {
-        "result": lambda: _numbers(8, 32),
-        "gradient": lambda: _numbers(8, 32),
         "factor": lambda: np.float32(1),
     },
     "model.training.pass_traffic": {"block": lambda: (8, 8)},

@@ -1,4 +1,4 @@
-"""The model of normalisation against exact arithmetic: its bound, special rows, gradients."""
+"""The model of normalisation against exact arithmetic: its bound, special rows."""
 
 from fractions import Fraction
 from typing import Any
@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from mxsafe.model.normalisation import (
     layer_norm,
-    layer_norm_backward,
     normalise,
     rms_norm,
-    rms_norm_backward,
     window_sum,
 )
 from mxsafe.tables import GRADES, Grade
@@ -224,78 +222,6 @@ def test_mean_and_reciprocal_deviation(grade: Grade, mean: int, deviation: int) 
     constant = normalise(-np.ones((1, 4)), epsilon=0.0, grade=grade)
     assert np.isinf(constant.reciprocal_deviation).all()
     assert (constant.mean == -1).all()
-
-
-@pytest.mark.parametrize("centre", [True, False])
-def test_gradients(centre: bool) -> None:
-    """Against the derivative in float64, within what binary32 rounds."""
-    rng = np.random.default_rng(5)
-    x, slope = rng.standard_normal((2, 12, 96)).astype(np.float32)
-    gain = rng.standard_normal(96).astype(np.float32)
-    found = normalise(x, epsilon=1e-5, centre=centre, grade="fine")
-    values = x.astype(np.float64)
-    mean = values.mean(axis=1, keepdims=True) * centre
-    factor = 1 / np.sqrt(((values - mean) ** 2).mean(axis=1, keepdims=True) + 1e-5)
-    normal, inner = (values - mean) * factor, slope * gain.astype(np.float64)
-    along = (inner * normal).mean(axis=1, keepdims=True)
-    exact = factor * (inner - centre * inner.mean(axis=1, keepdims=True) - normal * along)
-    if centre:
-        gradients = layer_norm_backward(slope, x, gain, found.mean, found.reciprocal_deviation)
-    else:
-        gradients = rms_norm_backward(slope, x, gain, found.reciprocal_deviation)
-    for got, wanted in (
-        (gradients.x, exact),
-        (gradients.gain, (slope * normal).sum(axis=0)),
-        (gradients.bias, slope.sum(axis=0, dtype=np.float64)),
-    ):
-        assert np.abs(got - wanted).max() < 2.0**-13 * np.abs(wanted).max()
-
-
-@pytest.mark.parametrize(("count", "lanes", "partials"), [(8192, 16, 2), (300, 1, 2), (77, 4, 8)])
-def test_gradients_are_within_their_bound(count: int, lanes: int, partials: int) -> None:
-    """With the mean and deviation that are given; rows with large means, gradients that cancel."""
-    rng = np.random.default_rng(count)
-    compared = 0
-    for centre in (True, False):
-        for offset in (0.0, 200.0):
-            for common in (0.0, 1e3):
-                x = (rng.standard_normal((5, count)) + offset).astype(np.float32)
-                slope = (rng.standard_normal(x.shape) + common).astype(np.float32)
-                gain = rng.standard_normal(count).astype(np.float32)
-                given = normalise(x, centre=centre)
-                mean, r = (part.astype(np.longdouble) for part in given[1:])
-                order = {"lanes": lanes, "partials": partials}
-                if centre:
-                    found = layer_norm_backward(
-                        slope, x, gain, given.mean, given.reciprocal_deviation, **order
-                    )
-                else:
-                    found = rms_norm_backward(slope, x, gain, given.reciprocal_deviation, **order)
-                d = x.astype(np.longdouble) - mean * centre
-                h = slope.astype(np.longdouble) * gain
-                along = (h * d).mean(axis=1, keepdims=True) * r * r
-                exact = r * (h - d * along - centre * h.mean(axis=1, keepdims=True))
-                along = np.abs(h * d).mean(axis=1, keepdims=True) * r * r
-                sizes = np.abs(h) + np.abs(d) * along + np.abs(h).mean(axis=1, keepdims=True)
-                steps = count / (lanes * partials) + np.log2(lanes * partials) + 14.1
-                assert (np.abs(found.x - exact) <= 2.0**-24 * steps * r * sizes).all()
-                compared += x.size
-    assert compared == 40 * count
-
-
-def test_gradients_of_rows_that_are_filled_up() -> None:
-    """Values whose gradients are 0 change nothing, if the number of the others is given."""
-    rng = np.random.default_rng(6)
-    x, slope = rng.standard_normal((2, 3, 48)).astype(np.float32)
-    slope[:, 40:] = 0
-    gain = np.ones(48, np.float32)
-    given = normalise(x[:, :40])
-    statistics = given.mean, given.reciprocal_deviation
-    whole = layer_norm_backward(slope, x, gain, *statistics, count=40)
-    part = layer_norm_backward(slope[:, :40], x[:, :40], gain[:40], *statistics)
-    assert (whole.x[:, :40] == part.x).all()
-    assert (whole.gain[:40] == part.gain).all()
-    assert (whole.bias[:40] == part.bias).all()
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,14 @@ from mxsafe.model.layer import (
 from mxsafe.model.normalisation import (
     Normalised,
     layer_norm,
-    layer_norm_backward,
     normalise,
     rms_norm,
-    rms_norm_backward,
     window_sum,
 )
-from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
-from mxsafe.model.softmax import softmax, softmax_backward, softmax_by_factor, softmax_factor
+from mxsafe.model.softmax import softmax, softmax_by_factor, softmax_factor
 from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.model.vector_arithmetic import add, axpy, half_sums, multiply
@@ -79,7 +76,6 @@ __all__ = [
     "half_sums",
     "layer_beats",
     "layer_norm",
-    "layer_norm_backward",
     "layer_output",
     "mac_nan",
     "matmul",
@@ -95,9 +91,6 @@ __all__ = [
     "replay_rows",
     "residual_beats",
     "rms_norm",
-    "rms_norm_backward",
-    "row_dot",
-    "row_sum",
     "rsqrt",
     "safe_mac",
     "safe_mac_exact",
@@ -106,7 +99,6 @@ __all__ = [
     "silu",
     "silu_derivative",
     "softmax",
-    "softmax_backward",
     "softmax_by_factor",
     "softmax_factor",
     "tanh",

@@ -12,21 +12,17 @@ squares, which are added up in fixed point, the reciprocal standard deviation, r
 bits they have is data, for each grade: `mxsafe.tables.normalise`.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from mxsafe.codec._inputs import Numbers, require_broadcast
+from mxsafe.codec._inputs import Numbers
 from mxsafe.model.accumulate import CANONICAL_NAN
-from mxsafe.model.row_dot import row_dot, row_sum
 from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import GRADES, MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from mxsafe.validation import (
-    AlikePower,
-    PositiveInteger,
     checked,
     require_axis,
     require_one_of,
@@ -34,15 +30,12 @@ from mxsafe.validation import (
 )
 
 __all__ = [
-    "Gradients",
     "NormRows",
     "Normalised",
     "layer_norm",
-    "layer_norm_backward",
     "normalise",
     "normalise_epsilon",
     "rms_norm",
-    "rms_norm_backward",
     "window_sum",
 ]
 
@@ -70,21 +63,6 @@ class Normalised(NamedTuple):
     result: NDArray[np.float32]
     mean: NDArray[np.float32]
     reciprocal_deviation: NDArray[np.float32]
-
-
-class Gradients(NamedTuple):
-    """Gradients of a loss.
-
-    Attributes
-    ----------
-    x : ndarray of float32
-        Of the shape of the values.
-    gain, bias : ndarray of float32, shape (count,)
-    """
-
-    x: NDArray[np.float32]
-    gain: NDArray[np.float32]
-    bias: NDArray[np.float32]
 
 
 class _Rows(NamedTuple):
@@ -121,128 +99,6 @@ def rms_norm(
 ) -> NDArray[np.float32]:
     """``x / sqrt(mean of x**2 + epsilon) * gain``: the result of `normalise`, not centred."""
     return normalise(x, gain, None, epsilon, axis=axis, centre=False, grade=grade).result
-
-
-@checked
-def layer_norm_backward(
-    gradient: Numbers,
-    x: Numbers,
-    gain: Numbers,
-    mean: Numbers,
-    reciprocal_deviation: Numbers,
-    axis: int = -1,
-    *,
-    count: PositiveInteger | None = None,
-    lanes: AlikePower = 16,
-    partials: AlikePower = 2,
-) -> Gradients:
-    """Gradients with respect to what went into a layer normalisation.
-
-    Each step is one operation of IEEE 754 binary32, rounded to nearest even. With
-    ``h = gradient * gain``, ``d = x - mean`` and ``s = 1 / count``, rounded to binary32, the
-    gradient of `x` is ``((h - d * k) - sum(h) * s) * r`` where
-    ``k = ((sum(h * d) * s) * r) * r``. Along a row the order of sums is that of
-    `mxsafe.model.row_dot.row_sum`. Gradients of gain and bias are sums of ``gradient * (d * r)``
-    and of `gradient` over rows, from the first row on in order.
-
-    Parameters
-    ----------
-    gradient, x : array_like of float32
-        The gradient of the results, and the values.
-    gain : array_like of float32, shape (count,)
-    mean, reciprocal_deviation : array_like of float32
-        What `normalise` gave, the axis of length 1.
-    axis : int
-    count : int, optional
-        What a mean is divided by, by default the number of values in a row; another one where there
-        are more, with gradients of 0.
-    lanes, partials : int
-        Order of sums along rows.
-
-    Returns
-    -------
-    Gradients
-        Every NaN is ``0x7fc00000``.
-
-    Raises
-    ------
-    ValueError
-        If `lanes` or `partials` is not a power of two.
-
-    Notes
-    -----
-    Sums of n numbers are rounded at most ``n / (lanes * partials) + log2(lanes * partials) + 2``
-    times on the way of each, the rest at most twelve times. So with the given mean and r, the
-    gradient of `x` is within ``2^-24 * (n / (lanes * partials) + log2(lanes * partials) + 14.1)``
-    of ``r * (abs(h) + mean of abs(h) + abs(d) * mean of abs(h * d) * r^2)``, as long as nothing is
-    subnormal or overflows.
-    """
-    order = {"lanes": lanes, "partials": partials}
-    factors = reciprocal_deviation, count
-    return _backward(gradient, x, gain, mean, factors, axis, order)
-
-
-@checked
-def rms_norm_backward(
-    gradient: Numbers,
-    x: Numbers,
-    gain: Numbers,
-    reciprocal_deviation: Numbers,
-    axis: int = -1,
-    *,
-    count: PositiveInteger | None = None,
-    lanes: AlikePower = 16,
-    partials: AlikePower = 2,
-) -> Gradients:
-    """The same for RMS normalisation, where d is x and no mean of h is subtracted."""
-    order = {"lanes": lanes, "partials": partials}
-    factors = reciprocal_deviation, count
-    return _backward(gradient, x, gain, None, factors, axis, order)
-
-
-def _backward(
-    gradient: Numbers,
-    x: Numbers,
-    gain: Numbers,
-    mean: Numbers | None,
-    factors: tuple[ArrayLike, int | None],
-    axis: int,
-    order: Mapping[str, int],
-) -> Gradients:
-    if np.shape(gradient) != np.shape(x) or not np.size(x):
-        raise ValueError(
-            f"gradient must have the shape {np.shape(x)} of x, and elements, "
-            f"not {np.shape(gradient)}"
-        )
-    require_broadcast(x=x, reciprocal_deviation=factors[0], mean=0 if mean is None else mean)
-    count = np.shape(x)[require_axis(axis, np.ndim(x))]
-    _along("gain", gain, count)
-    differences, slopes, factor = (
-        np.moveaxis(_binary32(each), axis, -1) for each in (x, gradient, factors[0])
-    )
-    length = differences.shape[-1]
-    share = np.float32(1 / (length if factors[1] is None else factors[1]))
-    if mean is not None:
-        differences = add(differences, -np.moveaxis(_binary32(mean), axis, -1))
-    inner = multiply(slopes, _binary32(gain))
-    along = multiply(row_dot(inner, differences, **order)[..., None], share)
-    along = multiply(multiply(along, factor), factor)
-    change = add(inner, multiply(differences, -along))
-    if mean is not None:
-        change = add(change, -multiply(row_sum(inner, **order)[..., None], share))
-    rows = slopes.reshape(-1, length)
-    gains = multiply(rows, multiply(differences, factor).reshape(-1, length))
-    return Gradients(
-        np.moveaxis(multiply(change, factor), -1, axis), _over_rows(gains), _over_rows(rows)
-    )
-
-
-def _over_rows(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Sums of columns in binary32, one row after the other."""
-    total = numbers[0]
-    for row in numbers[1:]:
-        total = add(total, row)
-    return add(total, np.float32(-0.0))
 
 
 @checked

@@ -69,13 +69,11 @@ from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import Numbers, floats, widened
 from mxsafe.model.polynomial import evaluate
-from mxsafe.model.row_dot import row_dot
-from mxsafe.model.vector_arithmetic import add, multiply
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES, WIDTHS, SoftmaxWidths
-from mxsafe.validation import AlikePower, checked, require_axis, shown
+from mxsafe.validation import checked, require_axis, shown
 
-__all__ = ["SoftmaxRows", "softmax", "softmax_backward", "softmax_by_factor", "softmax_factor"]
+__all__ = ["SoftmaxRows", "softmax", "softmax_by_factor", "softmax_factor"]
 
 _LOG2_E = 0x171547652B82FE1777D0FFDA0D23A7D11D6AEF551BAD2B4B1164A2CD9A342648
 """log2(e) in units of 2^-252."""
@@ -366,69 +364,3 @@ def _logarithm(total: Integers, widths: SoftmaxWidths) -> Integers:
     value = evaluate(table, fraction >> table.offset_bits, fraction % (1 << table.offset_bits))
     cut = value >> table.fraction_bits - widths.product_fraction_bits
     return (place - widths.term_fraction_bits << widths.product_fraction_bits) + cut
-
-
-@checked
-def softmax_backward(
-    result: Numbers,
-    gradient: Numbers,
-    axis: int = -1,
-    scale: float = 1.0,
-    *,
-    lanes: AlikePower = 16,
-    partials: AlikePower = 2,
-) -> NDArray[np.float32]:
-    """Gradient of `softmax` with respect to its input: ``scale * s * (g - sum(g * s))``.
-
-    Every operation is one of IEEE 754 binary32, rounded to nearest even: the sum of products as
-    `mxsafe.model.row_dot.row_dot` has it, the difference, its product with the result, and last the
-    product with the scale.
-
-    Parameters
-    ----------
-    result : array_like of float32, float16 or bfloat16
-        What `softmax` gave.
-    gradient : array_like of float32, float16 or bfloat16
-        Gradient with respect to it, of the same shape.
-    axis : int
-        Along which rows run.
-    scale : float
-        From ``2^-120`` to ``2^120``, rounded to binary32.
-    lanes, partials : int
-        Order of the sum, see `mxsafe.model.row_dot.row_sum`: neighbours that are added first, and
-        partial sums.
-
-    Returns
-    -------
-    ndarray of float32
-        Every NaN is ``0x7fc00000``.
-
-    Raises
-    ------
-    TypeError
-        If an array is of another type.
-    ValueError
-        If shapes differ, there is no such axis, `scale` is not as above, or `lanes` or `partials`
-        is not a power of two.
-
-    Notes
-    -----
-    A sum of n products is rounded at most ``n / (lanes * partials) + log2(lanes * partials) + 2``
-    times on the way of each, the rest four times. So results are within
-    ``2^-24 * (n / (lanes * partials) + log2(lanes * partials) + 6.1)`` of
-    ``scale * s * (abs(g) + sum(abs(g * s)))``, as long as nothing is subnormal: ``2^-16.8`` in rows
-    of 4,096 as usual.
-    """
-    factor = _scale(scale)
-    outputs, slopes = _float32("result", result), _float32("gradient", gradient)
-    if outputs.shape != slopes.shape:
-        raise ValueError(
-            f"gradient must have the shape of result, {outputs.shape}, not {slopes.shape}"
-        )
-    require_axis(axis, outputs.ndim)
-    outputs, slopes = (np.moveaxis(array, axis, -1) for array in (outputs, slopes))
-    if outputs.size == 0:
-        return np.moveaxis(np.zeros(outputs.shape, np.float32), -1, axis)
-    total = row_dot(outputs, slopes, lanes=lanes, partials=partials)
-    found = multiply(outputs, add(slopes, -total[..., None]))
-    return np.moveaxis(multiply(np.float32(factor), found), -1, axis)
