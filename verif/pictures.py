@@ -1,4 +1,4 @@
-"""What pictures of the pages must keep to."""
+"""Rules for pictures of the pages."""
 
 from collections import ChainMap
 from xml.etree import ElementTree

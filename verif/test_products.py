@@ -284,6 +284,6 @@ def test_bits_of_exact_sums() -> None:
 
 
 def test_numbers_in_names() -> None:
-    """Those of the longest blocks that sums hold, too."""
+    """Numbers of the longest blocks that sums hold, too."""
     assert signed_name(-22) == "m22"
     assert signed_name(1 << 56) == str(1 << 56)

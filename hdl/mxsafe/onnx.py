@@ -132,12 +132,12 @@ def legalised(model: onnx.ModelProto, keep: Collection[str] = ()) -> Graph:
 
 
 class _Refused:
-    """What follows from a node that was refused."""
+    """A value that follows from a node that was refused."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What an operator that the machine lacks has made of a value, on the way to one that it has.
+    """A value within a pattern of operators that becomes one of the machine's.
 
     ``erf`` of ``x / sqrt(2)`` and ``1 + erf`` and ``x * (1 + erf)`` become GELU; ``isnan`` is where
     exported attention asks for rows that are masked as a whole.
@@ -245,7 +245,7 @@ class _Legaliser:
     # By ONNX itself.
 
     def _folded(self, node: onnx.NodeProto, given: Sequence[Array | None]) -> list[Array]:
-        """What ONNX's reference makes of constants."""
+        """Constants folded by ONNX's reference."""
         if node.op_type == "GatherElements":  # the reference fails where an axis has length 1
             return [_gathered(node, *given)]
         own = onnx.NodeProto()

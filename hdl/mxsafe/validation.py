@@ -398,7 +398,7 @@ class Form(NamedTuple):
 
     @classmethod
     def of(cls, annotation: Any) -> "Form":
-        """That of an annotation."""
+        """The check of an annotation."""
         return cls(annotation, _settler(annotation))
 
     def settled(self, name: str, value: Any) -> Any:

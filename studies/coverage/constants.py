@@ -52,7 +52,7 @@ def proved(
     folder: Path,
     seconds: float,
 ) -> dict[str, set[Bit]]:
-    """Those of some bits of modules of which it is proved that they cannot change.
+    """Bits of modules that are proved never to change.
 
     Whatever inputs a module gets, whatever is in its memories and whatever leaves the modules in
     it, their constant bits apart. Registers begin with 0. ABC finds the bits by induction.

@@ -169,7 +169,7 @@ class Casts:
 
     @cached_property
     def models(self) -> list[str]:
-        """Those of which something has been measured, in the order of `KINDS`."""
+        """Models that have results, in the order of `KINDS`."""
         return [name for name in KINDS if (name, Configuration("float32")) in self._found]
 
     @property

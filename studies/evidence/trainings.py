@@ -101,7 +101,7 @@ class Trainings:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Those that all runs share, and others."""
+        """Parameters that all runs share, and others."""
         parameters: Mapping[str, Any] = next(iter(self.found.values()))["parameters"]
         return parameters
 
@@ -115,7 +115,7 @@ class Trainings:
 
     @property
     def architectures(self) -> list[str]:
-        """Those of which there are results."""
+        """Architectures that have results."""
         return [name for name in ARCHITECTURES if any(key[0] == name for key in self.found)]
 
     def numbers(self, architecture: str, fmt: str, measure: str) -> list[Any]:

@@ -77,7 +77,7 @@ class Program:
     modules: tuple[str, ...]
 
     def number(self, module: str, mutant: int) -> int:
-        """That by which it knows a mutant of a module."""
+        """Number of a mutant of a module in the compiled design."""
         assert mutant < 1 << _DIGITS
         return self.modules.index(module) << _DIGITS | mutant
 

@@ -389,7 +389,7 @@ class _Bench(NamedTuple):
 
     @property
     def simulators(self) -> tuple[str, ...]:
-        """Those that the test runs on in turn, the last one of its own choice."""
+        """Simulators that the test runs on in turn, the last one of its own choice."""
         return ("verilator", "") if self.is_large else ("",)
 
 

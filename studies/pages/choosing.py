@@ -1,4 +1,4 @@
-"""Which format for which job, by what was synthesised, cast and trained (JSON in ``docs/``)."""
+"""Formats by job, from results of synthesis, casts and training (JSON in ``docs/``)."""
 
 import json
 import math

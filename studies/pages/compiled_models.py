@@ -33,7 +33,7 @@ def _row(name: str, one: Numbers) -> tuple[str, ...]:
 
 
 def taken(numbers: Numbers) -> list[Numbers]:
-    """Those that were compiled."""
+    """Results of models that were compiled."""
     return [one for one in numbers.values() if "refused" not in one]
 
 

@@ -1,4 +1,4 @@
-"""Which tables there are: functions, segments and widths."""
+"""Specifications of tables: functions, segments and widths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -161,7 +161,7 @@ class Sink:
         self.stalled = now if not self._takes else None
 
     def _told(self, clock: int, before: list[str], now: list[str] | None) -> str:
-        """Which pin of a beat that waits has changed, and how."""
+        """Message: the pin of a waiting beat that has changed, and how."""
         beat = f"a stalled result changed in cycle {clock}: beat {len(self.results)}"
         if now is None:
             return f"{beat} of {self.name} was withdrawn"

@@ -138,7 +138,7 @@ def test_outputs_are_needed() -> None:
 
 
 def test_parts_of_outputs() -> None:
-    """What an output leaves out is not computed; what the host has is an output, too."""
+    """Parts outside every output are not computed; values of the host can be outputs."""
     g = Graph()
     x = g.input("x", (4, 20))
     parts = [g.scale(x, 2.0), g.function("relu", x)]

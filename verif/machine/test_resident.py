@@ -149,7 +149,7 @@ def test_moments_are_stored_with_their_weight(seed: int, read: bool) -> None:
 
 
 def test_operands_stay_beside_what_they_are_made_of() -> None:
-    """Whatever wrote the numbers, the host or the program, operands have the codes of these."""
+    """Operands have the codes of the numbers, whether the host or the program wrote them."""
     graph = _perceptron()
     resident = Resident(
         compile_graph(graph, block=TILES), {n: _drawn(graph, 0)[n] for n in graph.kept}

@@ -1,4 +1,4 @@
-"""What the host computes: each result is the exact one, rounded to binary32 once."""
+"""Operations of the host: each result is the exact one, rounded to binary32 once."""
 
 import math
 

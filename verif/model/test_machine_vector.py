@@ -201,7 +201,7 @@ def swept(
 @pytest.mark.parametrize("reduction", FOLLOWING)
 @pytest.mark.parametrize("grade", GRADES)
 def test_rows_in_pieces(reduction: str, grade: Grade) -> None:
-    """Whatever the pieces are, results are those of the whole row, far longer than one can be."""
+    """Pieces of any length give the results of the whole row, longer than a descriptor takes."""
     machine, values = filled(MachineConfiguration(reduction_beats=64, grade=grade))
     x = values[:1500]
     factor = float(softmax_factor(0.7)) if reduction == "softmax" else 1e-5

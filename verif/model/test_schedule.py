@@ -51,7 +51,7 @@ def test_beats_hold_every_product_once(
 
 
 def test_tiles_in_the_order_of_columns() -> None:
-    """Those above each other come first; results come back in the same place."""
+    """Tiles of a column come one after the other; results come back in the same place."""
     a, w = operands(9, 6, 8, 6)
     by_rows, by_columns = (
         Schedule(a, w, arithmetic="exact", rows=4, columns=3, lanes=2, order=order)

@@ -139,7 +139,7 @@ def test_blocks_of_every_shape(block: int | tuple[int, int]) -> None:
 
 
 def test_a_result_does_not_depend_on_the_order_of_blocks() -> None:
-    """That of `exact` does: both are tried with the same operands."""
+    """A result of `exact` does depend on it: both are tried with the same operands."""
     rng = np.random.default_rng(8)
     blocks, block = 40, 8
     a, w = random_operands(("mxsf", "mxsf"), blocks * block, block, [*range(118, 131)], 8)

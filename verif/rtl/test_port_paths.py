@@ -139,7 +139,7 @@ class Design:
 
     @classmethod
     def of(cls, modules: Sequence[Module], folder: Path) -> "Design":
-        """That of some modules and all inside them."""
+        """The design of some modules and all inside them."""
         sources = {source.name: source for module in modules for source in module.sources}
         return cls(sources.values(), folder)
 

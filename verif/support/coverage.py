@@ -77,7 +77,7 @@ def left_out(sources: Iterable[Path]) -> str:
 
 
 def _counters(text: str) -> dict[Point, bool]:
-    """Which points of modules in ``gen/`` were reached in any instance."""
+    """Points of modules in ``gen/`` that were reached in any instance."""
     found: dict[Point, bool] = {}
     for line in text.splitlines():
         if not line.startswith("C '"):

@@ -40,7 +40,7 @@ def farm_of(
 def published_farm(
     name: str, unit: type[Unit[Any]], wanted: Callable[[Module], bool] = lambda module: True
 ) -> Farm:
-    """Those of them that are wanted, side by side in one simulation."""
+    """Published modules that are wanted, side by side in one simulation."""
     modules = {key: module for key, module in published(unit).items() if wanted(module)}
     return Farm(beside(new_folder(), name, modules), modules)
 

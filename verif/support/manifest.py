@@ -133,7 +133,7 @@ class Module:
 
     @property
     def instance(self) -> str:
-        """What an instance begins with: its name, and its parameters."""
+        """Beginning of an instance: name and parameters."""
         values = ", ".join(f".{name}({value})" for name, value in self.given.items())
         return f"{self.name} #({values})" if values else self.name
 

@@ -274,7 +274,7 @@ def _is_inductive(folder: Path, seconds: int) -> bool:
 
 
 def _counterexample(folder: Path, seconds: int) -> str:
-    """Which output of a design can be 1, soonest if that is found, and its inputs in that cycle."""
+    """An output of a design that can be 1, the soonest one found, and its inputs in that cycle."""
     for method in ("bmc3,-F,200", "pdr"):
         status, *bits = _status(folder, f"scorr;{method},-T,{seconds}").splitlines()
         words = status.split()

@@ -1,4 +1,4 @@
-"""What programs of models reach: operators, passes, and what fields of descriptors say."""
+"""Operators, passes and values of descriptor fields that programs of models reach."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -47,7 +47,7 @@ def test_files_of_models(tmp_path: Path, volume: Volume) -> None:
 
 
 def wrong(tensor: Any, random: np.random.Generator) -> Iterator[Any]:
-    """What may stand in the place of a tensor."""
+    """Objects that may stand in the place of a tensor."""
     yield from (None, 3, "text", [1.0], torch.tensor(float("nan")), torch.zeros(0))
     if type(tensor) is not torch.Tensor:  # one of torchao, of which parts are exchanged
         for part in ("qdata", "scale", "per_tensor_scale"):

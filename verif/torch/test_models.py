@@ -56,7 +56,7 @@ def test_a_model_computes_as_in_a_context(options: dict[str, Any]) -> None:
     [("mxsf", "array"), ("mxsf", "array_fp12"), ("mxsf", "array_window"), ("nvfp4", "array")],
 )
 def test_products_of_the_array(fmt: str, arithmetic: Any, tmp_path: Path) -> None:
-    """Those of linear layers are `mxsafe.matmul` of codes; those of convolutions a context's."""
+    """Products of linear layers are `mxsafe.matmul` of codes, those of convolutions a context's."""
     torch.manual_seed(0)
     linear, x = nn.Linear(72, 10, bias=False), torch.randn(2, 3, 72)
     known = {"array": "exact", "array_fp12": "fp12", "array_window": "window"}[arithmetic]
@@ -286,7 +286,7 @@ def test_a_refused_model_is_as_it_was() -> None:
 
 
 def narrow(model: Any, x: Any) -> Any:
-    """What autocast is: weights were quantised before, all else is in bfloat16."""
+    """Weights were quantised before autocast; all else is in bfloat16."""
     return copy.deepcopy(model).bfloat16()(x.bfloat16())
 
 

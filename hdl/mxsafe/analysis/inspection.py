@@ -94,7 +94,7 @@ def _bits(fmt: FloatFormat | IntFormat | ScaleFormat, code: int) -> list[str]:
 
 
 def _mode(fmt: FloatFormat | IntFormat, code: int) -> str:
-    """Which of its rules an element code is read by."""
+    """The rule by which an element code is read."""
     if isinstance(fmt, IntFormat):
         return "two's complement"
     magnitude = _magnitude(fmt, code)

@@ -1,4 +1,4 @@
-"""Which code does the arithmetic of a tensor, and how its parts are shared among cores.
+"""The engine that does the arithmetic of a tensor, and how cores share its parts.
 
 An engine is a module with `quantize_part`, `dequantize_part` and `PART`, the elements they are best
 given at a time, as `mxsafe.codec.numpy_engine`.

@@ -387,13 +387,13 @@ class Assembler:
 
 
 def maker(configuration: MachineConfiguration) -> Callable[[str, Mapping[str, int]], Instruction]:
-    """What makes descriptors of fields that are within their bounds; `assemble` checks the rest."""
+    """Return what makes descriptors of fields within their bounds; `assemble` checks the rest."""
     defaults = {kind: _defaults(kind, configuration) for kind in DESCRIPTORS}
     return lambda kind, values: Instruction._of(kind, {**defaults[kind], **values})
 
 
 def _defaults(kind: str, configuration: MachineConfiguration) -> Mapping[str, int]:
-    """What fields are that are not given."""
+    """Values of fields that are not given."""
     found = {"opcode": DESCRIPTORS[kind].opcode}
     for field in DESCRIPTORS[kind].fields:
         if field.name in ("lanes", "last_rows"):

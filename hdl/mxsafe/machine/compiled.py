@@ -59,7 +59,7 @@ class Port:
     dtype: str = "float32"
 
     def taken(self, given: ArrayLike) -> NDArray[Any]:
-        """What is given, as what it must be.
+        """A given array as one of the port's type.
 
         Raises
         ------
@@ -438,7 +438,7 @@ class Resident:
 
     @property
     def through_host(self) -> tuple[str, ...]:
-        """Those of it that the host reads after each run and writes before the next."""
+        """Names of kept arrays that the host reads after each run and writes before the next."""
         return tuple(name for name in self.kept if name not in self._places)
 
     def load(self, given: Mapping[str, ArrayLike]) -> None:
@@ -460,7 +460,7 @@ class Resident:
                 self._by_host[name] = array
 
     def read(self, name: str) -> Floats:
-        """What is kept, as it is now.
+        """A kept array, as it is now.
 
         Raises
         ------
@@ -536,7 +536,7 @@ def _port(value: Value) -> Port:
 
 
 def _head_of(codes: Codes) -> dict[str, Any]:
-    """What a file has of an operand beside its index."""
+    """The entry of an operand in a file, without its index."""
     own = codes.operand
     return {
         "start": codes.start,

@@ -364,7 +364,7 @@ class Composer:
         name: str = "",
         parameter: int = -1,
     ) -> Value:
-        """What the host alone computes, of what it has, or in a module that it computes."""
+        """An operation of the host, on values that it has or in a module that it computes."""
         values = [self.whole(one) for one in inputs]
         if not self.graph.on_host and not all(one.of_host for one in values):
             raise RefusalError(

@@ -209,7 +209,7 @@ class MachineConfiguration:
 
     @property
     def sweep_kinds(self) -> tuple[str, ...]:
-        """What rows may be there for that are not whole."""
+        """Kinds of pieces of rows that descriptors may name beside whole rows."""
         return SWEEPS if self.sweeps else ()
 
     @property

@@ -496,7 +496,7 @@ def _own_queue(name: str) -> tuple[Rule, ...]:
     )
 
 
-def _walk(place: str, other: str) -> tuple[Field, ...]:
+def _strided(place: str, other: str) -> tuple[Field, ...]:
     """Fields of a strided iterator over memory and a buffer, four loops deep."""
     return (
         Field(
@@ -596,7 +596,7 @@ LOAD = Descriptor(
         _flag("transpose", "tiles of 8x8 are transposed on the way"),
         _flag("widen", "a word is C bfloat16 and becomes a vector beat of binary32"),
         _packing("load_packings"),
-        *_walk("to", "with widen"),
+        *_strided("to", "with widen"),
         Field(
             name="part",
             width=3,
@@ -615,7 +615,7 @@ STORE = Descriptor(
         Field(name="unused", width=1, meaning="0", most=0),
         _flag("narrow", "a vector beat of binary32 becomes a word of C bfloat16, to nearest even"),
         _packing("store_packings"),
-        *_walk("from", "with narrow"),
+        *_strided("from", "with narrow"),
     ),
     (
         *_own_queue("store"),

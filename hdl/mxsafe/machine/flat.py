@@ -58,15 +58,15 @@ def flat_files(model: Compiled, name: str = "model") -> dict[str, bytes]:
     inputs = []
     for value, first, stop in zip(fed, starts, starts[1:], strict=False):
         own = np.flatnonzero((part.sources >= first) & (part.sources < stop))
-        walks = _walks(part.sources[own] - first, part.places[own])
-        inputs.append((Port(value.name, value.shape), walks))
+        strides = _strided_runs(part.sources[own] - first, part.places[own])
+        inputs.append((Port(value.name, value.shape), strides))
     wanted = [port.name for port in model.inputs]
     inputs.sort(key=lambda one: wanted.index(one[0].name))
     outputs = []
     for port, value in zip(model.outputs, model.host.outputs.values(), strict=True):
         assert value.data is not None
         places = part.results[value.data[1]]
-        outputs.append((port, _walks(np.arange(len(places)), places)))
+        outputs.append((port, _strided_runs(np.arange(len(places)), places)))
     step = max(machine.word_bytes, machine.data_width // 8)
     data = _padded(part.image.tobytes(), step)
     program = len(data)
@@ -99,9 +99,9 @@ def flat_files(model: Compiled, name: str = "model") -> dict[str, bytes]:
     }
 
 
-_Walk = tuple[int, int, int, int, int]
+_Strides = tuple[int, int, int, int, int]
 """Number, place, count, and steps of both."""
-_Placed = Sequence[tuple[Port, Sequence[_Walk]]]
+_Placed = Sequence[tuple[Port, Sequence[_Strides]]]
 """Ports, and where in memory their numbers are."""
 
 
@@ -135,21 +135,21 @@ def _plain(name: str) -> str:
 
 
 def _ports(name: str, what: str, ports: _Placed) -> Iterator[str]:
-    for at, (_, walks) in enumerate(ports):
-        yield f"static const mxsafe_walk {name}_{what}_{at}[] = {{"
-        for walk in walks:
-            yield f"    {{{', '.join(f'{one}u' for one in walk)}}},"
+    for at, (_, strides) in enumerate(ports):
+        yield f"static const mxsafe_strides {name}_{what}_{at}[] = {{"
+        for run in strides:
+            yield f"    {{{', '.join(f'{one}u' for one in run)}}},"
         yield "};"
     if ports:
         yield f"static const mxsafe_port {name}_{what}[] = {{"
-        for at, (port, walks) in enumerate(ports):
+        for at, (port, strides) in enumerate(ports):
             size = int(np.prod(port.shape))
-            yield f'    {{"{_plain(port.name)}", {size}u, {len(walks)}u, {name}_{what}_{at}}},'
+            yield f'    {{"{_plain(port.name)}", {size}u, {len(strides)}u, {name}_{what}_{at}}},'
         yield "};"
         yield ""
 
 
-def _walks(numbers: Indices, places: Indices) -> list[_Walk]:
+def _strided_runs(numbers: Indices, places: Indices) -> list[_Strides]:
     """Runs of numbers that are as far apart in memory, each as long as it can be.
 
     Numbers that are in memory more than once come once more behind all others.
@@ -161,7 +161,7 @@ def _walks(numbers: Indices, places: Indices) -> list[_Walk]:
     pairs = np.stack([numbers[order], places[order]], axis=1)
     steps = np.diff(pairs, axis=0)
     changes = 1 + np.flatnonzero((steps[1:] != steps[:-1]).any(axis=1))
-    found: list[_Walk] = []
+    found: list[_Strides] = []
     at = 0
     while at < len(pairs):
         number, place = pairs[at].tolist()

@@ -26,11 +26,11 @@ void mxsafe_model_input(const mxsafe_model *model, uint32_t input, const float *
 {
     const mxsafe_port *port = &model->inputs[input];
     uint32_t i, n;
-    for (i = 0; i < port->walks_count; i++) {
-        const mxsafe_walk *walk = &port->walks[i];
-        for (n = 0; n < walk->count; n++)
-            memcpy(memory + sizeof(float) * (walk->place + (size_t)n * walk->place_step),
-                   numbers + walk->number + (size_t)n * walk->number_step, sizeof(float));
+    for (i = 0; i < port->strides_count; i++) {
+        const mxsafe_strides *one = &port->strides[i];
+        for (n = 0; n < one->count; n++)
+            memcpy(memory + sizeof(float) * (one->place + (size_t)n * one->place_step),
+                   numbers + one->number + (size_t)n * one->number_step, sizeof(float));
     }
 }
 
@@ -39,11 +39,11 @@ void mxsafe_model_output(const mxsafe_model *model, uint32_t output, const uint8
 {
     const mxsafe_port *port = &model->outputs[output];
     uint32_t i, n;
-    for (i = 0; i < port->walks_count; i++) {
-        const mxsafe_walk *walk = &port->walks[i];
-        for (n = 0; n < walk->count; n++)
-            memcpy(numbers + walk->number + (size_t)n * walk->number_step,
-                   memory + sizeof(float) * (walk->place + (size_t)n * walk->place_step),
+    for (i = 0; i < port->strides_count; i++) {
+        const mxsafe_strides *one = &port->strides[i];
+        for (n = 0; n < one->count; n++)
+            memcpy(numbers + one->number + (size_t)n * one->number_step,
+                   memory + sizeof(float) * (one->place + (size_t)n * one->place_step),
                    sizeof(float));
     }
 }

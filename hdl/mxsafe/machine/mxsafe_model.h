@@ -22,13 +22,13 @@ typedef struct {
 /* Numbers of a tensor, in memory too with a step; both are counted in numbers of 4 bytes. */
 typedef struct {
     uint32_t number, place, count, number_step, place_step;
-} mxsafe_walk;
+} mxsafe_strides;
 
 /* An input or an output: binary32 numbers, the last axis of the shape innermost. */
 typedef struct {
     const char *name;
-    uint32_t numbers, walks_count;
-    const mxsafe_walk *walks;
+    uint32_t numbers, strides_count;
+    const mxsafe_strides *strides;
 } mxsafe_port;
 
 /* A register of the machine that the model is for. */

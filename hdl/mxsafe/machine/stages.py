@@ -124,7 +124,7 @@ class _Stager:
                 made.kept[number][own] = list(program.outputs)[output]
 
     def _needed(self) -> list[Value]:
-        """What outputs are made of, in the order of programs."""
+        """Values that outputs depend on, in the order of programs."""
         found: dict[int, Value] = {}
         waiting = list(self._graph.outputs.values())
         while waiting:
@@ -177,7 +177,7 @@ class _Stager:
 
 
 def _programs(value: Value, known: dict[int, int]) -> set[int]:
-    """Which compute a value, or all that a gather takes; -1 is the host."""
+    """Programs that compute a value, or all that a gather takes; -1 is the host."""
     if value.op == "gather":
         return set[int]().union(*(_programs(one, known) for one in value.inputs))
     return {-1 if value.of_host else known[id(value)]}
@@ -190,7 +190,7 @@ def _unique(name: str, taken: Sequence[str]) -> str:
 
 
 def computed(value: Value, inputs: Sequence[Array]) -> Array:
-    """What the host makes of the inputs of a value.
+    """A value, computed by the host from its inputs.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def _name(what: str, name: str, process: int, thread: int = 0) -> Event:
 
 
 def _of_queues(traced: Traced, predicted: Prediction, process: int, start: int) -> Iterator[Event]:
-    """What each queue does, and waits for."""
+    """Events of each queue: its work and its waits."""
     instructions = traced.program.instructions()
     free = dict.fromkeys(QUEUES, 0)
     for run in predicted.runs:

@@ -24,7 +24,7 @@ class DecodedElement(NamedTuple):
 
 @checked
 def is_special(codes: Numbers, format: str | MXFormat = "mxsf") -> NDArray[np.bool_]:
-    """Which element codes stand for NaN or Inf.
+    """Flags of element codes that stand for NaN or Inf.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _IN_CACHE = 1 << 13
 
 
 class _Operand(NamedTuple):
-    """What operations of a batch take at one place: the same of all, or one of each.
+    """Operand of the operations of a batch: one for all, or one for each.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class GraphModel:
 
 
 def _kind(value: Value) -> tuple[Any, ...]:
-    """What alike operations share."""
+    """Key that alike operations share."""
     data = None if value.data is None else (value.data.shape, sha256(value.data.tobytes()).digest())
     shapes = tuple(one.shape for one in value.inputs)
     # A factor of -0 is another than 0.

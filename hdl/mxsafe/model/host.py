@@ -1,4 +1,4 @@
-"""What the host computes of a model: NumPy, each operation in binary64, rounded to binary32 once.
+"""Operations of a model on the host, in NumPy: in binary64, rounded to binary32 once.
 
 Sums run in an order that their length alone decides, so that no library and no thread changes a
 bit. Functions are those of NumPy and of C in binary64, which may differ by a unit of that from

@@ -27,7 +27,7 @@ _WORDS = 1 << 16
 Words = NDArray[np.uint8]
 
 
-def _walk(
+def _addresses(
     instruction: Instruction, place: str, configuration: MachineConfiguration
 ) -> Iterator[tuple[Indices, Indices]]:
     """Words of memory and places in the buffer, in order, some turns of loop 1 at a time."""
@@ -67,7 +67,7 @@ def load(
     """
     name, packing = _name(instruction, "buffer"), _name(instruction, "packing")
     count = 0
-    for source, place in _walk(instruction, "to", configuration):
+    for source, place in _addresses(instruction, "to", configuration):
         _require_memory("read", source, memory)
         words = unpacked_words(memory[source], packing, configuration)
         count += source.size
@@ -101,7 +101,7 @@ def store(
     """
     name, packing = _name(instruction, "buffer"), _name(instruction, "packing")
     count = 0
-    for target, place in _walk(instruction, "from", configuration):
+    for target, place in _addresses(instruction, "from", configuration):
         if instruction["narrow"]:
             require_within("vector beat", place, len(buffers.vector))
             words = narrowed(buffers.vector[place]).astype("<u2").view(np.uint8)

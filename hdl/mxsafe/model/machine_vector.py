@@ -40,7 +40,7 @@ _ARITHMETIC: Mapping[str, Callable[[Floats, Floats, np.float32], Floats]] = {
 
 
 class Swept:
-    """What the vector unit knows of a row that is reduced by one descriptor after the other."""
+    """State of a row that is reduced by one descriptor after the other."""
 
     def __init__(self, configuration: MachineConfiguration) -> None:
         self.grade = configuration.grade
@@ -190,7 +190,7 @@ def _swept(
     buffers: Buffers,
     swept: Swept,
 ) -> Floats:
-    """What a piece of a row gives, if anything: shape (1, beats of results, lanes)."""
+    """Results of a piece of a row, if any: shape (1, beats of results, lanes)."""
     sweep, ends = _name(instruction, "sweep"), instruction["ends"]
     if swept.reduction == "softmax":
         found = _softmax_swept(instruction, values, parameter, swept.softmax)
@@ -254,7 +254,7 @@ def _gain_and_bias(instruction: Instruction, buffers: Buffers) -> tuple[Floats, 
 
 
 def _mask(instruction: Instruction, values: Floats) -> NDArray[np.bool_] | None:
-    """Which values of softmax count."""
+    """Flags of the values that softmax counts."""
     if not instruction["causal"]:
         return None
     rows, beats, lanes = values.shape

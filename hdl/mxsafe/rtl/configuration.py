@@ -76,7 +76,7 @@ class _Checked(ABCMeta):
 
     @property
     def __signature__(cls) -> Signature:
-        """That of the constructor, not of `__call__`."""
+        """Signature of the constructor, not of `__call__`."""
         constructor = signature(cls.__init__)  # type: ignore[misc]
         return constructor.replace(parameters=list(constructor.parameters.values())[1:])
 
@@ -126,7 +126,7 @@ class Options(metaclass=_Checked):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of them that have a default value, with it."""
+        """Options that have a default, with its value."""
         known = {}
         for field in fields(self):
             if field.default is not MISSING:
@@ -136,7 +136,7 @@ class Options(metaclass=_Checked):
         return {**known, **self.__dict__.get("_defaults", {})}
 
     def _unusual(self) -> dict[str, Any]:
-        """Those of them that are not at their default, and all options within."""
+        """Options that are not at their default, and all options within."""
         defaults = self.defaults
         return {
             name: value

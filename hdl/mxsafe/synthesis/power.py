@@ -161,7 +161,7 @@ def read_stimuli(folder: Path) -> dict[str, Stimulus]:
 
 
 def standard_error(energies: Sequence[float], windows: int) -> float:
-    """That of the mean energy of a cycle, relative to it, from the means of parts equally long."""
+    """Standard error of the mean energy of a cycle, relative to it, from equally long parts."""
     means = np.array([part.mean() for part in np.array_split(np.array(energies), windows)])
     return float(means.std(ddof=1) / math.sqrt(windows) / means.mean())
 

@@ -454,7 +454,7 @@ class _Legaliser:
 
 
 class _Refused:
-    """What follows from a node that was refused."""
+    """A value that follows from a node that was refused."""
 
 
 def _dtype(example: Any) -> str:

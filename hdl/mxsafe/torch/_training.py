@@ -74,7 +74,7 @@ class _Trained:
 
 
 class _Modelled:
-    """What `Resident` is, with each operation done by its model."""
+    """A `Resident` whose operations are done by their models."""
 
     def __init__(self, model: GraphModel, state: Named) -> None:
         self._model, self._state = model, dict(state)
@@ -184,7 +184,7 @@ class TrainingStep:
     def _forward(
         self, program: ExportedProgram, known: Mapping[str, Value], parts: int
     ) -> list[Value]:
-        """What the model gives for each part of the batch."""
+        """Outputs of the model for each part of the batch."""
         g = self.graph
         own = program.graph_signature.user_inputs
         examples = {n.name: n.meta["val"] for n in program.graph.nodes if n.name in own}
@@ -240,7 +240,7 @@ class TrainingStep:
             self._optimizer.step()
 
     def inputs(self, *given: Any) -> dict[str, Floats]:
-        """What the program takes in the next step: by name, all inputs of the graph.
+        """Inputs of the program in the next step, by name: all inputs of the graph.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class TrainingStep:
         return {port.name: known[port.name] for port in self._ports}
 
     def replay(self, inputs: Named) -> Named:
-        """What the program leaves, on the interpreter, whatever the engine; nothing changes.
+        """Results of the program on the interpreter, whatever the engine; nothing changes.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class TrainingStep:
         return [Port(value.name, value.shape, value.dtype) for value in values]
 
     def _taken(self, *given: Any) -> dict[str, Floats]:
-        """What the host writes before the next step: all but the state."""
+        """Arrays that the host writes before the next step: all but the state."""
         *inputs, target = (_numpy(one) for one in given)
         if len(inputs) != len(self._models):
             raise ValueError(
@@ -517,7 +517,7 @@ def _loss(module: torch.nn.Module) -> _CrossEntropy | _SquaredError:
 
 
 def optimiser_of(kind: torch.optim.Optimizer, group: Mapping[str, Any]) -> Optimiser:
-    """What a group of an optimiser does."""
+    """The update that a group of an optimiser makes."""
     name = type(kind).__name__
     for option in ("amsgrad", "maximize", "dampening"):
         if group.get(option):

@@ -32,7 +32,7 @@ Pair = tuple[Quantiser | None, Quantiser | None]
 
 @dataclass(frozen=True)
 class ModuleReport:
-    """What became of a module.
+    """Result of `quantize_` for a module.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ModuleReport:
 
 @dataclass(frozen=True)
 class Summary:
-    """What `quantize_` did to a model; a table when printed.
+    """Report of `quantize_` on a model; a table when printed.
 
     Attributes
     ----------

@@ -125,7 +125,7 @@ class QuantizedWeight(torch.nn.Module):
         return self.tensor().dequantize(dtype)
 
     def about(self) -> dict[str, Any]:
-        """What codes and scales are, in the words of `mxsafe.save`."""
+        """Description of codes and scales, in the words of `mxsafe.save`."""
         return {
             "format": self.format.name,
             "shape": list(self.shape),
@@ -181,7 +181,7 @@ def about_quantiser(quantiser: Quantiser | None) -> dict[str, Any] | None:
 
 
 class Quantised(torch.nn.Module):
-    """What modules with quantised weights have in common.
+    """Base of modules with quantised weights.
 
     Attributes
     ----------
@@ -214,7 +214,7 @@ class Quantised(torch.nn.Module):
                 yield name, self._modules[name]
 
     def about(self) -> dict[str, Any]:
-        """What the module holds, for files."""
+        """Description of the module for files."""
         return {
             "weights": {name: weight.about() for name, weight in self.weights()},
             "activations": about_quantiser(self.activations),
@@ -222,7 +222,7 @@ class Quantised(torch.nn.Module):
         }
 
     def get_extra_state(self) -> torch.Tensor:
-        """What the module holds, as the text of a state dict."""
+        """Description of the module as text, for a state dict."""
         return torch.tensor(list(json.dumps(self.about()).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:

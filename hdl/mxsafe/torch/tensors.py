@@ -208,7 +208,7 @@ class QuantizedTensor:
         )
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """HTML for notebooks."""
         rows = {
             "format": self.format.name,
             "shape": " x ".join(map(str, self.shape)),

@@ -118,7 +118,7 @@ def _meaning(name: str, meanings: Mapping[str, str]) -> str:
 
 
 def _role(name: str, names: Sequence[str]) -> dict[str, str]:
-    """Which signal of a bus a port is, from its name."""
+    """Signal of a bus that a port is, from its name."""
     if name in ("clk", "rst"):
         return {"role": {"clk": "clock", "rst": "synchronous reset, active high"}[name]}
     if found := _STREAM.fullmatch(name):

@@ -129,7 +129,7 @@ def _scores(x: FloatArray, model: Model, name: str) -> FloatArray:
 
 
 def _attended(x: FloatArray, weights: FloatArray, model: Model, name: str) -> FloatArray:
-    """What is normalised behind an attention: its output and its input."""
+    """Sum that is normalised behind an attention: its output plus its input."""
     value = _heads(x, model, f"{name}.self.value")
     context = matmul(weights, value).transpose(1, 0, 2).reshape(x.shape)
     return linear(context, model, f"{name}.output.dense") + x

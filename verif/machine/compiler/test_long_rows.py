@@ -149,7 +149,7 @@ SHORT = replace(SMALL_MACHINE, bank_beats=128, reduction_beats=16)
     ("length", "block"), [(300, 64), pytest.param(296, (8, 8), marks=pytest.mark.full)], ids=str
 )
 def test_long_rows_between_products(length: int, block: Block) -> None:
-    """What is reduced is a product's result, and becomes an operand."""
+    """Rows that are reduced are results of a product, and become an operand."""
     require_equal(attention(length), SHORT, drawn(19, 24), block=block)
 
 

@@ -35,7 +35,7 @@ def cycles(program: Program, memory: np.ndarray, latency: int) -> tuple[int, int
 
 
 def transfers() -> list[Instruction]:
-    """Short ones, of which two are under way."""
+    """Short ones, of which two are in flight."""
     loads = [A.load(**_SHORT, address=64 * at, to=4 * at) for at in range(12)]
     return loads + [A.store(**_SHORT, address=1024 + 64 * at) for at in range(4)]
 

@@ -61,7 +61,7 @@ SCALERS = {
 
 @pytest.fixture(scope="module")
 def scalers(tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    """Those above, and all others that are published."""
+    """The scalers above, and all others that are published."""
     folder = tmp_path_factory.mktemp("scalers")
     modules = farm_of("scalers", SCALERS).modules
     made = {module.name for module in modules.values()}

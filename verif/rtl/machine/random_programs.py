@@ -298,7 +298,7 @@ class _Writer:
         assert not piece, "the pieces behind would not follow"
 
     def _row_in_pieces(self) -> list[Fields]:
-        """What is settled of the pieces of a row, sweep after sweep."""
+        """Fields of the pieces of a row, sweep after sweep."""
         reductions = DESCRIPTORS["vector"].field("reduction").allowed(self.configuration) or (0,)
         number = self.decks.draw("swept reduction", reductions[1:])
         name = REDUCTION.name_of(number)

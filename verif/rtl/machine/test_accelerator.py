@@ -73,7 +73,7 @@ class Probe:
 
     @classmethod
     def at(cls, configuration: MachineConfiguration, address: int) -> "Probe":
-        """That of memory from an address on."""
+        """The probe whose memory begins at an address."""
         c, rng = configuration, np.random.default_rng(7)
         rows, size = c.rows, c.word_bytes
         beats = c.block_beats

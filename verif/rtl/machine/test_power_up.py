@@ -57,7 +57,7 @@ def test_published_machines(name: str, modules: dict[str, Module]) -> None:
 
 @pytest.mark.yosys
 def test_machine_of_a_board() -> None:
-    """Which has four rows."""
+    """The machine of a board has four rows."""
     check_buffers(generated(Accelerator(machine=BOARD_MACHINE)), BOARD_MACHINE)
 
 

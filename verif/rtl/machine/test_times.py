@@ -121,7 +121,7 @@ class _Transfers:
 )
 @pytest.mark.parametrize("name", ["load", "store"])
 def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> None:
-    """That of the engine in the machine, not of one with other parameters."""
+    """The latency is that of the engine in the machine, not of one with other parameters."""
     core = AcceleratorCoreConfiguration(machine=machine)
     unit = {"load": LoadEngine, "store": StoreEngine}[name](getattr(core, name))
     transfers = _Transfers(unit)

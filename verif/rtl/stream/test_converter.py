@@ -200,7 +200,7 @@ def _bfloat16() -> np.ndarray:
 
 
 def _bfloat16_edges() -> np.ndarray:
-    """Those with exponents next to scale byte 0, to 2^0, and to Inf and NaN."""
+    """Numbers with exponents next to scale byte 0, to 2^0, and to Inf and NaN."""
     values = _bfloat16()
     field = values.view(np.uint32) >> 23 & 255
     return values[(field < 20) | (field == 127) | (field > 240)]

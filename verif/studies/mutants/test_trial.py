@@ -454,7 +454,7 @@ def test_pins_of_a_clocked_design() -> None:
 
 
 def test_modules_that_are_due(modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those without a result or changed since; then what lives, without a reason or at all."""
+    """Modules without a result, or changed since; then those with survivors."""
     name, other = "mxsf_decoder", "transposer"
     known = {name: modules[name], other: modules[other]}
     lives = {"mode": "inv", "place": "a[0]"}

@@ -1,4 +1,4 @@
-"""What the page on choosing a format says in words is so in its numbers."""
+"""The words of the page on choosing a format agree with its numbers."""
 
 from studies.pages.choosing import FORMATS, reach, values
 

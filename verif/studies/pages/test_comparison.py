@@ -120,7 +120,7 @@ def test_the_front_is_what_no_other_beats() -> None:
 
 
 def test_errors_of_the_layer() -> None:
-    """Those that the test of the layer holds too."""
+    """The errors are those that the test of the layer checks too."""
     assert layer_error("mxsf", "exact", 64).relative == pytest.approx(0.014068, rel=1e-3)
     assert layer_error("mxsf", "exact", (8, 8)).relative == pytest.approx(0.012252, rel=1e-3)
     bf16 = layer_error("mxsf", "bf16", 64)

@@ -147,7 +147,7 @@ class Recorder:
         return mx.matmul(a, w, arithmetic="exact")
 
     def stored(self, q: mx.QuantizedTensor) -> tuple[int, bool]:
-        """Which quantisation an operand comes from, and whether it is transposed."""
+        """Quantisation that an operand comes from, and whether it is transposed."""
         for place, (_, tensor) in enumerate(self.quantised):
             if np.shares_memory(tensor.codes, q.codes):
                 assert np.shares_memory(tensor.scales, q.scales)

@@ -1,4 +1,4 @@
-"""Which descriptor waits for which: tokens from what descriptors read and write.
+"""Order of descriptors: tokens for those that read or write the same places.
 
 The machine has no hazard hardware. A program is written down in an order in which its descriptors
 could run one after the other; here each one is compared with those before it that touch the same
@@ -82,7 +82,7 @@ class _Space:
 
 
 class Touches:
-    """What descriptors read and write, in the order of a program."""
+    """Places that descriptors read and write, in the order of a program."""
 
     def __init__(self) -> None:
         self._spaces: defaultdict[str, _Space] = defaultdict(_Space)

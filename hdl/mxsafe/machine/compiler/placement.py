@@ -75,7 +75,7 @@ class Placement:
         return whole.reshape(len(strips), lanes, len(beats))
 
     def rows(self, length: int) -> Indices | None:
-        """Which row of so many elements each lane has, -1 for none; None if they are not whole."""
+        """Row of so many elements in each lane, -1 for none; None if rows are not whole."""
         if self.beats != length:
             return None
         found = np.where(self.index[:, :, 0] >= 0, self.index[:, :, 0] // length, -1)
@@ -84,7 +84,7 @@ class Placement:
 
 
 class Beats:
-    """Which beat of a stored placement has an element, and in which lane.
+    """Beat and lane of each element of a stored placement.
 
     Parameters
     ----------

@@ -546,7 +546,7 @@ class Plan:
         return self._covers(value, there, [demand.placement])
 
     def _between(self, value: Value) -> list[Value]:
-        """What the host could have in between: a value, or what one is made of that never can be.
+        """Values the host could have in between: this one, or else those that it is made of.
 
         With its operands written by the host every operation has a placement.
         """
@@ -649,7 +649,7 @@ class Plan:
         return (kernel.cost + extra + 1) * beats <= self.configuration.vector_beats
 
     def grain(self, kernel: Kernel) -> int:
-        """What the number of beats that are worked on together is a multiple of."""
+        """Step of the number of beats that are worked on together."""
         if kernel.operands is None:
             return self.lanes
         layout = kernel.operands[0].layout  # a word of scales is the least that is stored
@@ -931,7 +931,7 @@ class Plan:
         return self._constants[key]
 
     def resolve(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
-        """What a placement of a gather takes from which value."""
+        """Values that a placement of a gather takes from, and the elements."""
         key = id(value), p.key
         if key not in self._resolved:
             self._resolved[key] = self._behind(value, p)
@@ -954,7 +954,7 @@ class Plan:
         return parts
 
     def _origin(self, value: Value, p: Placement) -> tuple[tuple[int, Key], ...]:
-        """Which elements of which values a placement has, whatever gathers them."""
+        """Elements of a placement and the values they come from, through all gathers."""
         return tuple((id(source), own.key) for source, own in self.resolve(value, p))
 
     def _ask(self, kernel: Kernel, value: Value, p: Placement, *, joins: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What is computed of some strips and beats of a kernel: passes of the vector unit.
+"""Passes of the vector unit that compute some strips and beats of a kernel.
 
 Arithmetic, function, reduction and conversion that follow one another are one pass.
 """
@@ -36,7 +36,7 @@ class _Lazy:
 
 
 class Inner(NamedTuple):
-    """What a reduction reduces, if the operations before it can be done piece by piece.
+    """Input of a reduction, if the operations before it can be done piece by piece.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[
 
 
 def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
-    """What one result alone is made of, moved to where all else that it needs has been done."""
+    """Move tasks of one result alone to where all else that it needs has been done."""
     places = {(id(kernel), matrix): at for at, (kernel, matrix) in enumerate(order)}
     of = [sorted({places[id(one), own] for one, own in needs.of(*task)}) for task in order]
     results: list[set[int]] = [set() for _ in order]
@@ -67,7 +67,7 @@ def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
 
 
 class _Needs:
-    """Which matrices of which kernels are read by one."""
+    """Tasks that must be done before each task."""
 
     def __init__(self, kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> None:
         self._stored = stored
@@ -148,7 +148,7 @@ def settle(
 
 
 class _Buffer:
-    """What stays in a buffer of operands while kernels are computed: beats and scale entries."""
+    """Beats and scale entries that stay in a buffer of operands while kernels are computed."""
 
     def __init__(
         self, configuration: MachineConfiguration, name: str, tasks: int, share: float

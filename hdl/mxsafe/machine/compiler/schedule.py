@@ -44,7 +44,7 @@ _LONG = 60
 
 @dataclass(eq=False)
 class Part:
-    """What has been allocated in a buffer.
+    """A part of a buffer that has been allocated.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Endless(Allocator):
         return [part for part in self.parts if part.uses]
 
     def part(self, place: int) -> Part:
-        """What a place belongs to."""
+        """The part that a place belongs to."""
         return self.parts[bisect_right(self._starts, place) - 1]
 
 
@@ -490,7 +490,7 @@ class _Run:
     def _pick(
         self, queue: int, engine: int, lookahead: int, best: _Choice | None
     ) -> _Choice | None:
-        """What a queue takes next, if that starts before what is the best of other queues."""
+        """The next descriptor of a queue, if it starts before the best one of other queues."""
         seen = 0
         short: dict[str, int] = {}
         for number in self._following(queue):

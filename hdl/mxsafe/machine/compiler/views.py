@@ -1,4 +1,4 @@
-"""Which elements rows, products and sums of a placement are made of."""
+"""Elements of the rows, products and sums of a placement."""
 
 from typing import NamedTuple
 
@@ -83,7 +83,7 @@ def natural(value: Value) -> Placement:
 
 
 def summed(value: Value, p: Placement) -> Placement:
-    """What a sum adds up."""
+    """The terms of a sum."""
     length = value.inputs[0].shape[-1]
     along = np.arange(length, dtype=np.int32)
     return Placement(np.where(p.index >= 0, p.index * length + along, np.int32(-1)))

@@ -180,7 +180,7 @@ class Ulx3sConfiguration(Configuration):
 
     @property
     def latency(self) -> int:
-        """That of what is inside."""
+        """Latency of the machine inside."""
         return self.inside.latency
 
     clocked = False

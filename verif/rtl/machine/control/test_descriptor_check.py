@@ -55,7 +55,7 @@ def test_what_a_machine_refuses_is_refused() -> None:
 
 
 def test_machines_that_differ_have_names_that_differ() -> None:
-    """Those sizes that the rules depend on are in the name, and no others."""
+    """Sizes that the rules depend on are in the name, and no others."""
     names = {
         DescriptorCheckConfiguration(machine=machine).module_name
         for machine in (MachineConfiguration(), SMALL, MachineConfiguration(a_beats=64))

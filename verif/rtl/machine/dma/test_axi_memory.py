@@ -126,7 +126,7 @@ JOBS: dict[str, list[Clocks]] = {
 
 @pytest.fixture(scope="module")
 def logs() -> dict[str, list[dict[str, Any]]]:
-    """What the memory beside the machine does in all jobs, on a bus of 32 bytes."""
+    """Logs of the memory beside the machine in all jobs, on a bus of 32 bytes."""
     module = Module("axi_memory", MEMORY.parent, (MEMORY,), {}, 0, {})
     every = [clocks for jobs in JOBS.values() for clocks in jobs]
     found = iter(run_bench("icarus", module, "axi_memory", every))

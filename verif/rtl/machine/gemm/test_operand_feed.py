@@ -124,7 +124,7 @@ def _walk(
 
 
 class _Scan:
-    """What is read of the scales to find anchors, cycle by cycle, and what is found."""
+    """Reads of scales that find anchors, cycle by cycle, and the anchors found."""
 
     def __init__(self) -> None:
         self._tiles: list[list[dict[str, int]]] = []
