@@ -56,7 +56,7 @@ def _bits(module: Module) -> int:
 
 
 def digest(*modules: Module) -> str:
-    """Of all Verilog of modules, and of what says what is proved of it and how."""
+    """Digest of all Verilog of modules, and of the files that say what is proved, and how."""
     files = {source.name: source for module in modules for source in module.sources}
     files |= {path.name: path for path in _PROVERS}
     text = "\0".join(file.read_text() for _, file in sorted(files.items()))
@@ -64,7 +64,7 @@ def digest(*modules: Module) -> str:
 
 
 def stream_units(modules: Mapping[str, Module]) -> dict[str, list[Module]]:
-    """By kind, modules with results that wait until they are taken, small ones first."""
+    """Modules with results that wait until they are taken, by kind, small ones first."""
     kinds: dict[str, list[Module]] = {}
     for module in sorted(modules.values(), key=_bits):
         waits = any(stream.direction == "output" for stream in streams(module))
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def all_proofs(
     modules: Mapping[str, Module], *, seconds: int = 300, every: bool = False
 ) -> dict[tuple[str, str], tuple[tuple[Module, ...], Callable[[Path], Any]]]:
-    """By kind and name of a module what a proof is about, and what does it in a folder.
+    """Subject of each proof and the function that proves it in a folder, by kind and module.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def all_proofs(
 
 
 def _rules(module: Module, modules: Mapping[str, Module], seconds: int) -> Callable[[Path], Any]:
-    """Of a unit's streams with all claims; if these come to no end, rules and claims apart.
+    """Proof of a unit's streams with all claims; rules and claims apart if that does not end.
 
     And that it is about something: each result may wait, and be taken.
     """

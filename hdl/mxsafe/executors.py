@@ -1,4 +1,4 @@
-"""Where independent jobs run: in this process, in processes of this machine, or on a Dask cluster.
+"""Executors of independent jobs: this process, processes of this machine, or a Dask cluster.
 
 All three are executors of `concurrent.futures`.
 """

@@ -677,12 +677,12 @@ class FormatSet:
 
     @property
     def exponents(self) -> tuple[int, ...]:
-        """For each member its ``emax``, which the exponents of blocks lack."""
+        """The ``emax`` of each member, which the exponents of blocks lack."""
         return tuple(fmt.emax for fmt in self.members)
 
     @property
     def packed(self) -> tuple[int, ...]:
-        """For each member how many of its codes lie in the place of one: a power of two.
+        """Codes of each member that lie in the place of one: a power of two.
 
         One, where codes do not fill the place.
         """

@@ -1,4 +1,4 @@
-"""Why places in the Verilog are not reached, as far as that is known."""
+"""Reasons why places in the Verilog are not reached, as far as they are known."""
 
 import fnmatch
 from collections.abc import Iterable

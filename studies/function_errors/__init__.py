@@ -1,1 +1,1 @@
-"""How far functions of binary32 numbers are off, over all of their 2^32 arguments."""
+"""Errors of functions of binary32 numbers, over all of their 2^32 arguments."""

@@ -1,4 +1,4 @@
-"""Why mutants that are neither killed nor proved equivalent may live."""
+"""Reasons why mutants that are neither killed nor proved equivalent may live."""
 
 from collections.abc import Mapping
 from typing import Any

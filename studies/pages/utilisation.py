@@ -1,4 +1,4 @@
-"""How busy the array is, from ``docs/utilisation.json``, which `studies.utilisation` measures."""
+"""Utilisation of the array, from ``docs/utilisation.json`` of `studies.utilisation`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

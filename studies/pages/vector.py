@@ -1,4 +1,4 @@
-"""How exact the vector units are, and how large.
+"""Errors and sizes of the vector units.
 
 From ``docs/synthesis.json``, ``docs/function_errors.json``, and what models make of curves and of
 real numbers. The references are float64: its errors are below 2^-50, ours above 2^-25.

@@ -28,7 +28,7 @@ _EXACT: Product = partial(mx.matmul, arithmetic="exact")
 
 
 class Numbers(Protocol):
-    """How matrices are stored and multiplied."""
+    """Storage and multiplication of matrices."""
 
     def store(self, x: Matrix) -> "Stored":
         """Keep a matrix for products in which it stands left or right, transposed or not."""
@@ -310,7 +310,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """How good a network is.
+    """Loss and accuracy of a network.
 
     Attributes
     ----------

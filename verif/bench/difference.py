@@ -1,4 +1,4 @@
-"""Where two values differ at first, in a line: for benches, which have no NumPy, and for tests."""
+"""First difference of two values in a line, for benches without NumPy and for tests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def difference(got: Any, expected: Any, place: str = "") -> str:
 
 
 def changed_bits(name: str, before: str, now: str) -> str:
-    """How bits of a pin, the highest first, have changed: from the lowest of those that have on."""
+    """Text of the bits of a pin that have changed, the highest first."""
     pairs = zip(before[::-1], now[::-1], strict=True)
     low = next(at for at, (one, other) in enumerate(pairs) if one != other)
     end = len(before) - low

@@ -1,4 +1,4 @@
-"""How long benches hold the reset, and in which cycles their sources and sinks pause."""
+"""Length of the reset in benches, and cycles in which their sources and sinks pause."""
 
 import random
 from collections.abc import Iterator

@@ -87,7 +87,7 @@ class Port:
         return np.packbits(np.concatenate(fields, axis=1), axis=1, bitorder="little")
 
     def numbers(self, words: Words) -> NDArray[Any]:
-        """One number a cycle from words, negative where the port is signed.
+        """Numbers, one a cycle, from words; negative where the port is signed.
 
         They are of type int64, or Python's integers where a port is wider than that.
         """

@@ -174,7 +174,7 @@ def _with_names(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _closed(text: str, start: int) -> int:
-    """Where the bracket is closed that was opened before `start`."""
+    """Place of the bracket that closes the one opened before `start`."""
     depth = 1
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -258,7 +258,7 @@ def never(
 
 
 def _outputs(folder: Path) -> dict[int, str]:
-    """By number the outputs of a design that has been written, but for constants."""
+    """Outputs of a design that has been written, by number, but for constants."""
     lines = (line.split() for line in (folder / "map.txt").read_text().splitlines())
     return {int(words[1]): words[3] for words in lines if words[0] == "output"}
 
@@ -296,7 +296,7 @@ def _counterexample(folder: Path, seconds: int) -> str:
 
 
 def first_clock(folder: Path, text: str, top: str, *, seconds: int) -> int:
-    """In which of 200 cycles the only output of a module can be 1 at first, counted from 1.
+    """The first of 200 cycles, counted from 1, in which the only output of a module can be 1.
 
     Parameters
     ----------

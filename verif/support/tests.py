@@ -21,7 +21,7 @@ Tally = Callable[[str, str, int], None]
 
 
 class Volume(Protocol):
-    """How many random cases: the first number in the default run, the second in the full one.
+    """Number of random cases: the first one in the default run, the second in the full one.
 
     A third one is taken with variants, so by the inputs that are recorded for mutants.
     """

@@ -1,4 +1,4 @@
-"""How far each node of an exported model may be from float64, from what goes into it.
+"""Bounds of the error of each node of an exported model against float64, from its inputs.
 
 A product's operands are off by at most 2^-6 of the largest value of their block: MXSF has six
 significant bits from a quarter of it on, and below that its steps are no larger. Functions and

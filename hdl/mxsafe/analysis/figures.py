@@ -117,7 +117,7 @@ def _plain(axes: Any) -> None:
 
 
 def _lost(error: GapError) -> list[bool]:
-    """For each gap, whether most of its elements become zero."""
+    """Flags of gaps, most of whose elements become zero."""
     return [share > 0.5 for share in error.underflow]
 
 

@@ -65,7 +65,7 @@ def _block(format: MXFormat) -> int:
 def _tensor_errors(
     args: Namespace, formats: Sequence[MXFormat]
 ) -> dict[str, Sequence[TensorError]]:
-    """By title the errors of a tensor in every format."""
+    """Errors of a tensor in every format, by title."""
     tensors: dict[str, Sequence[TensorError]] = {}
     settings = {"axis": axis_of(args), **rounding_of(args)}
     for title, array in _arrays(args):

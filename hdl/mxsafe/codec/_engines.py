@@ -73,5 +73,5 @@ def run(engine: ModuleType, work: Callable[[Region], None], regions: Iterable[Re
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

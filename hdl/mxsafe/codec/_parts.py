@@ -1,4 +1,4 @@
-"""Where the blocks of a tensor are, and how it is cut into parts that are worked on one by one."""
+"""Places of the blocks of a tensor, and parts that are worked on one by one."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ def block_lengths(shape: tuple[int, ...], axes: Sequence[tuple[int, int]]) -> tu
 
 
 def blocks_shape(shape: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, ...]:
-    """How many blocks there are along every axis."""
+    """Numbers of blocks along every axis."""
     return tuple(-(-size // length) for size, length in zip(shape, lengths, strict=True))
 
 
 def blocks_of(region: Region, lengths: tuple[int, ...]) -> Region:
-    """Where the scales of a part are."""
+    """Places of the scales of a part."""
     return tuple(
         slice(part.start // length, -(-part.stop // length))
         for part, length in zip(region, lengths, strict=True)
@@ -32,7 +32,7 @@ def blocks_of(region: Region, lengths: tuple[int, ...]) -> Region:
 
 
 def moved(part: Region, slab: Region) -> Region:
-    """Where in a tensor a part of one of its slabs is."""
+    """Place in a tensor of a part of one of its slabs."""
     return tuple(
         slice(outer.start + inner.start, outer.start + inner.stop)
         for inner, outer in zip(part, slab, strict=True)

@@ -20,7 +20,7 @@ from mxsafe.validation import checked, shown
 
 @dataclass(frozen=True, kw_only=True)
 class NVFP4Profile:
-    """How a library quantises to NVFP4 where it differs from `mxsafe.quantize`.
+    """Rules of a library that quantises to NVFP4 in other ways than `mxsafe.quantize`.
 
     In float32, each operation rounded: the largest magnitude of a block is divided by 6, and by the
     scale of the tensor; this is brought between `smallest_scale` and 448 and rounded to E4M3;

@@ -281,7 +281,7 @@ def from_bytes(
 
 
 def _gguf_group(fmt: MXFormat, shape: tuple[int, ...], block: Block, axis: Axis) -> int:
-    """How many blocks make one of GGML's; or a clear error, if GGUF has no such tensor."""
+    """Number of blocks in one of GGML's; an error if GGUF has no such tensor."""
     group = _GGUF_GROUPS.get(fmt.name, 0)
     if not group or BLOCK_FORMATS[fmt.name] != fmt:
         raise ValueError(f"format must be {one_of(_GGUF_GROUPS, fmt.name, ' for layout gguf')}")

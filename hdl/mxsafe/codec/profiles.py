@@ -56,7 +56,7 @@ _BY_LOGARITHM = ("floor", "rceil")  # scale modes in which a library takes a rou
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """How a library quantises a 1-D block, as far as it can differ from `mxsafe.quantize`.
+    """Rules of a library for a 1-D block, as far as they can differ from `mxsafe.quantize`.
 
     The defaults are our contract. `dataclasses.replace` makes a variant, such as microxcaling with
     another of its roundings.
@@ -586,7 +586,7 @@ class BlockDivergence:
 
 @dataclass(frozen=True, kw_only=True)
 class DivergenceReport:
-    """Where a library's result differs from ours; ``str()`` makes a table of it.
+    """Differences of a library's result from ours; ``str()`` makes a table of them.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ def reset_machine(backend: Backend) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a program ended.
+    """Result of a program: whether it ended, and by which error.
 
     Attributes
     ----------

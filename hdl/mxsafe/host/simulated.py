@@ -33,7 +33,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTiming:
-    """How simulated memory answers.
+    """Timing of the answers of simulated memory.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class MemoryTiming:
 
 
 def cache_folder() -> Path:
-    """Where compiled machines are kept: ``sim_build`` if that is there, else the user's cache."""
+    """Folder of compiled machines: ``sim_build`` if that is there, else the user's cache."""
     if Path("sim_build").is_dir():
         return Path("sim_build").resolve()
     return user_cache()
@@ -224,7 +224,7 @@ def _compiled(
 
 
 def _digest(*files: Path, parameters: str = "") -> str:
-    """Of files, versions of what makes something of them, and parameters."""
+    """Digest of files, of the versions of their tools, and of parameters."""
     digest = hashlib.sha256()
     for text in (*map(_version, _PACKAGES), parameters):
         digest.update(text.encode() + b"\0")
@@ -234,7 +234,7 @@ def _digest(*files: Path, parameters: str = "") -> str:
 
 
 def _version(package: str) -> str:
-    """Of a Python package; empty if it is not installed as one."""
+    """Version of a Python package; empty if it is not installed as one."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -74,7 +74,7 @@ def tool_environment() -> dict[str, str]:
 
 
 def user_cache() -> Path:
-    """Where things are kept for all that a user does on a machine."""
+    """The user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mxsafe"
 
 
@@ -100,7 +100,7 @@ def module_texts(sources: Sequence[Path]) -> dict[str, str]:
 
 
 def module_parts(texts: Mapping[str, str]) -> dict[str, Counter[str]]:
-    """By name of a module how many instances of each other one stand in its text.
+    """Instances of each other module in the text of a module, by its name.
 
     Those with parameters do not count: they are small, and Verilator calls each set otherwise.
     """

@@ -37,7 +37,7 @@ _ON_BY_DEFAULT = ("load step_0", "store step_0", "gemm clear", "gemm write")
 
 @dataclass(frozen=True)
 class Fault:
-    """Why the machine does not take a descriptor.
+    """Reason for which the machine refuses a descriptor.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Instruction:
 
     @classmethod
     def _of(cls, kind: str, values: Mapping[str, int]) -> "Instruction":
-        """Of values of all fields in their order, which fit: nothing is checked."""
+        """The instruction of values of all fields in their order; nothing is checked."""
         made = cls.__new__(cls)
         made._keep(kind, values)
         return made
@@ -137,7 +137,7 @@ class Instruction:
 
     @checked
     def fault(self, configuration: MachineConfiguration) -> Fault | None:
-        """Why a machine does not take it; None if it does.
+        """The fault of the descriptor; None if a machine takes it.
 
         Raises
         ------
@@ -264,7 +264,7 @@ def _index(name: str, queue: str) -> int:
 
 @checked
 def fault_of(data: bytes, configuration: MachineConfiguration) -> Fault | None:
-    """Why a machine does not take the bytes of a descriptor; None if it does.
+    """The fault in the bytes of a descriptor; None if a machine takes it.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def _defaults(kind: str, configuration: MachineConfiguration) -> Mapping[str, in
 def _deadlock(
     program: Iterable[Instruction], configuration: MachineConfiguration
 ) -> Deadlock | None:
-    """Where a machine waits for ever."""
+    """Message about the place where a machine waits for ever."""
     return deadlock_of((i.header for i in program), configuration.queue_depth)
 
 

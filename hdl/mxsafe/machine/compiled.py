@@ -195,13 +195,13 @@ class Compiled:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """In the order in which a call takes them."""
+        """Ports of inputs, in the order in which a call takes them."""
         found = (value for value in self.host.values if value.op == "input")
         return tuple(map(_port, found))
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """In the order in which a call gives them."""
+        """Ports of outputs, in the order in which a call gives them."""
         found = self.host.outputs.items()
         return tuple(Port(name, value.shape, value.dtype) for name, value in found)
 
@@ -675,7 +675,7 @@ def _part(
 
 
 def _labels(made: Lowered) -> tuple[str, ...]:
-    """Of each descriptor what its kernel computes."""
+    """Label of each descriptor: the operation of its kernel."""
     found = [""] * len(made.emitter.steps)
     for kernel in made.kernels:
         for number in kernel.steps:
@@ -689,7 +689,7 @@ def _names(kernel: Kernel) -> str:
 
 
 def _origin(value: Value, starts: Mapping[int, int]) -> tuple[Floats, NDArray[np.int64]]:
-    """Of a value of the host: constants, and for each element the number of the input, or -1."""
+    """Constants of a value of the host, and for each element the number of the input, or -1."""
     if value.op == "constant":
         assert value.data is not None
         return value.data.reshape(-1), np.full(value.size, -1, np.int64)
@@ -721,7 +721,7 @@ def _written(
 
 
 def _number(vectors: Any, lane: NDArray[Any], beat: NDArray[Any]) -> NDArray[np.int64]:
-    """Where in memory, counted in numbers, some lanes of beats are."""
+    """Places in memory of some lanes of beats, counted in numbers."""
     layout = vectors.layout
     lanes = layout.configuration.vector_lanes
     strip = lane // lanes * (layout.strip_bytes // 4)
@@ -729,7 +729,7 @@ def _number(vectors: Any, lane: NDArray[Any], beat: NDArray[Any]) -> NDArray[np.
 
 
 def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
-    """Where in memory the elements of a value are."""
+    """Places in memory of the elements of a value."""
     if value.op == "gather":
         parts = [_memory_index(made, one).reshape(-1) for one in value.inputs]
         assert value.data is not None
@@ -750,7 +750,7 @@ def _label(value: Value) -> str:
 
 
 def _where(kernel: Kernel) -> str:
-    """Where the result of a kernel goes."""
+    """Place of the result of a kernel."""
     found = ["float32 to memory"] if kernel.kind == "tensor" else []
     if kernel.operand is not None:
         sides = dict.fromkeys(f"buffer {side}" for _, side in sorted(kernel.operand.stays))

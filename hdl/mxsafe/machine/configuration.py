@@ -224,7 +224,7 @@ class MachineConfiguration:
 
     @property
     def word_parts(self) -> dict[str, int]:
-        """By packing how many words of a buffer are one of memory."""
+        """Words of a buffer in one of memory, by packing."""
         return {"none": 1, "nibbles": 2, "tiles": min(_TILE, self.rows)}
 
     @property
@@ -311,7 +311,7 @@ class MachineConfiguration:
 
 
 def require_rows(rows: object) -> int:
-    """How many rows an array has, if a machine can have so many.
+    """Return the rows of an array, if a machine can have so many.
 
     Raises
     ------

@@ -70,7 +70,7 @@ def gradients(graph: Graph, seeds: Mapping[Value, Value], wanted: Sequence[Value
 
 
 class _Part(NamedTuple):
-    """Of a gradient those elements that a source gave: where they are, and which of the source."""
+    """Elements of a gradient that a source gave: their places, and those in the source."""
 
     gradient: Value
     mine: Indices

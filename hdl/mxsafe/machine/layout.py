@@ -42,7 +42,7 @@ _NUMBER_BYTES = {"float32": 4, "bfloat16": 2}
 @checked
 @dataclass(frozen=True, kw_only=True)
 class OperandLayout:
-    """How an operand lies in memory.
+    """Layout of an operand in memory.
 
     The operand is a matrix whose rows (the outer index: features or tokens) come in strips, and
     whose columns (k) are the index that products sum over. For an operand w of shape (k, n) that
@@ -89,7 +89,7 @@ class OperandLayout:
 
     @property
     def packings(self) -> dict[str, str]:
-        """How codes and scales are packed: names in `mxsafe.machine.description.PACKING`."""
+        """Packing of codes and scales: names in `mxsafe.machine.description.PACKING`."""
         return {
             "codes": "nibbles" if cast(MXFormat, self.format).width == _NIBBLE else "none",
             "scales": "tiles" if isinstance(self.block, tuple) else "none",

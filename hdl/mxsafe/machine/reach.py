@@ -1,4 +1,4 @@
-"""How far into buffers descriptors reach: what the machine finds out only when it runs them."""
+"""Places of buffers that descriptors reach, which the machine checks as it runs them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ Reach = tuple[str, int, int]
 
 @checked
 def address_fault(instruction: Instruction, configuration: MachineConfiguration) -> Fault | None:
-    """Why a machine stops at a descriptor because of an address; None if it does not.
+    """The fault of an address at which a machine stops; None if there is none.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Header(NamedTuple):
 
 
 class Deadlock(NamedTuple):
-    """Where a program stops because no queue can go on.
+    """Place where a program stops because no queue can go on.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class TokenQueues:
 
 
 def deadlock_of(program: Iterable[Header], depth: int) -> Deadlock | None:
-    """Where a program waits for ever; None if it comes to its end.
+    """The place where a program waits for ever; None if it comes to its end.
 
     The time is linear in the length of the program.
 

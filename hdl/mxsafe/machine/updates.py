@@ -36,7 +36,7 @@ class Trained(NamedTuple):
 
 
 class Optimiser(Protocol):
-    """How weights change."""
+    """Rule by which weights change."""
 
     @property
     def moments(self) -> tuple[str, ...]:

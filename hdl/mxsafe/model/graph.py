@@ -64,7 +64,7 @@ class _Operand(NamedTuple):
         return cls(batches[:1], members)
 
     def taken(self, known: list[Array]) -> Array:
-        """From the results of batches, on the first axis one of each."""
+        """Values from the results of batches, the first axis that of the batch."""
         if len(self.batches) > 1:
             assert isinstance(self.members, tuple)
             return np.stack([known[b][m] for b, m in zip(self.batches, self.members, strict=True)])
@@ -193,7 +193,7 @@ class GraphModel:
         return np.concatenate(made).reshape(x.shape)
 
     def _rows(self, value: Value, rows: Array, first: int) -> Array:
-        """Of some rows of all, from one on, a function or what is along rows."""
+        """A function or a reduction of some rows of all, from one on."""
         grade = self._c.grade
         if value.op == "function":
             return FUNCTIONS[value.detail](rows, grade)
@@ -241,7 +241,7 @@ class GraphModel:
         return canonical(sums)
 
     def _product(self, a: Array, b: Array) -> Array:
-        """Of matrices; with arithmetic ``window`` the sum of those of parts of k, in order."""
+        """Product of matrices; with arithmetic ``window`` the sum over parts of k, in order."""
         size = a.shape[1]
         step = DEFAULT_INNER if self._c.arithmetic == "window" else size
         parts = (np.s_[:, at : at + step] for at in range(0, size, step))

@@ -29,7 +29,7 @@ _MOST_LENGTH = (1 << 32) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a program ended.
+    """Result of a program: its error and counters.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Machine:
 
     @checked
     def misaligned(self, name: str, address: Wide) -> Outcome | None:
-        """How a program ends at once because an address is no multiple of a word; None if it is."""
+        """Result of a program whose address is no multiple of a word; None if it is one."""
         size = self.configuration.word_bytes
         if address % size == 0:
             return None

@@ -1,4 +1,4 @@
-"""How a matrix product of any size becomes beats of the systolic array, and rows a matrix again.
+"""Beats of the systolic array for a matrix product of any size, and a matrix of its rows.
 
 The same code feeds the simulated array and can feed a real one: each `Beats` is what goes into the
 two operand streams for one output tile, and `Schedule.assemble` takes what comes out.
@@ -88,7 +88,7 @@ def inner_indices(
     lanes: Alike,
     beats: Alike = 1,
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """How the inner dimension lies in the beats of a tile: a block starts a new beat.
+    """Indices of the inner dimension in the beats of a tile: a block starts a new beat.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the array adds products up: an object for each arithmetic, of operands that are decoded once.
+"""Sums of products of the array: an object for each arithmetic, with operands decoded once.
 
 Arithmetics ``fp12`` and ``exact`` are here, whose sums are binary32; `mxsafe.model.window` has the
 third one.

@@ -28,7 +28,7 @@ def describe(value: object) -> Any:
 
 
 def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """In words, where two sets of parameters differ: the first few places, however deep."""
+    """Text of the first few differences of two sets of parameters, however deep."""
     one, other = (dict(_leaves("", values)) for values in (before, now))
     places = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     words = [f"{name} {one.get(name)!r} and {other.get(name)!r}" for name in places[:_MOST_PLACES]]

@@ -119,7 +119,7 @@ class _Writer:
         return strides
 
     def start(self, loops: Sequence[tuple[int, int]], places: range) -> int:
-        """Where loops may begin so that they stay within places."""
+        """Beginning of loops that stay within places."""
         reach = sum((count - 1) * stride for count, stride in loops)
         return places.start + self.upto(len(places) - 1 - reach)
 
@@ -175,7 +175,7 @@ class _Writer:
         return [inner, *outer]
 
     def load(self) -> None:
-        """From memory to any buffer, of what it usually holds, or of what has been stored."""
+        """A load to any buffer, of data that it is meant for, or of what has been stored."""
         c = self.configuration
         buffer = self.decks.draw("load buffer", range(5))
         name = LOAD_BUFFERS.name_of(buffer)
@@ -214,7 +214,7 @@ class _Writer:
         self.add("load", fields)
 
     def store(self) -> None:
-        """From any buffer to the part of memory that is written."""
+        """A store from any buffer to the part of memory that is written."""
         c = self.configuration
         buffer = self.decks.draw("store buffer", range(3) if c.conversions else (2,))
         name = STORE_BUFFERS.name_of(buffer)
@@ -358,7 +358,7 @@ class _Writer:
         return int(_numbers(self.rng, 1, 1)[0, 0])
 
     def _vector_places(self, fields: Fields) -> Fields:
-        """Where rows are."""
+        """Places of rows."""
         c, rows, beats = self.configuration, fields["rows"], fields["beats"]
         room, short = c.vector_beats, -(-beats // c.vector_lanes)
         places = self._rows("vector", ("x", "x_stride"), rows, beats, room)
@@ -378,7 +378,7 @@ class _Writer:
         return places | self._converted(fields)
 
     def _results(self, places: Fields, fields: Fields, uses_y: bool) -> Fields:
-        """Where results go: anywhere, or in place of an operand."""
+        """Place of results: anywhere, or in place of an operand."""
         rows, beats = fields["rows"], result_beats(fields)
         instead = [name for name in "xy" if places[f"{name}_stride"] >= beats or rows == 1]
         if not uses_y or fields["y_mode"] != Y_MODES["beats"]:

@@ -101,7 +101,7 @@ class Kernel:
 
     @property
     def operands(self) -> list[Operand] | None:
-        """Where its result goes as an operand; None if it does not."""
+        """Places of its result as an operand; None if it is none."""
         return None if self.operand is None else self.operand.targets
 
 

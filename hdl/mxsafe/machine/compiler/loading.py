@@ -42,7 +42,7 @@ class Loader:
     def _addresses(
         self, value: Value, p: Placement, matrix: int, strips: range, span: range
     ) -> NDArray[np.int64]:
-        """Where beats lie in memory; those that have nothing are zeros."""
+        """Addresses of beats in memory; those that have nothing are zeros."""
         size = self._c.beat_bytes
         total = np.full((len(strips), len(span)), -1, np.int64)
         for source, own in self.plan.resolve(value, p):

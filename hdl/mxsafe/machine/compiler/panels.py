@@ -1,4 +1,4 @@
-"""How a product is cut into panels that fit into the buffers."""
+"""Panels of a product that fit into the buffers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

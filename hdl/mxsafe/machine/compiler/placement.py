@@ -1,4 +1,4 @@
-"""Where elements of a tensor stand: in which lane of which vector beat."""
+"""Places of the elements of a tensor in lanes of vector beats."""
 
 from dataclasses import dataclass
 from functools import cached_property

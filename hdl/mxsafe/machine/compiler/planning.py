@@ -353,7 +353,7 @@ class Plan:
         kernel.targets = [self.draft.operand(name, layout) for _ in matrices]
 
     def _layout(self, p: Placement) -> OperandLayout:
-        """Of an operand of a matrix of a placement."""
+        """Layout of an operand of a matrix of a placement."""
         # Whole tiles are transposed: what fills the last ones stays 0.
         columns = filled(p.beats, self.block) if self._turns else p.beats
         return OperandLayout(
@@ -392,7 +392,7 @@ class Plan:
         return all(id(one) in found for maker in makers for one in self._asking[id(maker.root)])
 
     def _runs_of(self, kernel: Kernel) -> list[list[_Run]] | None:
-        """Of each matrix of an operand columns of other kernels' results; None if it has others."""
+        """Columns of other kernels' results in each matrix of an operand; None if it has others."""
         found: list[list[_Run]] = [[] for _ in range(kernel.placement.matrices)]
         for source, own in self.resolve(kernel.root, kernel.placement):
             stored = self.stored.get(id(source), [])
@@ -563,7 +563,7 @@ class Plan:
         return found
 
     def _why(self) -> str:
-        """Why no placement of a value will do."""
+        """Message: the reason why no placement of a value will do."""
         if isinstance(self.block, tuple):
             return (
                 "rows of operands must stay in their tiles, and results along the axis that was "
@@ -794,7 +794,7 @@ class Plan:
         self._ask(kernel, *made.y, joins=made.mode != "numbers")
 
     def _mode(self, value: Value, p: Placement) -> str:
-        """How it can be broadcast as a second operand."""
+        """Mode in which it can be broadcast as a second operand."""
         parts = self.resolve(value, p)
         if len(parts) > 1 and not value.of_host:
             return "beats"
@@ -825,7 +825,7 @@ class Plan:
     def _operand_placement(
         self, value: Value, wanted: list[tuple[int, Indices]]
     ) -> tuple[Placement, bool] | None:
-        """How rows of a value can be had as an operand, and whether transposed; None if not."""
+        """Placement of rows of a value as an operand, and whether transposed; or None."""
         p = self._rows_wanted(value, wanted)
         options = [(p, False)]
         if self._turns:

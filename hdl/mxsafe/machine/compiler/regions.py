@@ -287,7 +287,7 @@ class Region:
         return self._then(lazy, arithmetic=value.detail, y=y, y_mode=mode)
 
     def _numbers(self, value: Value, p: Placement, span: range) -> int:
-        """Where numbers of some beats begin; few numbers stay for the kernel."""
+        """Beginning of the numbers of some beats; few numbers stay for the kernel."""
         c = self._e.configuration
         if 8 * -(-p.lanes // self._lanes) <= c.vector_beats:
             numbers = self._l.numbers(self._kernel, value, p, self._matrix)

@@ -1,4 +1,4 @@
-"""In which order kernels are computed, and which operands stay in their buffers."""
+"""Order of kernels, and operands that stay in their buffers."""
 
 from collections.abc import Callable, Sequence
 
@@ -75,7 +75,7 @@ class _Needs:
         self._matrices: dict[int, NDArray[np.int64]] = {}
 
     def of(self, kernel: Kernel, matrix: int) -> list[Task]:
-        """In the order in which they are read; and what must be done before it overwrites."""
+        """Tasks before it: those it reads, in that order, and those whose data it overwrites."""
         found = [(one, own) for one in kernel.after for own in range(one.placement.matrices)]
         if kernel.product is not None:
             for source in (kernel.product.lanes, kernel.product.beats):

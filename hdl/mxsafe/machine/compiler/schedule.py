@@ -606,7 +606,7 @@ def _operand(drafted: Drafted) -> tuple[Part | None, str]:
 
 
 def _sweeps(drafted: Sequence[Drafted]) -> dict[int, int]:
-    """By each descriptor of sweeps over a row, but its last one, the one that must come next."""
+    """The descriptor that must come next, by each one of sweeps over a row but the last."""
     found: dict[int, int] = {}
     before = -1
     for number, one in enumerate(drafted):
@@ -663,7 +663,7 @@ _STATE = (
 
 
 def _stuck(drafted: Drafted) -> str:
-    """Why a descriptor has no room."""
+    """Message: the reason why a descriptor has no room."""
     parts = ", ".join(f"{part.size} places of {name}" for part, name in drafted.parts.items())
     return f"parts of a {drafted.step.kind} must fit into the buffers beside others, not {parts}"
 

@@ -1,4 +1,4 @@
-"""How long a program takes and what it moves, from its descriptors alone."""
+"""Predicted cycles and transfers of a program, from its descriptors alone."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Run:
-    """When a descriptor runs.
+    """Times of a descriptor: when it begins and ends.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class Engines:
         self.word = max(8 * configuration.word_bytes // configuration.data_width, 1)
 
     def ready(self, queue: int) -> int:
-        """When an engine can begin its next descriptor."""
+        """Cycle in which an engine can begin its next descriptor."""
         return max(self.free[queue], self.under_way[queue][0])
 
     def ran(self, queue: int, stop: int, end: int) -> None:
@@ -207,7 +207,7 @@ class Engines:
         self.under_way[queue].append(end)
 
     def work(self, step: Step, start: int) -> tuple[int, int]:
-        """When the engine is free for the next descriptor, and when this one has ended."""
+        """Cycles in which the engine is free for the next descriptor, and this one has ended."""
         times = self.times
         if step.kind in _BUFFERS:
             of_vectors = step.fields["buffer"] == _BUFFERS[step.kind]["vector"]

@@ -114,7 +114,7 @@ def runs_of(index: Indices, there: Placement) -> list[tuple[int, int, range]] | 
 
 
 def matrices_of(own: Placement, there: Placement) -> list[tuple[int, range | None]] | None:
-    """Of each matrix of a placement of which one of another it is columns; None if it is not."""
+    """The matrix of another placement that each matrix has columns of; None if there is none."""
     if own.key == there.key:
         return [(matrix, None) for matrix in range(own.matrices)]
     found: list[tuple[int, range | None]] = []

@@ -25,7 +25,7 @@ def gate_bits(width: int, *, top_is_never_one: bool = False) -> int:
 
 
 def digit_gates(factor: Value, *, top_is_never_one: bool = False) -> Value:
-    """For each digit of a factor, whether it is 1, 2, 3.
+    """Flags of each digit of a factor: it is 1, 2, 3.
 
     If no factor has a 1 for its highest digit, of two bits, there is no gate for that.
     """

@@ -289,7 +289,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         taken: Value,
         block_last: Value,
     ) -> list[Value]:
-        """For each lane the largest exponent field of its block up to this beat."""
+        """The largest exponent field of each lane's block up to this beat."""
         config = self.config
         bits, emax, span = config.exponent_bits, config.alignment.emax, config.tile
         fields = [beat.fields.word_select(lane, bits) for lane in range(config.width)]

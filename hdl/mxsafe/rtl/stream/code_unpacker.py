@@ -146,7 +146,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
             ]
 
     def _packed(self, m: Module, mode: Value) -> dict[tuple[int, int], Signal]:
-        """By the width of codes, and how many lie in a place: whether the mode has such codes."""
+        """Flags by width of codes and codes in a place: the mode has such codes."""
         format = self.config.format
         modes: dict[tuple[int, int], list[Value]] = {}
         for number, (fmt, many) in enumerate(zip(format.members, format.packed, strict=True)):
@@ -160,7 +160,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     def _ways(
         self, m: Module, packed: dict[tuple[int, int], Signal], part: Signal
     ) -> list[tuple[Value, int, int]]:
-        """Where the codes of a row lie: when, from which bit on, and how many bits apart."""
+        """Places of the codes of a row: condition, first bit, and bits from one to the next."""
         format, lanes = self.config.format, self.config.lanes
         single = named(m, "is_single", 1, ~Cat(*packed.values()).any())
         ways: list[tuple[Value, int, int]] = [(single, 0, format.width)]

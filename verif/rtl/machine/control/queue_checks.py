@@ -115,7 +115,7 @@ class _Process:
 
 @dataclass
 class Expected:
-    """How a program ends: error, its descriptor, and which descriptors have started."""
+    """End of a program: error, its descriptor, and the descriptors that have started."""
 
     error: int
     number: int
@@ -123,7 +123,7 @@ class Expected:
 
 
 def expected(program: Program, *, depth: int, most_tokens: int) -> Expected:
-    """How a program ends, whatever the times that its descriptors take."""
+    """End of a program, whatever the times that its descriptors take."""
     processes = [_Process() for _ in QUEUES]
     tokens = np.zeros((len(QUEUES), len(QUEUES)), np.int64)
     started: list[list[int]] = [[] for _ in QUEUES]

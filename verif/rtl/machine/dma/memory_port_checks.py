@@ -24,7 +24,7 @@ _HIGH = (1 << 64) - (1 << 40) - 8192
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """How lively streams and memory are.
+    """Timing of streams and memory: pauses, latency, stops.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def _base_options(module: Module, traffic: Traffic, runs: Sequence[Run]) -> dict
 
 
 def _places(runs: Sequence[Run], word_bytes: int) -> NDArray[np.int64]:
-    """Where each word of some runs stands in the memory, in words."""
+    """Place of each word of some runs in the memory, in words."""
     first = START // word_bytes
     return np.concatenate([np.arange(at - first, at - first + words) for at, words in runs])
 
