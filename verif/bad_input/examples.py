@@ -13,16 +13,13 @@ from mxsafe.analysis.errors import gap_error, tensor_error
 from mxsafe.codec.nvfp4_profiles import NVFP4_PROFILES
 from mxsafe.codec.profiles import PROFILES, Profile
 from mxsafe.formats import (
-    E8M0,
     FORMAT_SETS,
     FP12_E4M7,
     MX_FORMATS,
     FloatFields,
     FloatFormat,
     FormatSet,
-    IntFormat,
     MXFormat,
-    ScaleFormat,
 )
 from mxsafe.host.host import Backend, Host
 from mxsafe.host.interpreter import Interpreted
@@ -41,13 +38,8 @@ from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.exact import Exact
-from mxsafe.rtl.array.shape import ArrayShape, UnitShape
-from mxsafe.rtl.array.systolic_array import SystolicArrayConfiguration
 from mxsafe.rtl.mac.decoder import Decoder
-from mxsafe.rtl.machine.control.descriptor_check import DescriptorCheckConfiguration
-from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
-from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.tables import Table, load
 from mxsafe.vectors.build import VectorSet, decoder
 from verif.bad_input.interface import Target
@@ -129,8 +121,6 @@ _BY_TYPE: Mapping[Any, Make] = {
     FormatSet: lambda: FORMAT_SETS["multi"],
     FloatFormat: lambda: FP12_E4M7,
     FloatFields: lambda: FP12_E4M7.fields,
-    IntFormat: lambda: MX_FORMATS["mxint8"].element,
-    ScaleFormat: lambda: E8M0,
     OperandFormats: lambda: _FORMATS,
     MachineConfiguration: lambda: SMALL_MACHINE,
     Backend: lambda: Interpreted(SMALL_MACHINE),
@@ -150,16 +140,8 @@ _BY_TYPE: Mapping[Any, Make] = {
     Beats: _beats,
     Table: lambda: load("exp2_fine"),
     VectorSet: lambda: decoder(count=4),
-    ArrayShape: lambda: ArrayShape(pu_rows=1, pu_columns=1, rows=2, columns=2),
-    UnitShape: lambda: UnitShape(rows=2, columns=2),
     Arithmetic: lambda: Exact(formats=_FORMATS),
-    SystolicArrayConfiguration: lambda: SystolicArrayConfiguration(
-        shape=_BY_TYPE[ArrayShape](), arithmetic=Exact(formats=_FORMATS)
-    ),
-    DescriptorCheckConfiguration: DescriptorCheckConfiguration,
-    VectorChainConfiguration: VectorChainConfiguration,
     OperandPackerConfiguration: lambda: OperandPackerConfiguration(format=_MXSF),
-    ActivationConfiguration: ActivationConfiguration,
     np.ndarray: lambda: _numbers(8, 8),
     bytes: bytes,
     bool: bool,
@@ -231,7 +213,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "codec.gguf": {
         "path": lambda: "tensor.gguf",
         "tensors": lambda: {"x": _numbers(4, 8)},
-        "names": lambda: ["x"],
     },
     "codec.nvfp4_profiles.quantize_nvfp4_like": {
         "profile": lambda: next(iter(NVFP4_PROFILES.values())),
@@ -352,7 +333,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "products.OperandFormats.window_exponent": {"window": lambda: 32},
     "products.signed_name": {"number": lambda: 3},
     "rtl.arithmetic.rounder": {"width": lambda: 20},
-    "rtl.vector.polynomial": {"table": lambda: "exp2_fine"},
     "tables.Table": {"segments": lambda: [0], "power": lambda: 0},
     "tables.from_parameters": {
         "parameters": lambda: {
