@@ -16,8 +16,6 @@ from mxsafe.codec._parts import Region
 from mxsafe.formats import MXFormat
 from mxsafe.validation import require_one_of
 
-__all__ = ["Engine", "choose_engine", "cores", "run"]
-
 Engine = Literal["auto", "numpy", "numba"]
 ENGINES = ("auto", "numpy", "numba")
 

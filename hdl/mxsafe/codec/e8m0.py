@@ -15,8 +15,6 @@ from mxsafe.codec._subnormals import subnormals
 from mxsafe.formats import E8M0
 from mxsafe.validation import require_one_of, settled
 
-__all__ = ["decode", "encode", "pack_x2", "pack_x4", "unpack_x2", "unpack_x4"]
-
 Mode = Literal["floor", "ceil", "rne", "rna"]
 MODES = ("floor", "ceil", "rne", "rna")
 

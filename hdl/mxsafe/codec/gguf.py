@@ -21,8 +21,6 @@ from mxsafe.codec.packing import from_bytes, to_bytes
 from mxsafe.formats import mx_format
 from mxsafe.validation import checked, shown
 
-__all__ = ["read", "write"]
-
 Tensor = QuantizedTensor | NDArray[Any]
 
 _MAGIC, _VERSION, _ALIGNMENT = b"GGUF", 3, 32

@@ -18,8 +18,6 @@ from mxsafe.codec.elements import Random, Rounding, canonical_rounding, random_b
 from mxsafe.formats import E8M0, FloatFormat, ScaleFormat, scalar_format
 from mxsafe.validation import one_of, settled
 
-__all__ = ["Fields", "decode", "encode", "fields"]
-
 Codes = NDArray[np.unsignedinteger[Any]]
 _E8M0_MODES: dict[Rounding, e8m0.Mode] = {"rne": "rne", "rna": "rna", "rtz": "floor"}
 

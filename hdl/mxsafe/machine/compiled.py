@@ -33,8 +33,6 @@ from mxsafe.machine.stages import Stages, computed, copied, staged
 from mxsafe.machine.trace import Traced, write_timeline
 from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["Codes", "Compiled", "Part", "Port", "Resident", "compile_graph"]
-
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Run = Callable[[Program, Bytes], None]

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.graph import Graph, Value
 
-__all__ = ["LACKS", "Composer", "RefusalError", "inverse", "require_kept"]
-
 Operand = Value | NDArray[Any] | float
 Floats = NDArray[np.float32]
 LACKS = "the machine lacks the function; the host computes it in a module that keep names"

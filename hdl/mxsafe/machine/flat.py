@@ -11,8 +11,6 @@ from mxsafe.machine.description import REGISTERS, constant_registers
 from mxsafe.machine.header import HEADER_FILE, c_header
 from mxsafe.validation import checked, require_identifier
 
-__all__ = ["flat_files"]
-
 Indices = NDArray[np.int64]
 _LOADER = ("mxsafe_model.h", "mxsafe_model.c")
 _HERE = Path(__file__).parent

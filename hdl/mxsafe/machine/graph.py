@@ -41,8 +41,6 @@ from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.model import host
 from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["HOST_OPERATIONS", "Graph", "Value"]
-
 Indices = NDArray[np.int32]
 _DTYPES = ("float32", "int64", "bool")
 HOST_OPERATIONS = (

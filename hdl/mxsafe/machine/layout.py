@@ -20,17 +20,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "Float32Layout",
-    "OperandLayout",
-    "narrowed",
-    "packed_words",
-    "transposed_codes",
-    "transposed_scales",
-    "unpacked_words",
-    "widened_words",
-]
-
 Bytes = NDArray[np.uint8]
 
 _TILE = 8

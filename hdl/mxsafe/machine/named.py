@@ -7,8 +7,6 @@ from mxsafe.formats import MXFormat
 from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.validation import about, checked, require_one_of
 
-__all__ = ["MACHINES", "Machine", "machine_named"]
-
 MACHINES = {
     "default": MachineConfiguration(),
     "small": SMALL_MACHINE,

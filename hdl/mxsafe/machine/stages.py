@@ -12,8 +12,6 @@ from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 from mxsafe.validation import shown
 
-__all__ = ["Stages", "computed", "copied", "staged"]
-
 Array = NDArray[Any]
 
 

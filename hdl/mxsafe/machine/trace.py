@@ -17,8 +17,6 @@ from mxsafe.machine.description import QUEUES
 from mxsafe.machine.program import Program
 from mxsafe.validation import checked
 
-__all__ = ["Traced", "timeline", "write_timeline"]
-
 Event = dict[str, Any]
 _SHARES = {
     "array busy, counted, %": {"busy": "array_busy"},

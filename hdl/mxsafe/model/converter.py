@@ -15,8 +15,6 @@ from mxsafe.codec._inputs import Numbers, floats
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.validation import Alike, about, checked, require_positive_integer
 
-__all__ = ["ConvertedBeats", "convert_beats", "converted_tensor", "matrix_beats"]
-
 Block = int | tuple[int, int]
 
 

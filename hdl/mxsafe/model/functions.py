@@ -27,22 +27,6 @@ from mxsafe.model.polynomial import every_result
 from mxsafe.tables import Grade, activation
 from mxsafe.validation import checked
 
-__all__ = [
-    "FUNCTIONS",
-    "exp",
-    "gelu",
-    "gelu_derivative",
-    "reciprocal",
-    "relu",
-    "relu_derivative",
-    "rsqrt",
-    "sigmoid",
-    "silu",
-    "silu_derivative",
-    "tanh",
-    "tanh_derivative",
-]
-
 Words = NDArray[np.uint32]
 Integers = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -27,8 +27,6 @@ from mxsafe.model.vector_arithmetic import add, half_sums, multiply
 from mxsafe.products import DEFAULT_INNER
 from mxsafe.validation import checked
 
-__all__ = ["GraphModel"]
-
 Array = NDArray[Any]
 
 _IN_CACHE = 1 << 13

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FUNCTIONS", "function", "norm", "product", "softmax"]
-
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 

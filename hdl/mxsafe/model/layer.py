@@ -30,19 +30,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "ActivationName",
-    "LayerSchedule",
-    "OperandBeats",
-    "activate",
-    "bias_beats",
-    "layer_beats",
-    "layer_output",
-    "operand_beats",
-    "operand_tensor",
-    "residual_beats",
-]
-
 ActivationName = Literal["none", "relu", "gelu", "silu", "tanh", "sigmoid"]
 ACTIVATIONS = ("none", "relu", "gelu", "silu", "tanh", "sigmoid")
 STAGES = ("bias", "activation", "residual")

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.configuration import MachineConfiguration
 
-__all__ = ["Buffers", "MachineStop", "OperandBuffer", "require_within"]
-
 Indices = NDArray[np.int64]
 
 

@@ -19,8 +19,6 @@ from mxsafe.machine.layout import (
 )
 from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
 
-__all__ = ["load", "store"]
-
 _WORDS = 1 << 16
 """Words that are moved at a time, about: so memory does not grow with the descriptor's counts."""
 

@@ -17,8 +17,6 @@ from mxsafe.model.softmax import SoftmaxRows, softmax_by_factor
 from mxsafe.model.vector_arithmetic import add, axpy, multiply
 from mxsafe.tables import MOST_IN_ROW, Grade
 
-__all__ = ["Swept", "vector"]
-
 Floats = NDArray[np.float32]
 
 _STRIDES = {

@@ -29,16 +29,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "NormRows",
-    "Normalised",
-    "layer_norm",
-    "normalise",
-    "normalise_epsilon",
-    "rms_norm",
-    "window_sum",
-]
-
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

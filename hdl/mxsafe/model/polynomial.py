@@ -7,8 +7,6 @@ from mxsafe.codec._inputs import Numbers, integers, require_broadcast
 from mxsafe.tables import Table
 from mxsafe.validation import checked
 
-__all__ = ["evaluate", "every_result", "slopes"]
-
 Integers = NDArray[np.int64]
 
 _ROWS = 4

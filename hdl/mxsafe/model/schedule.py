@@ -26,8 +26,6 @@ from mxsafe.validation import (
     settled,
 )
 
-__all__ = ["Beats", "Schedule", "StreamBeats", "inner_indices", "stream_beats"]
-
 Codes = NDArray[np.uint8] | NDArray[np.uint16]
 Operand = QuantizedTensor | NDArray[np.uint16]
 

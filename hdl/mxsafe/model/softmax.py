@@ -73,8 +73,6 @@ from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES, WIDTHS, SoftmaxWidths
 from mxsafe.validation import checked, require_axis, shown
 
-__all__ = ["SoftmaxRows", "softmax", "softmax_by_factor", "softmax_factor"]
-
 _LOG2_E = 0x171547652B82FE1777D0FFDA0D23A7D11D6AEF551BAD2B4B1164A2CD9A342648
 """log2(e) in units of 2^-252."""
 _LEAST_SCALE, _LARGEST_SCALE = 2.0**-120, 2.0**120

@@ -21,15 +21,6 @@ from mxsafe.validation import (
     require_positive_integer,
 )
 
-__all__ = [
-    "PassTraffic",
-    "TrainingPass",
-    "pass_traffic",
-    "require_pass",
-    "require_square_tiles",
-    "training_pass",
-]
-
 Source = Literal["bfloat16", "float32"]
 _SOURCE_BYTES = {"bfloat16": 2, "float32": 4}
 

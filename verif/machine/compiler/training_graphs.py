@@ -9,8 +9,6 @@ from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.updates import Sgd, Trained
 
-__all__ = ["perceptron_step"]
-
 
 def perceptron_step(batch: int, features: Sequence[int], rate: float = 0.125) -> Graph:
     """Forward pass, cross-entropy, gradients and new weights of a perceptron with ReLU."""

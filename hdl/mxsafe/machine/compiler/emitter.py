@@ -17,8 +17,6 @@ from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.reach import result_beats, second_beats
 from mxsafe.machine.tokens import Header, deadlock_of
 
-__all__ = ["Emitter", "Pass", "Step"]
-
 Side = Literal["a", "w"]
 V = TypeVar("V", bound=Vectors)
 

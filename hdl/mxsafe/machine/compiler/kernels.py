@@ -7,8 +7,6 @@ from mxsafe.machine.compiler.placement import Key, Placement
 from mxsafe.machine.compiler.tensors import Operand, Placed
 from mxsafe.machine.graph import Value
 
-__all__ = ["Kernel", "Product", "Source", "Task"]
-
 
 @dataclass(eq=False)
 class Kernel:

@@ -13,8 +13,6 @@ from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 
-__all__ = ["legal"]
-
 
 def legal(graph: Graph, configuration: MachineConfiguration) -> Graph:
     """The same graph, in which nothing is too long for a machine; itself if nothing is.

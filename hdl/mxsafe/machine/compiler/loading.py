@@ -12,8 +12,6 @@ from mxsafe.machine.compiler.tensors import Rows
 from mxsafe.machine.compiler.views import strips_of
 from mxsafe.machine.graph import Value
 
-__all__ = ["ZEROS", "Loader"]
-
 ZEROS = 256
 """Beats of the same number in memory, loaded where there is nothing."""
 _NOTHING = Placement(np.zeros((1, 1, ZEROS), np.int32))

@@ -18,8 +18,6 @@ from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import FOLLOWING
 
-__all__ = ["LongRow", "reduce_in_pieces"]
-
 _SHARE = 8
 """Pieces of which the vector buffer has room, so that some come while others leave."""
 _MOST = 512

@@ -13,8 +13,6 @@ from mxsafe.machine.compiler.ordering import Access
 from mxsafe.machine.compiler.tensors import Rows
 from mxsafe.machine.description import LOAD_BUFFERS
 
-__all__ = ["Beats", "Placement", "load_beats"]
-
 Indices = NDArray[np.int32]
 Addresses = NDArray[np.int64]
 Key = tuple[tuple[int, ...], bytes]

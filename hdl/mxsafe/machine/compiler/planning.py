@@ -42,8 +42,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 
-__all__ = ["MOST_STRIPS", "REDUCTIONS", "Block", "Codes", "Plan", "State", "Table", "planned"]
-
 Block = int | tuple[int, int]
 Indices = NDArray[np.int32]
 REDUCTIONS = ("softmax", "layer_norm", "rms_norm")

@@ -20,8 +20,6 @@ from mxsafe.machine.compiler.views import summed
 from mxsafe.machine.graph import Value
 from mxsafe.model.softmax import softmax_factor
 
-__all__ = ["Inner", "Region", "inner_of", "reduction"]
-
 _NORMS = 2
 """Strips that are normalised together."""
 

@@ -9,8 +9,6 @@ from mxsafe.machine.compiler.kernels import Kernel, Task
 from mxsafe.machine.compiler.panels import Side, parts_of_k
 from mxsafe.machine.configuration import MachineConfiguration
 
-__all__ = ["Rooms", "ordered", "settle"]
-
 Rooms = dict[tuple[int, int, str], tuple[int, int]]
 """Of a kernel, a matrix and a buffer: beats and scale entries beside the operands that stay."""
 

@@ -16,8 +16,6 @@ from mxsafe.tables import MOST_IN_ROW
 if TYPE_CHECKING:
     from mxsafe.machine.compiler.emitter import Pass
 
-__all__ = ["longest_row", "sweeps", "whole_row"]
-
 
 def longest_row(configuration: MachineConfiguration) -> tuple[int, str]:
     """Values of the longest row that a program can reduce, and what they are, in words."""

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from mxsafe.codec import QuantizedTensor
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 
-__all__ = ["Operand", "Placed", "Rows", "Vectors"]
-
 Bytes = NDArray[np.uint8]
 
 

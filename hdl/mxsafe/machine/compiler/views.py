@@ -8,17 +8,6 @@ from numpy.typing import NDArray
 from mxsafe.machine.compiler.placement import Placement
 from mxsafe.machine.graph import Value
 
-__all__ = [
-    "Factors",
-    "factored",
-    "matrices_of",
-    "natural",
-    "runs_of",
-    "strips_of",
-    "summed",
-    "taken",
-]
-
 Indices = NDArray[np.int32]
 
 _PAIR = 16
