@@ -6,6 +6,7 @@ import gfloat
 import ml_dtypes
 import numpy as np
 import pytest
+from gfloat.formats import format_info_ocp_e8m0
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +24,7 @@ def test_decode_equals_ml_dtypes() -> None:
 
 
 def test_decode_equals_gfloat() -> None:
-    info = gfloat.formats.format_info_ocp_e8m0
-    expected = [gfloat.decode_float(info, int(code)).fval for code in ALL_BYTES]
+    expected = [gfloat.decode_float(format_info_ocp_e8m0, int(code)).fval for code in ALL_BYTES]
     np.testing.assert_array_equal(e8m0.decode(ALL_BYTES), expected)
 
 
