@@ -5,21 +5,26 @@ NumPy arrays, or from a PyTorch model by `mxsafe.torch.compile`.
 
 Operations are few, and each has one meaning, whatever the machine's sizes:
 
-============ =======================================================================
-``input``    numbers that the host writes before each run
-``constant`` numbers that are part of the program
-``product``  ``y[o, m, n]``: sum over k of ``a[o, m, k] * b[o, n, k]``; both operands in MX format;
-             with arithmetic ``window`` sums of 4,096 products, added in binary32
+``input``
+    numbers that the host writes before each run
+``constant``
+    numbers that are part of the program
+``product``
+    ``y[o, m, n]``: sum over k of ``a[o, m, k] * b[o, n, k]``; both operands in MX format; with
+    arithmetic ``window`` sums of 4,096 products, added in binary32
 ``arithmetic``
-             ``add`` and ``multiply`` of two tensors, ``scale`` of one by a number
-``function`` a function of the vector unit
+    ``add`` and ``multiply`` of two tensors, ``scale`` of one by a number
+``function``
+    a function of the vector unit
 ``softmax``, ``layer_norm``, ``rms_norm``
-             along the last axis
-``sum``      along the last axis, by halves: see `mxsafe.model.half_sums`; or with the detail
-             ``window`` exact in the window of its largest value: see `mxsafe.model.window_sum`
-``gather``   elements of other tensors in another order: all of reshape, transpose, slice, concat
-``host``     what the host alone computes, of numbers, integers and booleans: see `HOST_OPERATIONS`
-============ =======================================================================
+    along the last axis
+``sum``
+    along the last axis, by halves: see `mxsafe.model.half_sums`; or with the detail ``window``
+    exact in the window of its largest value: see `mxsafe.model.window_sum`
+``gather``
+    elements of other tensors in another order: all of reshape, transpose, slice, concat
+``host``
+    what the host alone computes, of numbers, integers and booleans: see `HOST_OPERATIONS`
 
 Shapes do not broadcast: what is broadcast is gathered, which the compiler does not carry out.
 

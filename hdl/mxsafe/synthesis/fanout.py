@@ -16,8 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+# The bits of a connection, and which of them.
 Sink = tuple[list[Any], int]
-"""The bits of a connection, and which of them."""
 
 
 _FEW = 4

@@ -133,5 +133,5 @@ class Product(NamedTuple):
     beats: Source
 
 
+# A kernel, and which of its matrices.
 Task = tuple[Kernel, int]
-"""A kernel, and which of its matrices."""

@@ -9,8 +9,8 @@ from mxsafe.machine.compiler.kernels import Kernel, Task
 from mxsafe.machine.compiler.panels import Side, parts_of_k
 from mxsafe.machine.configuration import MachineConfiguration
 
+# Beats and scale entries beside the operands that stay, by kernel, matrix and buffer.
 Rooms = dict[tuple[int, int, str], tuple[int, int]]
-"""Of a kernel, a matrix and a buffer: beats and scale entries beside the operands that stay."""
 
 
 def ordered(kernels: Sequence[Kernel], stored: dict[int, list[Kernel]]) -> list[Task]:
