@@ -113,14 +113,13 @@ def test_what_is_known_needs_no_second_token() -> None:
     assert ordering.signals == [0, 2, 0, 0]
 
 
-def test_room_goes_round_and_keeps_what_stays_at_its_end() -> None:
-    room = Allocator("a buffer", 10, multiple=2)
-    assert room.alloc(3, "kept", keep=True) == 6
+def test_places_are_allocated_in_turn() -> None:
+    room = Allocator("a buffer", 6, multiple=2)
     assert [room.alloc(2, "first"), room.alloc(1, "second")] == [0, 2]
     room.free(0)
     assert room.alloc(2, "third") == 4
     assert room.alloc(2, "fourth") == 0
-    with raises(CompileError, "a tile must fit into 0 free places of a buffer (10 in all), not 2"):
+    with raises(CompileError, "a tile must fit into 0 free places of a buffer (6 in all), not 2"):
         room.alloc(1, "a tile")
 
 

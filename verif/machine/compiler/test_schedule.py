@@ -20,6 +20,7 @@ from mxsafe.machine.program import Program
 from mxsafe.model.graph import GraphModel
 from mxsafe.model.machine import Machine
 from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
+from verif.machine.compiler.moves import load_rows, store_rows
 from verif.machine.compiler.transformer_graphs import bert
 
 DEFAULT = MachineConfiguration()
@@ -47,9 +48,9 @@ def test_queues_run_side_by_side() -> None:
     for _ in range(10):
         source, target = draft.vectors("x", layout), draft.vectors("y", layout)
         rows = draft.rows(64, 1, "rows")
-        draft.load_rows(source, range(1), rows)
+        load_rows(draft, source, range(1), rows)
         draft.compute(rows, Pass(arithmetic="scale", parameter=2.0), d=rows)
-        draft.store_rows(target, range(1), rows)
+        store_rows(draft, target, range(1), rows)
     made = scheduled(draft)
     kinds = [step.kind for step in made.emitter.steps]
     assert kinds[:2] == ["load", "load"]
@@ -77,16 +78,16 @@ def test_what_came_early_makes_room() -> None:
 
     def loaded(beats: int) -> Rows:
         rows = draft.rows(beats, 1, "rows")
-        draft.load_rows(draft.vectors("x", replace(layout, rows=beats)), range(1), rows)
+        load_rows(draft, draft.vectors("x", replace(layout, rows=beats)), range(1), rows)
         return rows
 
     for _ in range(4):
         small = [loaded(100), loaded(28), loaded(100), loaded(28)]
         large = draft.rows(256, 1, "large")
-        draft.load_rows(draft.vectors("x", replace(layout, rows=256)), range(1), large)
+        load_rows(draft, draft.vectors("x", replace(layout, rows=256)), range(1), large)
         for rows in small:
             draft.compute(rows, Pass(arithmetic="add", y=large.cut(0, rows.beats)), d=large)
-        draft.store_rows(draft.vectors("y", replace(layout, rows=256)), range(1), large)
+        store_rows(draft, draft.vectors("y", replace(layout, rows=256)), range(1), large)
     assert len(scheduled(draft).order) == 4 * 14 - 4 * 4
 
 
@@ -128,7 +129,7 @@ def test_pieces_of_a_row_come_in_their_order() -> None:
     def loaded(beats: int) -> Rows:
         rows = draft.rows(beats, 1, "a piece")
         layout = Float32Layout(configuration=DEFAULT, rows=beats, columns=16)
-        draft.load_rows(draft.vectors("x", layout), range(1), rows)
+        load_rows(draft, draft.vectors("x", layout), range(1), rows)
         return rows
 
     second, first = loaded(16), loaded(500)

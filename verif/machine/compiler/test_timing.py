@@ -9,6 +9,7 @@ from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
+from verif.machine.compiler.moves import load_rows, store_rows
 
 SIZES = MachineConfiguration()
 TIMES = Times()
@@ -108,8 +109,8 @@ def test_words_of_vectors_wait_for_their_buffer() -> None:
     e = Emitter(SIZES)
     numbers = e.vectors("numbers", Float32Layout(configuration=SIZES, rows=16, columns=16))
     rows = e.rows(16, 1, "rows")
-    e.load_rows(numbers, range(1), rows)
-    e.store_rows(numbers, range(1), rows)
+    load_rows(e, numbers, range(1), rows)
+    store_rows(e, numbers, range(1), rows)
     e.load(_operand(e, 16, 64), range(1), "a")
     default, slow = predict(e), predict(e, replace(TIMES, pace=3))
     for found, clocks in ((default, 32), (slow, 96)):

@@ -11,6 +11,7 @@ from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout
 from verif.machine.compiler.graphs import Shape, layer, weights
+from verif.machine.compiler.moves import load_rows, store_rows
 from verif.machine.compiler.transformer_graphs import llama, vit
 from verif.rtl.machine.accelerator_checks import Program
 
@@ -96,9 +97,9 @@ def vector_program(configuration: MachineConfiguration) -> Program:
     )
     given, found = emitter.vectors("given", layout), emitter.vectors("found", layout)
     rows = emitter.rows(layout.rows, 1, "rows")
-    emitter.load_rows(given, range(1), rows)
+    load_rows(emitter, given, range(1), rows)
     emitter.compute(rows, Pass(reduction="softmax", parameter=1.0), d=rows)
-    emitter.store_rows(found, range(1), rows)
+    store_rows(emitter, found, range(1), rows)
     memory = np.zeros(emitter.memory.used, np.uint8)
     x = np.random.default_rng(5).standard_normal((layout.rows, layout.columns))
     given.write(memory, x.astype(np.float32))
@@ -119,7 +120,7 @@ def converted_program(configuration: MachineConfiguration) -> Program:
     sums = Float32Layout(configuration=configuration, rows=count, columns=count)
     given = emitter.vectors("given", layout)
     rows, result = emitter.rows(beats, strips, "rows"), emitter.rows(count, strips, "sums")
-    emitter.load_rows(given, range(strips), rows)
+    load_rows(emitter, given, range(strips), rows)
     like = emitter.operand("converted", emitter.layout(count, beats))
     placed = {side: emitter.place(side, like, strips) for side in ("a", "w")}
     for order in ((0, 1), (1, 0)):
@@ -132,7 +133,7 @@ def converted_program(configuration: MachineConfiguration) -> Program:
         emitter.multiply(
             placed["a"], placed["w"], result.start, stride_a=size, stride_w=result.stride
         )
-        emitter.store_rows(emitter.vectors(f"found {order}", sums), range(strips), result)
+        store_rows(emitter, emitter.vectors(f"found {order}", sums), range(strips), result)
     memory = np.zeros(emitter.memory.used, np.uint8)
     rng = np.random.default_rng(6)
     exponents = rng.integers(-40, 40, (2, count))

@@ -187,17 +187,13 @@ class Emitter:
 
     # Buffers.
 
-    def place(
-        self, side: Literal["a", "w", "out"], like: Operand, strips: int, *, keep: bool = False
-    ) -> Placed:
-        """Allocate so many strips of an operand in a buffer, perhaps for long."""
+    def place(self, side: Literal["a", "w", "out"], like: Operand, strips: int) -> Placed:
+        """Allocate so many strips of an operand in a buffer."""
         entries, beats = 2 * like.buffer_words["scales"], like.layout.beats
         purpose = f"{strips} strips of {like.name}"
-        codes = self.allocators[side].alloc(strips * beats, purpose, keep=keep)
+        codes = self.allocators[side].alloc(strips * beats, purpose)
         try:
-            scales = self.scale_allocators[side].alloc(
-                strips * entries, f"scales of {purpose}", keep=keep
-            )
+            scales = self.scale_allocators[side].alloc(strips * entries, f"scales of {purpose}")
         except CompileError:
             self.allocators[side].free(codes)
             raise
@@ -220,9 +216,9 @@ class Emitter:
         self.allocators[placed.side].free(placed.codes)
         self.scale_allocators[placed.side].free(placed.scales)
 
-    def rows(self, beats: int, count: int, purpose: str, *, keep: bool = False) -> Rows:
-        """Allocate rows in the vector buffer, one behind the other, perhaps for long."""
-        return Rows(self.vector.alloc(beats * count, purpose, keep=keep), beats, count, beats)
+    def rows(self, beats: int, count: int, purpose: str) -> Rows:
+        """Allocate rows in the vector buffer, one behind the other."""
+        return Rows(self.vector.alloc(beats * count, purpose), beats, count, beats)
 
     # Descriptors.
 
@@ -404,47 +400,6 @@ class Emitter:
                     Access.rows("memory", *memory, writes=not loads),
                 ],
             )
-
-    def load_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
-        """Strips of memory to rows of the vector buffer."""
-        self._move_rows("load", vectors, strips, rows)
-
-    def store_rows(self, vectors: Vectors, strips: range, rows: Rows) -> None:
-        """Rows of the vector buffer to strips of memory."""
-        self._move_rows("store", vectors, strips, rows)
-
-    def _move_rows(self, kind: str, vectors: Vectors, strips: range, rows: Rows) -> None:
-        c = self.configuration
-        length = vectors.strip_words
-        narrow = vectors.layout.number == "bfloat16"
-        unit = 1 if narrow else 2  # places of the buffer in a beat, as the descriptor counts
-        address = vectors.address + strips[0] * length * c.word_bytes
-        fields = {
-            "buffer": _buffer(kind, "vector"),
-            "address": address,
-            "count_0": length,
-            "count_1": len(strips),
-            "count_2": 1,
-            "count_3": 1,
-            "stride_1": length,
-            "to" if kind == "load" else "from": rows.start * unit,
-            "step_0": 1,
-            "step_1": rows.stride * unit,
-            "widen" if kind == "load" else "narrow": int(narrow),
-        }
-        loads = kind == "load"
-        self.emit(
-            kind,
-            fields,
-            [
-                Access.rows(
-                    "vector", rows.start, rows.beats, len(strips), rows.stride, writes=loads
-                ),
-                Access.rows(
-                    "memory", address, length * len(strips) * c.word_bytes, writes=not loads
-                ),
-            ],
-        )
 
     def multiply(
         self,

@@ -99,14 +99,12 @@ class Loader:
         key = id(kernel), id(value), own
         if key not in self._numbers:
             strips = strips_of(p, self._lanes)
-            self._numbers[key] = self.load_numbers(value, p, matrix, strips, keep=True)
+            self._numbers[key] = self.load_numbers(value, p, matrix, strips)
         return self._numbers[key]
 
-    def load_numbers(
-        self, value: Value, p: Placement, matrix: int, strips: range, *, keep: bool = False
-    ) -> Rows:
+    def load_numbers(self, value: Value, p: Placement, matrix: int, strips: range) -> Rows:
         """Load some beats of numbers."""
-        rows = self._e.rows(len(strips), 1, value.name, keep=keep)
+        rows = self._e.rows(len(strips), 1, value.name)
         addresses = self._addresses(value, p, matrix, strips, range(1))
         load_beats(self._e, addresses.reshape(1, -1), rows)
         return rows

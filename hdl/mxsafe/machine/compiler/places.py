@@ -25,10 +25,9 @@ class LayoutError(CompileError):
 class Allocator:
     """Allocator of a buffer's places, in the order of the program.
 
-    What is kept for long is allocated at the end of the buffer. The rest gets the next free
-    places after the last allocation, around the end of the buffer: so what has just been freed is
-    used again last, and a descriptor that writes a place seldom waits for one that still
-    reads it.
+    A part gets the next free places after the last allocation, around the end of the buffer: so
+    places that have just been freed are used again last, and a descriptor that writes a place
+    seldom waits for one that still reads it.
 
     Parameters
     ----------
@@ -47,15 +46,10 @@ class Allocator:
         self._used: list[tuple[int, int]] = []
         self._next = 0
 
-    def alloc(self, count: int, purpose: str, *, keep: bool = False) -> int:
+    def alloc(self, count: int, purpose: str) -> int:
         """Allocate so many places and return the first; raise CompileError without such a gap."""
         length = -(-count // self._multiple) * self._multiple
         gaps = self._gaps()
-        if keep:
-            for start, stop in reversed(gaps):
-                if stop - start >= length:
-                    insort(self._used, (stop - length, stop))
-                    return stop - length
         after = [(max(start, self._next), stop) for start, stop in gaps if stop > self._next]
         for start, stop in [*after, *gaps]:
             if stop - start >= length:

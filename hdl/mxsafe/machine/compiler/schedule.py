@@ -78,7 +78,7 @@ class Endless(Allocator):
         self.parts: list[Part] = []
         self._starts: list[int] = []
 
-    def alloc(self, count: int, purpose: str, *, keep: bool = False) -> int:
+    def alloc(self, count: int, purpose: str) -> int:
         """Allocate so many places and return the first."""
         length = -(-count // self.multiple) * self.multiple
         if length > self.size:
@@ -683,13 +683,12 @@ class Scheduled:
     order: list[int]
 
 
-def scheduled(draft: Draft, times: Times | None = None, *, in_order: bool = False) -> Scheduled:
+def scheduled(draft: Draft, *, in_order: bool = False) -> Scheduled:
     """Find the order of a program, and the places of its parts.
 
     Parameters
     ----------
     draft : Draft
-    times : Times, optional
     in_order : bool
         Whether the order of the draft is always one that can be gone back to: no load then waits
         for a later descriptor, so that it takes no room in vain.
@@ -699,7 +698,7 @@ def scheduled(draft: Draft, times: Times | None = None, *, in_order: bool = Fals
     CompileError
         If parts that are needed together do not fit into a buffer.
     """
-    run = _Run(draft, _TIMES if times is None else times, in_order=in_order)
+    run = _Run(draft, _TIMES, in_order=in_order)
     run.run()
     made = Emitter(draft.configuration)
     made.memory = draft.memory
