@@ -31,17 +31,11 @@ def _changes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_refuted(
-    module: Module,
-    modules: dict[str, Module],
-    folder: Path,
-    change: tuple[str, str],
-    *,
-    seconds: int = 20,
-    clocks: int = 20,
+    module: Module, modules: dict[str, Module], folder: Path, change: tuple[str, str]
 ) -> bool:
     claims = claims_for(module)
     try:
-        prove_rules(module, modules, folder, claims, change=change, seconds=seconds, clocks=clocks)
+        prove_rules(module, modules, folder, claims, change=change, seconds=20, clocks=20)
     except AssertionError as error:
         return "proof did fail" in str(error)
     return False
