@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,8 +26,7 @@ from studies.evidence import language, smollm2
 from studies.prose import parser_of
 
 PAGE = pages.DOCS / "language_machine.json"
-MACHINE = replace(MachineConfiguration(), reduction_beats=1024)
-"""The default machine, but with rows of 576 features."""
+MACHINE = MachineConfiguration()
 TEXTS, TOKENS = 12, 48
 
 Numbers = dict[str, Any]
