@@ -550,7 +550,10 @@ def replay(
     numbers = sum(array.size for array in training.learner.state().values()) - 1 + 10 * batch
     done = training.replays
     known = {"format": trial.format, "batch": batch, "steps": done}
-    return {**known, "numbers": numbers * len(done)}
+    assert isinstance(training.learner, Machine)
+    parts = training.learner.own.compiled.parts
+    length = sum(part.program.length for part in parts)
+    return {**known, "numbers": numbers * len(done), "descriptors": length}
 
 
 def replayed(steps: int, every: int) -> list[int]:

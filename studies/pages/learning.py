@@ -1,5 +1,6 @@
 """A transformer that learns, from ``docs/learning.json``, which `studies.learning` measures."""
 
+import math
 from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,13 @@ def loss_differences(record: Record, kind: Kind, base: Kind = _FLOAT32) -> NDArr
     return less[0] if len(less) == 1 else less.mean(axis=1)
 
 
+def accuracy_differences(record: Record, kind: Kind, base: Kind = _FLOAT32) -> NDArray[np.float64]:
+    """Accuracies less those of another kind of the same seed, in points."""
+    kinds = runs_of(record)
+    found, less = (np.array([run["accuracy"] for run in kinds[one]]) for one in (kind, base))
+    return 100 * (found - less)
+
+
 def parted(record: Record) -> list[str]:
     """Formats of models whose loss differs from float32's by more than the interval."""
     found = []
@@ -90,20 +98,19 @@ def rows(record: Record) -> list[tuple[str, ...]]:
             "more than microscaling",
             "test accuracy",
             "more than float32, points",
+            "more than microscaling, points",
         )
     ]
-    base = np.array([run["accuracy"] for run in kinds[_FLOAT32]])
     for kind, runs in kinds.items():
         count = last(record)
         loss = np.mean([run["losses"][-count:] for run in runs])
-        right = np.array([run["accuracy"] for run in runs])
-        cells = [f"{loss:.4f}"]
+        losses, points = [], []
         for other in (_FLOAT32, ("microscaling", kind[1])):
             known = other in kinds and other != kind
-            cells.append(_shown(loss_differences(record, kind, other), ".4f") if known else "")
-        cells.append(f"{100 * right.mean():.2f} %")
-        cells.append("" if kind == _FLOAT32 else _shown(100 * (right - base), ".2f"))
-        table.append((*kind, *cells))
+            losses.append(_shown(loss_differences(record, kind, other), ".4f") if known else "")
+            points.append(_shown(accuracy_differences(record, kind, other), ".2f") if known else "")
+        right = 100 * np.mean([run["accuracy"] for run in runs])
+        table.append((*kind, f"{loss:.4f}", *losses, f"{right:.2f} %", *points))
     return table
 
 
@@ -114,14 +121,18 @@ def _shown(differences: NDArray[np.float64], form: str) -> str:
 
 def widest(record: Record) -> float:
     """The widest interval of the accuracies of models beside float32's, in points."""
-    kinds = runs_of(record)
-    base = np.array([run["accuracy"] for run in kinds[_FLOAT32]])
-    halves = [
-        interval(100 * (np.array([run["accuracy"] for run in runs]) - base))[1]
-        for (engine, _), runs in kinds.items()
-        if engine == "model"
-    ]
-    return 2 * max(halves)
+    return 2 * max(interval(one)[1] for one in _accuracies(record))
+
+
+def wanted(record: Record) -> int:
+    """Seeds of which these intervals would be a point wide, if they have the spread of those."""
+    spread = max(float(one.std(ddof=1)) for one in _accuracies(record))
+    return math.ceil((2 * 1.96 * spread) ** 2)
+
+
+def _accuracies(record: Record) -> list[NDArray[np.float64]]:
+    kinds = (kind for kind in runs_of(record) if kind[0] == "model")
+    return [accuracy_differences(record, kind) for kind in kinds]
 
 
 def _measure(setting: str) -> str:
@@ -187,6 +198,7 @@ def values(record: Record | None = None) -> dict[str, Any]:
         "last": last(record),
         "parted": parted(record),
         "widest": widest(record),
+        "wanted": wanted(record) if len(kinds[_FLOAT32]) > 1 else 0,
         "first_loss": float(np.mean([run["losses"][0] for run in kinds[_FLOAT32]])),
         "apart_rows": apart_rows(record) if apart else [],
         "apart_pairs": apart_pairs(record),
@@ -206,10 +218,13 @@ def _lost_below(name: str) -> int:
 
 def _replay_rows(record: Record) -> list[tuple[str, ...]]:
     """Which steps were replayed, head first."""
-    table: list[tuple[str, ...]] = [("format", "steps", "images of a step", "numbers compared")]
+    table: list[tuple[str, ...]] = [
+        ("format", "steps", "images of a step", "descriptors", "numbers compared")
+    ]
     for one in record["replays"]:
         steps = ", ".join(map(str, one["steps"]))
-        table.append((one["format"], steps, str(one["batch"]), f"{one['numbers']:,}"))
+        sizes = (f"{one[name]:,}" for name in ("batch", "descriptors", "numbers"))
+        table.append((one["format"], steps, *sizes))
     return table
 
 

@@ -91,6 +91,8 @@ def test_replays_are_compared(
     weights = sum(p.numel() for p in learning.Vit(learning.Setting()).parameters())
     assert found["steps"] == [1, 2]
     assert found["numbers"] == 2 * (3 * weights + 10)
+    made = learning.Compiled("mxsf", 1, 1).step.compiled
+    assert found["descriptors"] == sum(part.program.length for part in made.parts)
     wrong = Training(MXSF, data, tmp_path, 1, 1)
     assert isinstance(wrong.learner, Machine)
     step = wrong.learner.own

@@ -49,6 +49,7 @@ def test_replays_are_of_the_first_steps_and_of_every_format() -> None:
         assert one["steps"][:2] == [1, 2]
         assert all(step % 50 == 0 for step in one["steps"][2:])
         assert one["numbers"] > len(one["steps"]) * 100_000
+        assert one["descriptors"] > 1000 * one["batch"]
     for one in COMMITTED["verilog"]:
         assert len(one["cycles"]) == 3
 
@@ -95,6 +96,19 @@ def test_differences_are_paired() -> None:
     full = {**two, "setting": {**two["setting"], "steps": 628}, "runs": runs * 3}
     assert "too dear" not in pages.text("learning", learning.values(full))
     assert len(rows(two)) == 3
+
+
+def test_seeds_for_intervals_of_a_point() -> None:
+    """Of differences of 0 and 2 points: a deviation of 1.414, so (2 * 1.96 * 1.414)^2."""
+    found = {("model", "mxsf"): [0.5, 0.52], ("float32", "float32"): [0.5, 0.5]}
+    runs = [
+        {"engine": engine, "format": name, "seed": seed, "losses": [], "accuracy": accuracy}
+        for (engine, name), accuracies in found.items()
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    assert learning.accuracy_differences({"runs": runs}, ("model", "mxsf")) == pytest.approx([0, 2])
+    assert learning.wanted({"runs": runs}) == 31
+    assert learning.widest({"runs": runs}) == pytest.approx(2 * 12.706, abs=1e-3)
 
 
 def _apart(setting: str, format: str, seed: int, loss: float, second: float | None) -> Any:
