@@ -171,19 +171,20 @@ def test_a_full_cache_folder_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> 
 
     calls = []
 
-    def njit(function: Any, *, cache: bool = False, **_: Any) -> Any:
-        def compiled(*arguments: Any) -> None:
+    def njit(signature: Any, *, cache: bool = False, **_: Any) -> Any:
+        def compile(function: Any) -> Any:
             calls.append(cache)
             if cache:
                 raise OSError(28, "No space left on device")
+            return function
 
-        return compiled
+        return compile
 
     monkeypatch.setattr(numba_engine.numba, "njit", njit)
-    run = numba_engine._jit(lambda: None)
-    run()
-    run()
-    assert calls == [True, False, False]
+    function = numba_engine._jit()(lambda: None)
+    function()
+    function()
+    assert calls == [True, False]
 
 
 def test_parts_cover_a_tensor_once_along_block_boundaries() -> None:

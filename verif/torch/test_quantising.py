@@ -1,6 +1,7 @@
 """Tensors of PyTorch against `mxsafe.quantize`, bit for bit, and gradients of `fake_quantize`."""
 
 import io
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -203,27 +204,32 @@ def test_sixteen_bits_are_not_widened_as_a_whole(monkeypatch: pytest.MonkeyPatch
     """Every call of the compiled code gets a part of the tensor as it is."""
     from mxsafe.codec import numba_engine
 
-    seen: list[tuple[int, int]] = []
-    part = numba_engine.values_part
+    seen: list[tuple[int, str]] = []
+    quantizer = numba_engine.quantizer
 
-    def watched(x: np.ndarray, *rest: Any) -> None:
-        seen.append((x.size, x.dtype.itemsize))
-        part(x, *rest)
+    def watched(shape: tuple[int, ...], lengths: tuple[int, ...], kind: str, *rest: Any) -> Any:
+        call = quantizer(shape, lengths, kind, *rest)
 
-    monkeypatch.setattr(numba_engine, "values_part", watched)
+        def run(*addresses: int) -> None:
+            seen.append((math.prod(shape), kind))
+            call(*addresses)
+
+        return run
+
+    monkeypatch.setattr(numba_engine, "quantizer", watched)
     for dtype in (torch.bfloat16, torch.float16):
         seen.clear()
         t = torch.ones(1 << 10, 1 << 10, dtype=dtype)
         assert torch.equal(mxt.fake_quantize(t, engine="numba"), t)
         assert sum(size for size, _ in seen) == t.numel()
         assert len(seen) > 1
-        assert {bytes_each for _, bytes_each in seen} == {2}
+        assert {kind for _, kind in seen} == {str(dtype).removeprefix("torch.")}
 
 
 def test_auto_takes_the_compiled_code_for_every_format() -> None:
     t = torch.ones(1 << 9, 1 << 9)
     for fmt in BLOCK_FORMATS.values():
-        assert engines.choose_engine("auto", fmt, t) == "numba"
+        assert engines.choose_engine("auto", fmt, t, torch.uint8)[0] == "numba"
 
 
 def test_narrow_dtypes_are_rounded_once_more() -> None:
@@ -470,7 +476,7 @@ torch.set_flush_denormal(True)
 torch.set_flush_denormal(False)
 import mxsafe as mx, mxsafe.torch as mxt
 from mxsafe.torch import _engines
-_engines.has_numba = lambda: False
+_engines.is_compiled = lambda fmt: False
 x = (np.random.default_rng(52).standard_normal((256, 256)) * 1e-38).astype(np.float32)
 t = torch.from_numpy(x)
 q = mxt.quantize(t, "mxfp8_e4m3")

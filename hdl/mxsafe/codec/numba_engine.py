@@ -5,7 +5,9 @@ columns: a 1-D block along the last axis is a tile of one row, along another axi
 column. A kernel reads the bits of numbers of any dtype, finds the scales of a row of tiles, and
 then the elements under them. Where blocks run along columns, its inner loop is over a block;
 elsewhere it keeps what differs from block to block in a buffer along the columns. So inner loops
-run over contiguous columns without a branch, and vectorise whatever the shape of a block.
+run over contiguous columns without a branch, and vectorise whatever the shape of a block. Kernels
+take addresses of contiguous memory: to hand over an array takes three times as long, which tells in
+small tensors.
 
 An element is rounded in floating point: ``|x|`` over its block's scale is exact, and its exponent
 field says which binade of the format it falls in, hence which quantum it is rounded to. To nearest
@@ -23,13 +25,13 @@ code.
 """
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from mxsafe.codec import _parts, elements
@@ -47,10 +49,6 @@ _PLACES = {
     "bfloat16": np.int16,
 }
 """Types of the bits of numbers."""
-
-# Those of small tensors are asked for again and again.
-blocks_shape = lru_cache(maxsize=1024)(_parts.blocks_shape)
-three_axes = lru_cache(maxsize=1024)(_parts.three_axes)
 
 _KINDS = {"d": "float64", "f": "float32", "e": "float16"}
 
@@ -119,20 +117,39 @@ def _carry_mantissa(fmt: MXFormat, scale_mode: str, mantissa_bits: int) -> int:
     return int((significand - 1.0) * 2.0**mantissa_bits) + 1
 
 
-def _jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, and keep the result on disk where there is a place for it."""
-    compiled = [numba.njit(function, nogil=True, error_model="numpy")]
-    with suppress(RuntimeError):  # there is no folder to write to
-        compiled.append(numba.njit(function, cache=True, nogil=True, error_model="numpy"))
+_ADDRESS, _INTEGERS = numba.int64, numba.int64[::1]
 
-    def run(*arguments: Any) -> None:
+
+def _jit(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Compile for types of arguments, without the GIL, and keep the result on disk if it can be."""
+
+    def compiled(function: Callable[..., None]) -> Callable[..., None]:
+        signature = numba.void(*arguments)
         try:
-            compiled[-1](*arguments)
-        except OSError:  # the folder is full, say
-            del compiled[1:]
-            compiled[0](*arguments)
+            return numba.njit(signature, cache=True, nogil=True, error_model="numpy")(function)
+        except (RuntimeError, OSError):  # there is no folder to write to, or it is full
+            return numba.njit(signature, nogil=True, error_model="numpy")(function)
 
-    return run
+    return compiled
+
+
+def _typed_pointer(context: Any, address: Any) -> Any:
+    """Pointer to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(signature.return_type)
+        return builder.inttoptr(arguments[0], kind)
+
+    return numba.types.voidptr(address), generate
+
+
+_pointer: Any = intrinsic(_typed_pointer)
+
+
+@numba.njit(error_model="numpy")
+def _array(address: Any, shape: Any, dtype: Any) -> Any:
+    """The numbers at an address, in C order."""
+    return numba.carray(_pointer(address), shape, dtype)  # type: ignore[attr-defined]
 
 
 _SPLIT, _SIGNIFICANT = np.int64((1 << 31) - 1), np.int64((1 << 9) - 1)
@@ -279,6 +296,15 @@ def _with_mantissa(magnitude: Any, divisor: Any, scale_fmt: Any) -> Any:
 
 
 @numba.njit(error_model="numpy")
+def _shapes(integers: Any) -> Any:
+    """Shape of a tensor, and that of its tiles."""
+    outer, height, width = integers[0], integers[1], integers[2]
+    runs = integers[3] * integers[4]  # of columns that are cut
+    along = -(-(width // max(runs, 1)) // integers[6])
+    return (outer, height, width), (outer, -(-height // integers[5]), runs * along)
+
+
+@numba.njit(error_model="numpy")
 def _binades_from(integers: Any, first: int) -> Any:
     """`_Binades` of an array."""
     return (
@@ -338,6 +364,7 @@ def _kernel(  # noqa: C901 - its branches are decided as it is compiled
     narrow = not wide and rounding != "sr" and not divided
     real: Any = np.float32 if narrow else np.float64
     integer: Any = np.int32 if narrow else np.int64
+    result: Any = place if fused else np.uint8
     mantissa_bits, bias = (23, 127) if narrow else (52, 1023)
     exponent_mask = integer((2 * bias + 1) << mantissa_bits)
     twice_bias_field = integer(2 * bias << mantissa_bits)
@@ -347,21 +374,27 @@ def _kernel(  # noqa: C901 - its branches are decided as it is compiled
     two_to_32 = np.float64(2.0**32)
     from_half = np.float32(2.0**112)
 
-    @_jit
+    of_scales = numba.from_dtype(np.dtype(real))[::1]
+
+    @_jit(_INTEGERS, numba.float64[::1], of_scales, of_scales, *[_ADDRESS] * 4)
     def kernel(  # noqa: C901
-        bits: Any,
-        words: Any,
-        results: Any,
-        scales: Any,
         integers: Any,
         reals: Any,
         factors: Any,
         powers: Any,
+        of_numbers: int,
+        of_words: int,
+        of_scales: int,
+        of_results: int,
     ) -> None:
-        segments, inner, rows, columns = integers[0], integers[1], integers[2], integers[3]
-        emax, nan_scale, carry = integers[4], integers[5], stored_place(integers[6])
-        scale_fmt = _binades_from(integers, 7)
-        mantissa, emin, sub_mantissa, sub_emin, largest, code_width = _binades_from(integers, 13)
+        outer, height, width = integers[0], integers[1], integers[2]
+        segments, inner, rows, columns = integers[3], integers[4], integers[5], integers[6]
+        shape, blocks = _shapes(integers)
+        bits, words = _array(of_numbers, shape, place), _array(of_words, shape, np.uint32)
+        scales, results = _array(of_scales, blocks, np.uint8), _array(of_results, shape, result)
+        emax, nan_scale, carry = integers[7], integers[8], stored_place(integers[9])
+        scale_fmt = _binades_from(integers, 10)
+        mantissa, emin, sub_mantissa, sub_emin, largest, code_width = _binades_from(integers, 16)
         unit_of_scales, largest_value = reals[0], real(reals[1])
         # Exponents in place, as fields of the bits of a float, and mantissa bits that are dropped.
         lowest_field = integer(integer(emin + bias) << mantissa_bits)
@@ -369,7 +402,6 @@ def _kernel(  # noqa: C901 - its branches are decided as it is compiled
         drop, sub_drop = integer(mantissa_bits - mantissa), integer(mantissa_bits - sub_mantissa)
         code_mask = np.int32((1 << code_width) - 1)
         sign_bit = np.int32(1 << (code_width - 1))
-        outer, height, width = bits.shape
         segment = max(width // segments, 1)  # none are of no width
         top, other, found = np.empty(width, place), np.empty(width, place), np.empty(width, place)
         chosen = np.empty(width, np.uint8)
@@ -493,19 +525,25 @@ def _short_kernel(kind: str, length: int, fused: bool) -> Callable[..., None]:
     mask, infinity = place(np.iinfo(place).max), place(_infinity(kind))
     sign_shift = 8 * np.dtype(place).itemsize - 4
     group = 64  # rows whose scales are found side by side
+    table = numba.from_dtype(np.dtype(place))[:, ::1]
 
-    @_jit
+    @_jit(_INTEGERS, numba.float64[::1], table, table, *[_ADDRESS] * 4)
     def kernel(
-        bits: Any,
-        codes: Any,
-        scales: Any,
-        values: Any,
-        scale_fmt: Any,
-        nan_scale: int,
-        unit_of_scales: Any,
+        integers: Any,
+        reals: Any,
         limits: Any,
         levels: Any,
+        of_numbers: int,
+        of_words: int,  # none is taken
+        of_scales: int,
+        of_results: int,
     ) -> None:
+        nan_scale, scale_fmt, unit_of_scales = integers[8], _binades_from(integers, 10), reals[0]
+        many_rows = integers[0] * integers[1] * integers[2] // length
+        bits = _array(of_numbers, (many_rows, length), place)
+        values = _array(of_results, (many_rows, length), place)
+        codes = _array(of_results, (many_rows, length), np.uint8)
+        scales = _array(of_scales, many_rows, np.uint8)
         once, twice = np.empty(group * length, place), np.empty(group * length, place)
         largest = np.empty(group, place)
         chosen, flat = np.empty(group, np.int64), bits.reshape(-1)
@@ -564,26 +602,37 @@ def _are_rows(shape: tuple[int, ...], columns: tuple[int, int], tile: tuple[int,
     return columns == (1, 1) and tile[0] == 1 and tile[1] in _RUNS and shape[2] % tile[1] == 0
 
 
-@lru_cache(maxsize=8)
-def _dequantize_kernel(kind: str, runs: bool) -> Callable[..., None]:
-    """Kernel that writes bits of a dtype; with `runs`, blocks run along columns."""
+@lru_cache(maxsize=16)
+def _dequantize_kernel(kind: str, runs: bool, tables: str) -> Callable[..., None]:
+    """Kernel that writes bits of a dtype; with `runs`, blocks run along columns.
+
+    It multiplies what two tables have for codes, in their dtype.
+    """
     half, brain = kind == "float16", kind == "bfloat16"
     stored: Any = np.float64 if kind == "float64" else np.float32
     stored_place: Any = np.int64 if kind == "float64" else np.int32
 
-    @_jit
+    place: Any = _PLACES[kind]
+    of_table = numba.from_dtype(np.dtype(tables))[::1]
+
+    @_jit(_INTEGERS, of_table, of_table, *[_ADDRESS] * 3)
     def kernel(
-        codes: Any, scales: Any, table: Any, powers: Any, rows: int, columns: int, values: Any
+        integers: Any, table: Any, powers: Any, of_codes: int, of_scales: int, of_values: int
     ) -> None:
-        outer, height, width = codes.shape
+        outer, height, width = integers[0], integers[1], integers[2]
+        segments, inner, rows, columns = integers[3], integers[4], integers[5], integers[6]
+        shape, blocks = _shapes(integers)
+        codes, scales = _array(of_codes, shape, np.uint8), _array(of_scales, blocks, np.uint8)
+        values = _array(of_values, shape, place)
         step = columns if runs else max(width, 1)
+        segment = max(width // segments, 1)
         scale, rounded_later = np.empty(width, table.dtype), np.empty(width, stored_place)
         for o in range(outer):
             for r in range(height):
                 row = rounded_later if half or brain else values[o, r]
                 tiles = scales[o, r // rows]
                 if not runs and r % rows == 0:
-                    _spread(powers, tiles, scale, step, columns, 1)
+                    _spread(powers, tiles, scale, segment, columns, inner)
                 for left in range(0, width, step):
                     line, out = codes[o, r, left : left + step], row[left : left + step]
                     power = powers[tiles[left // step if runs else 0]]
@@ -607,8 +656,9 @@ def _peak_kernel(kind: str) -> Callable[..., None]:
     place: Any = _PLACES[kind]
     mask, infinity = place(np.iinfo(place).max), place(_infinity(kind))
 
-    @_jit
-    def kernel(bits: Any, out: Any) -> None:
+    @_jit(_ADDRESS, _ADDRESS, _ADDRESS)
+    def kernel(of_numbers: int, size: int, of_result: int) -> None:
+        bits, out = _array(of_numbers, size, place), _array(of_result, 1, place)
         largest = place(0)
         for i in range(bits.size):
             magnitude = place(bits[i] & mask)
@@ -622,7 +672,7 @@ def largest_magnitude(x: NDArray[Any]) -> float:
     """Largest finite magnitude, or 0, as `mxsafe.codec.blocks` finds it."""
     kind, bits = _bits(x)
     out = np.zeros(1, bits.dtype)
-    _peak_kernel(kind)(bits.reshape(-1), out)
+    _peak_kernel(kind)(_address(bits), bits.size, _address(out))
     if kind == "bfloat16":
         out = out.astype(np.int32) << 16
     return float(out.view(f"f{out.itemsize}")[0])
@@ -697,12 +747,17 @@ def _powers(single: bool, sign: int) -> NDArray[Any]:
     return np.append(powers, powers.dtype.type(np.nan) if sign == 1 else powers[-1])
 
 
+@lru_cache(maxsize=64)
 def _table(element: elements.Element, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Value of every byte, so that no code is beyond the end: NaN above the codes of a format."""
     table = np.full(1 << 8, np.nan)
     values = elements.code_values(element)
     table[: values.size] = values
     return table.astype(dtype)
+
+
+Call = Callable[..., None]
+"""A kernel for a task and a shape: it takes addresses of contiguous memory."""
 
 
 def quantize_part(
@@ -723,144 +778,9 @@ def quantize_part(
             x.T, fmt, lengths[::-1], rounding, scale_mode, words, codes.T, scales.T, tensor_scale
         )
         return
-    shape, tile = three_axes(x.shape, lengths)
-    code_buffer, scale_buffer = _contiguous(codes), _contiguous(scales)
     kind, bits = _bits(x)
-    _run_kernel(
-        kind,
-        bits.reshape(shape),
-        None if words is None else words.reshape(shape),
-        code_buffer.reshape(shape),
-        scale_buffer.reshape(blocks_shape(shape, (1, *tile))),
-        None,
-        (1, 1),
-        tile,
-        (fmt, rounding, scale_mode, tensor_scale),
-    )
-    _copy(code_buffer, codes)
-    _copy(scale_buffer, scales)
-
-
-def values_part(
-    x: NDArray[Any],
-    fmt: MXFormat,
-    lengths: tuple[int, ...],
-    rounding: elements.Rounding,
-    scale_mode: str,
-    words: NDArray[np.uint32] | None,
-    values: NDArray[Any],
-    tensor_scale: float = 1.0,
-) -> None:
-    """Values of a part of a tensor in a format, without codes: quantised and dequantised.
-
-    Axes may be in any order; `values` has the dtype of `x`. In the 16-bit ones they are rounded
-    from float32.
-    """
-    shape, tile, columns = _five_axes(x.shape, lengths)
-    kind, bits = _bits(x)
-    result = _contiguous(values)
-    _run_kernel(
-        kind,
-        bits.reshape(shape),
-        None if words is None else words.reshape(shape),
-        _NO_CODES,
-        _NO_CODES,
-        _bits(result)[1].reshape(shape),
-        columns,
-        tile,
-        (fmt, rounding, scale_mode, tensor_scale),
-    )
-    _copy(result, values)
-
-
-def _five_axes(
-    shape: tuple[int, ...], lengths: tuple[int, ...]
-) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
-    """Shape (outer, rows, columns), rows and columns of a tile, and segments and inner elements.
-
-    As `mxsafe.codec._parts.three_axes`, for tiles of any two axes.
-    """
-    along = [axis for axis, length in enumerate(lengths) if length > 1]
-    if len(along) < 2:
-        flat, tile = three_axes(shape, lengths)
-        return flat, tile, (1, 1)
-    first, second = along
-    outer, segments = math.prod(shape[:first]), math.prod(shape[first + 1 : second])
-    inner = math.prod(shape[second + 1 :])
-    flat = (outer, shape[first], segments * shape[second] * inner)
-    return flat, (lengths[first], lengths[second]), (segments, inner)
-
-
-def _run_kernel(
-    kind: str,
-    bits: NDArray[Any],
-    words: NDArray[np.uint32] | None,
-    codes: NDArray[np.uint8],
-    scales: NDArray[np.uint8],
-    values: NDArray[Any] | None,
-    columns: tuple[int, int],
-    tile: tuple[int, int],
-    task: tuple[MXFormat, str, str, float],
-) -> None:
-    """Call the kernel of a dtype and a rounding, for codes, or for values where there are any."""
-    fmt, rounding, _, tensor_scale = task
-    fused = values is not None
-    results = codes if values is None else values
-    if _is_short(fmt) and rounding != "sr" and _are_rows(bits.shape, columns, tile):
-        _short_kernel(kind, tile[1], fused)(
-            bits.reshape(-1, tile[1]),
-            codes.reshape(-1, 1 if fused else tile[1]),
-            scales.reshape(-1),
-            bits.reshape(-1, tile[1]) if values is None else values.reshape(-1, tile[1]),
-            _binades(fmt.scale),
-            fmt.nan_scale,
-            np.float64(fmt.element.max_value * tensor_scale),
-            _limits(fmt, rounding, tensor_scale, kind),
-            _levels(fmt, tensor_scale, kind),
-        )
-        return
-    kernel, constants = _prepared(kind, columns, tile, task, fused)
-    kernel(bits, _NO_WORDS if words is None else words, results, scales, *constants)
-
-
-_NO_WORDS, _NO_CODES = np.zeros((1, 1, 1), np.uint32), np.zeros((1, 1, 1), np.uint8)
-
-
-@lru_cache(maxsize=256)
-def _prepared(
-    kind: str,
-    columns: tuple[int, int],
-    tile: tuple[int, int],
-    task: tuple[MXFormat, str, str, float],
-    fused: bool,
-) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """Kernel of a task, and those of its arguments that are the same for all tensors."""
-    fmt, rounding, scale_mode, tensor_scale = task
-    wide, divided = kind == "float64", isinstance(fmt.scale, FloatFormat)
-    single = not wide and rounding != "sr" and not divided
-    if divided:
-        powers = _scale_table(fmt, tensor_scale)
-        factors = np.where(powers > 0, powers, np.inf)
-    else:
-        powers, factors = (_powers(single, sign) for sign in (1, -1))
-    runs = columns == (1, 1) and tile[1] >= min(_RUNS)
-    complement = isinstance(fmt.element, IntFormat)
-    of_scales = fmt.scale if isinstance(fmt.scale, FloatFormat) else fmt.element
-    carry = _carry_mantissa(fmt, scale_mode, 52 if wide else 23)
-    sizes = (*columns, *tile, fmt.emax, fmt.nan_scale, carry)
-    largest = fmt.element.max_value
-    # Two arrays are handed over four times as fast as so many numbers.
-    return _kernel(kind, rounding, complement, fused, divided, runs), (
-        np.array([*sizes, *_binades(of_scales), *_binades(fmt.element)], np.int64),
-        np.array([largest * tensor_scale, largest]),
-        factors,
-        powers,
-    )
-
-
-def _scale_table(fmt: MXFormat, tensor_scale: float) -> NDArray[np.float64]:
-    """Scales with a mantissa, by their codes, times that of the tensor; exact, and NaN for NaN."""
-    return scale_values(np.arange(fmt.nan_scale + 1), fmt.scale) * tensor_scale
+    call = quantizer(x.shape, lengths, kind, fmt, rounding, scale_mode, tensor_scale)
+    _run(call, (bits, words), (scales, codes))
 
 
 def dequantize_part(
@@ -878,43 +798,119 @@ def dequantize_part(
     if _is_transposed(codes):
         dequantize_part(codes.T, scales.T, fmt, lengths[::-1], values.T, tensor_scale)
         return
-    shape, tile = three_axes(codes.shape, lengths)
-    result = _contiguous(values)
-    kind, bits = _bits(result)
-    kernel, table, powers = _prepared_tables(kind, fmt, tile[1] >= min(_RUNS), tensor_scale)
-    kernel(
-        np.ascontiguousarray(codes).reshape(shape),
-        np.ascontiguousarray(scales).reshape(blocks_shape(shape, (1, *tile))),
-        table,
-        powers,
-        *tile,
-        bits.reshape(shape),
-    )
-    _copy(result, values)
+    kind = _KINDS.get(values.dtype.char, "bfloat16")
+    call = dequantizer(codes.shape, lengths, kind, fmt, tensor_scale)
+    _run(call, (codes, scales), (values,))
 
 
-@lru_cache(maxsize=256)
-def _prepared_tables(
-    kind: str, fmt: MXFormat, runs: bool, tensor_scale: float
-) -> tuple[Callable[..., None], NDArray[Any], NDArray[Any]]:
-    """Kernel for a dtype, and values of elements and of scales by their codes."""
+def _run(
+    call: Call, given: Sequence[NDArray[Any] | None], out: Sequence[NDArray[Any] | None]
+) -> None:
+    """Call a kernel with arrays that it reads and writes, or copies in C order."""
+    read = [None if array is None else np.ascontiguousarray(array) for array in given]
+    written = [
+        array if array is None or array.flags.c_contiguous else np.empty_like(array, order="C")
+        for array in out
+    ]
+    call(*map(_address, (*read, *written)))
+    for array, result in zip(out, written, strict=True):
+        if array is not None and array is not result:
+            array[...] = result
+
+
+def _address(array: NDArray[Any] | None) -> int:
+    return 0 if array is None else array.ctypes.data
+
+
+def _five_axes(
+    shape: tuple[int, ...], lengths: tuple[int, ...]
+) -> tuple[tuple[int, int, int], tuple[int, int], tuple[int, int]]:
+    """Shape (outer, rows, columns), rows and columns of a tile, and segments and inner elements.
+
+    As `mxsafe.codec._parts.three_axes`, for tiles of any two axes.
+    """
+    along = [axis for axis, length in enumerate(lengths) if length > 1]
+    if len(along) < 2:
+        flat, tile = _parts.three_axes(shape, lengths)
+        return flat, tile, (1, 1)
+    first, second = along
+    outer, segments = math.prod(shape[:first]), math.prod(shape[first + 1 : second])
+    inner = math.prod(shape[second + 1 :])
+    flat = (outer, shape[first], segments * shape[second] * inner)
+    return flat, (lengths[first], lengths[second]), (segments, inner)
+
+
+@lru_cache(maxsize=1024)
+def quantizer(
+    shape: tuple[int, ...],
+    lengths: tuple[int, ...],
+    kind: str,
+    fmt: MXFormat,
+    rounding: str,
+    scale_mode: str,
+    tensor_scale: float = 1.0,
+    fused: bool = False,
+) -> Call:
+    """Call that quantises contiguous tensors of a dtype and a shape; see `quantize_part`.
+
+    It takes the addresses of numbers, of random words, of scales and of codes; with `fused`, those
+    of values, in the dtype of the numbers, stand for those of codes.
+    """
+    tables: tuple[NDArray[Any], NDArray[Any]]
+    flat, tile, columns = _five_axes(shape, lengths)
+    sizes = (*flat, *columns, *tile)
+    if _is_short(fmt) and rounding != "sr" and _are_rows(flat, columns, tile):
+        kernel = _short_kernel(kind, tile[1], fused)
+        tables = _limits(fmt, rounding, tensor_scale, kind), _levels(fmt, tensor_scale, kind)
+    else:
+        runs = columns == (1, 1) and tile[1] >= min(_RUNS)
+        complement, divided = isinstance(fmt.element, IntFormat), isinstance(fmt.scale, FloatFormat)
+        kernel = _kernel(kind, rounding, complement, fused, divided, runs)
+        if divided:
+            powers = _scale_table(fmt, tensor_scale)
+            tables = np.where(powers > 0, powers, np.inf), powers
+        else:
+            single = kind != "float64" and rounding != "sr"
+            tables = _powers(single, -1), _powers(single, 1)
+    carry = _carry_mantissa(fmt, scale_mode, 52 if kind == "float64" else 23)
+    of_scales = fmt.scale if isinstance(fmt.scale, FloatFormat) else fmt.element
+    parts = (*sizes, fmt.emax, fmt.nan_scale, carry, *_binades(of_scales), *_binades(fmt.element))
+    largest = fmt.element.max_value
+    # Two arrays are handed over four times as fast as so many numbers.
+    integers, reals = np.array(parts, np.int64), np.array([largest * tensor_scale, largest])
+    return partial(kernel, integers, reals, *tables)
+
+
+@lru_cache(maxsize=1024)
+def dequantizer(
+    shape: tuple[int, ...],
+    lengths: tuple[int, ...],
+    kind: str,
+    fmt: MXFormat,
+    tensor_scale: float = 1.0,
+) -> Call:
+    """Call that dequantises contiguous tensors of a shape to a dtype; see `dequantize_part`.
+
+    It takes the addresses of codes, of scales and of values.
+    """
+    flat, tile, columns = _five_axes(shape, lengths)
     if isinstance(fmt.scale, ScaleFormat):
         powers = _powers(kind != "float64", 1)
     else:
         powers = _scale_table(fmt, tensor_scale)
-    return _dequantize_kernel(kind, runs), _table(fmt.element, powers.dtype), powers
+    runs = columns == (1, 1) and tile[1] >= min(_RUNS)
+    kernel = _dequantize_kernel(kind, runs, powers.dtype.char)
+    table = _table(fmt.element, powers.dtype)
+    return partial(kernel, np.array([*flat, *columns, *tile], np.int64), table, powers)
+
+
+def _scale_table(fmt: MXFormat, tensor_scale: float) -> NDArray[np.float64]:
+    """Scales with a mantissa, by bytes, times that of the tensor; exact, and NaN for no scale."""
+    table = np.full(1 << 8, np.nan)
+    table[: fmt.nan_scale + 1] = scale_values(np.arange(fmt.nan_scale + 1), fmt.scale)
+    return table * tensor_scale
 
 
 def _is_transposed(array: NDArray[Any]) -> bool:
     """Whether a matrix lies column by column in memory; walking it by rows would be slow."""
     return array.ndim == 2 and abs(array.strides[0]) < abs(array.strides[1])
-
-
-def _contiguous(out: NDArray[Any]) -> NDArray[Any]:
-    """An array to write to in C order: `out`, or one that `_copy` then copies there."""
-    return out if out.flags.c_contiguous else np.empty_like(out, order="C")
-
-
-def _copy(buffer: NDArray[Any], out: NDArray[Any]) -> None:
-    if buffer is not out:
-        out[...] = buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
@@ -35,20 +35,23 @@ _SHARED = 1 << 15
 """Elements of a tensor from which on PyTorch shares an operation among threads."""
 
 
-def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
-    """The engine of a tensor: see `quantize`.
+def choose_engine(
+    name: str, fmt: MXFormat, t: torch.Tensor, dtype: torch.dtype
+) -> tuple[str, torch.Tensor | None]:
+    """The engine of a tensor, and memory for results of a dtype if it is the compiled code.
 
     Raises
     ------
     ValueError
-        If `name` is unknown, or the engine asked for cannot do the format or the device.
+        If `name` is unknown, or the engine asked for cannot do the format or the tensor.
     ImportError
         If the engine asked for is not installed.
     """
     if name == "auto":
-        if compiled_is_best(fmt, t):
-            return "numba"
-        return "torch" if torch_is_exact(fmt, t) else "numpy"
+        results = memory_for(t, dtype) if is_ready(fmt, t) else None
+        if results is not None:
+            return "numba", results
+        return "torch" if torch_is_exact(fmt, t) else "numpy", None
     require_one_of("engine", name, ENGINES)
     if name == "torch" and not torch_is_exact(fmt, t):
         if _arithmetic.supports(fmt):
@@ -60,11 +63,17 @@ def choose_engine(name: str, fmt: MXFormat, t: torch.Tensor) -> Any:
             f"engine must be 'numpy' for {fmt.name}, whose binades or scales PyTorch's operations "
             "here cannot do"
         )
-    if name == "numba":
-        if t.device.type != "cpu":
-            raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
-        _engines.choose_engine("numba", fmt, t.numel())
-    return name
+    if name != "numba":
+        return name, None
+    if t.device.type != "cpu":
+        raise ValueError(f"engine must be 'torch' for a tensor on {t.device}, not 'numba'")
+    _engines.choose_engine("numba", fmt, t.numel())
+    results = None if torch.compiler.is_compiling() else memory_for(t, dtype)
+    if results is None:
+        raise ValueError(
+            "engine must be 'torch' for a tensor whose numbers are not in memory, not 'numba'"
+        )
+    return name, results
 
 
 def subnormals_kept() -> AbstractContextManager[None]:
@@ -84,45 +93,61 @@ def torch_is_exact(fmt: MXFormat, t: torch.Tensor) -> bool:
     """
     if not _arithmetic.supports(fmt):
         return False
-    if not _is_in_memory(t) or t.numel() < _SHARED:
+    if torch.compiler.is_compiling() or t.numel() < _SHARED:
+        return True
+    if memory_for(t.detach(), torch.uint8) is None:
         return True
     with subnormals():
         probe = torch.full((_SHARED * torch.get_num_threads(),), torch.finfo(torch.float32).tiny)
         return bool((probe * 0.5).view(torch.int32).amin() > 0)
 
 
-def _is_in_memory(t: torch.Tensor) -> bool:
-    """Whether a tensor has numbers that the CPU can read.
-
-    No fake tensor has any, and no tensor that an operation gives within `torch.func`.
-    """
-    if torch.compiler.is_compiling() or t.device.type != "cpu" or type(t) not in _OF_PYTORCH:
-        return False
-    try:
-        t.detach().data_ptr()
-    except RuntimeError:
-        return False
-    return True
-
-
-def compiled_is_best(fmt: MXFormat, t: torch.Tensor) -> bool:
-    """Whether compiled code takes a tensor of floats in a format, or of its codes."""
-    if not _is_in_memory(t):
+def is_ready(fmt: MXFormat, t: torch.Tensor) -> bool:
+    """Whether compiled code is loaded for a format, or it pays to load it for a tensor."""
+    if torch.compiler.is_compiling():
         return False
     if "mxsafe.codec.numba_engine" not in sys.modules and t.numel() < WORTH_LOADING:
         return False
-    return _is_supported(fmt) and has_numba()
+    return is_compiled(fmt)
 
 
-_is_supported = lru_cache(maxsize=64)(_arithmetic.supports)
+def memory_for(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """Memory for what compiled code makes of a tensor of numbers, or of codes, else None.
+
+    Axes lie in the order of the tensor, but those of codes in their own. No subclass of tensors is
+    taken, and no tensor without numbers: fake ones, and what operations give within `torch.func`.
+    """
+    if not t.is_cpu or type(t) not in _OF_PYTORCH:
+        return None
+    if t.numel() > _LEAST_PART:
+        order = range(t.ndim) if dtype == torch.uint8 else in_memory_order(t)
+        alike = empty([t.shape[axis] for axis in order], dtype).permute(np.argsort(order).tolist())
+    elif dtype == t.dtype:
+        alike = torch.empty_like(t)
+    elif dtype == torch.uint8:
+        alike = torch.empty_like(t, dtype=dtype, memory_format=torch.contiguous_format)
+    else:
+        alike = torch.empty_like(t, dtype=dtype)
+    try:
+        has_numbers = (t.data_ptr() and alike.data_ptr()) or not t.numel()
+    except RuntimeError:
+        return None
+    return alike if has_numbers else None
 
 
-def has_numba() -> bool:
+def in_memory_order(t: torch.Tensor) -> list[int]:
+    """Axes of a tensor, those of the longest strides first."""
+    return sorted(range(t.ndim), key=t.stride, reverse=True)
+
+
+@lru_cache(maxsize=64)
+def is_compiled(fmt: MXFormat) -> bool:
+    """Whether there is compiled code for a format."""
     try:
         compiled_code()
     except ImportError:
         return False
-    return True
+    return _arithmetic.supports(fmt)
 
 
 @lru_cache(maxsize=1)
@@ -144,16 +169,14 @@ def as_numpy(t: torch.Tensor) -> np.ndarray:
     return t.numpy(force=True)
 
 
-def empty(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, np.ndarray]:
+def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """A tensor in memory of NumPy's, which has larger pages and so is sooner written to."""
-    array = np.empty(shape, _IN_NUMPY[dtype])
-    tensor = torch.from_numpy(array)
-    if dtype == torch.bfloat16:
-        return tensor.view(dtype), array.view(BFLOAT16)
-    return tensor, array
+    tensor = torch.from_numpy(np.empty(shape, _IN_NUMPY[dtype]))
+    return tensor.view(dtype) if dtype == torch.bfloat16 else tensor
 
 
 _IN_NUMPY: dict[torch.dtype, np.dtype[Any]] = {
+    torch.uint8: np.dtype(np.uint8),
     torch.float64: np.dtype(np.float64),
     torch.float32: np.dtype(np.float32),
     torch.float16: np.dtype(np.float16),
@@ -162,43 +185,75 @@ _IN_NUMPY: dict[torch.dtype, np.dtype[Any]] = {
 """By dtype that of NumPy with numbers, or bits, of as many bytes."""
 
 
-def run_compiled(
-    work: Callable[..., None],
-    lengths: tuple[int, ...],
-    elements: tuple[np.ndarray | None, ...],
-    scales: np.ndarray | None = None,
-) -> None:
-    """Do the work on all parts of a tensor, and on one without another thread.
+class Compiled:
+    """Compiled code for tensors of a shape in the memory of the CPU.
 
     Parameters
     ----------
-    work : callable
-        Takes these parts of `elements`, and those of `scales` if there are any.
-    lengths : tuple of int
-        Of a block along each axis.
-    elements : tuple of ndarray
-        Arrays of the tensor's shape, the first at least.
-    scales : ndarray, optional
-        A scale a block.
+    make : callable
+        Takes the shape of a part of them, `lengths` and `task`, and returns what takes the address
+        of that part of each tensor.
+    shape, lengths : tuple of int
+        Of the tensors, and of a block along each axis.
+    *task
+        The rest.
     """
-    last = () if scales is None else (scales,)
-    whole = elements[0]
-    assert whole is not None
-    if whole.size <= _LEAST_PART:
-        work(*elements, *last)
-        return
 
-    def work_on(here: Region) -> None:
-        own = (None if array is None else array[here] for array in elements)
-        work(*own, *(array[blocks_of(here, lengths)] for array in last))
+    def __init__(
+        self,
+        make: Callable[..., Callable[..., None]],
+        shape: tuple[int, ...],
+        lengths: tuple[int, ...],
+        *task: Any,
+    ) -> None:
+        self._make, self._shape, self._lengths, self._task = make, shape, lengths, task
+        self._whole = make(shape, lengths, *task) if math.prod(shape) <= _LEAST_PART else None
 
-    part = max(min(math.ceil(whole.size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
-    regions = list(parts(whole.shape, lengths, part))
-    if len(regions) == 1:
-        work(*elements, *last)
-    else:
-        _engines.run(compiled_code(), work_on, regions)
+    def run(self, *tensors: torch.Tensor | None) -> None:
+        """Do the work.
 
+        Parameters
+        ----------
+        *tensors : Tensor, optional
+            Of the shape, or with a number for each block. What is written to is contiguous, if its
+            axes are taken in the order of the last tensor. The address of none is 0.
+        """
+        if subnormals_are_flushed():  # which compiled code would heed
+            with subnormals():
+                self.run(*tensors)
+            return
+        addresses = [
+            0 if t is None else t.data_ptr() for t in tensors if t is None or t.is_contiguous()
+        ]
+        if self._whole is None or len(addresses) < len(tensors):
+            self._run_in_parts(tensors)
+        else:
+            self._whole(*addresses)
+
+    def _run_in_parts(self, tensors: Sequence[torch.Tensor | None]) -> None:
+        last = tensors[-1]
+        assert last is not None
+        order = in_memory_order(last)
+        ordered = [t if t is None else t.detach().permute(order).contiguous() for t in tensors]
+        shape, lengths = (
+            tuple([sizes[axis] for axis in order]) for sizes in (self._shape, self._lengths)
+        )
+
+        def work(here: Region) -> None:
+            call = self._make(tuple([one.stop - one.start for one in here]), lengths, *self._task)
+            blocks = blocks_of(here, lengths)
+            of_parts = [
+                t if t is None else t[here if t.shape == shape else blocks] for t in ordered
+            ]
+            call(*[0 if part is None else part.data_ptr() for part in of_parts])
+
+        size = math.prod(shape)
+        part = max(min(math.ceil(size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
+        _engines.run(compiled_code(), work, parts(shape, lengths, part, in_order=True))
+
+
+KINDS = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
+"""Names of dtypes."""
 
 _LEAST_PART = 1 << 18
 """Elements that a core works on at a time, at least: codes of so many lie in its cache."""

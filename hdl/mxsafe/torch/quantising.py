@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,13 +32,14 @@ from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
 from mxsafe.torch._engines import (
     DTYPES,
+    KINDS,
+    Compiled,
     Engine,
     as_numpy,
     choose_engine,
     compiled_code,
     empty,
     names_of,
-    run_compiled,
     subnormals_kept,
     torch_is_exact,
 )
@@ -54,15 +56,43 @@ PART = 1 << 17
 """Elements that PyTorch is best given at a time on a CPU: intermediate results stay in a cache."""
 
 
-class Task(NamedTuple):
-    """Task for every element: the settled arguments of `quantize`."""
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Task for every element: the settled arguments of `quantize` for tensors of a shape."""
 
+    dtype: torch.dtype
+    shape: tuple[int, ...]
     fmt: MXFormat
     block: blocks.Block
     axis: blocks.Axis
     lengths: tuple[int, ...]
     rounding: elements.Rounding
     mode: blocks.ScaleMode
+    blocks: tuple[int, ...]  # along each axis
+
+    def compiled(self, factor: float, *, fused: bool) -> Compiled:
+        """Compiled code for it, for codes or for values, under a scale of the tensor."""
+        return Compiled(
+            compiled_code().quantizer,
+            self.shape,
+            self.lengths,
+            KINDS[self.dtype],
+            self.fmt,
+            self.rounding,
+            self.mode,
+            factor,
+            fused,
+        )
+
+    @cached_property
+    def for_codes(self) -> Compiled:
+        """The same for codes, without a scale of the tensor."""
+        return self.compiled(1.0, fused=False)
+
+    @cached_property
+    def for_values(self) -> Compiled:
+        """The same for values, without a scale of the tensor."""
+        return self.compiled(1.0, fused=True)
 
 
 def quantize(
@@ -112,15 +142,14 @@ def quantize(
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
     words = random_words(random, t, task.rounding)
-    chosen = choose_engine(engine, task.fmt, t)
-    with subnormals_kept():
-        if chosen == "numba":
-            return _quantize_compiled(t, task, words, given)
-        with torch.no_grad():
-            if chosen == "torch":
-                return _quantize_torch(t.detach(), task, words, given)
-            q = _reference(t, task, words, given)
-            return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
+    chosen, codes = choose_engine(engine, task.fmt, t, torch.uint8)
+    if codes is not None:
+        return _quantize_compiled(t, task, words, given, codes)
+    with subnormals_kept(), torch.no_grad():
+        if chosen == "torch":
+            return _quantize_torch(t.detach(), task, words, given)
+        q = _reference(t, task, words, given)
+        return QuantizedTensor.from_numpy(q, dtype=t.dtype).to(t.device)
 
 
 def fake_quantize(
@@ -163,13 +192,12 @@ def fake_quantize(
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
     require_one_of("clipped", clipped, CLIPPED)
     words = random_words(random, t, task.rounding)
-    chosen = choose_engine(engine, task.fmt, t)
-    operands = (t, task, words, given, chosen, clipped)
+    operands = (t, task, words, given, engine, clipped)
     if torch.compiler.is_compiling():
         return _StraightThrough.apply(*operands)
-    if has_derivatives(t) or has_derivatives(words):
+    if has_derivatives(t) or (words is not None and has_derivatives(words)):
         return _StraightThroughWithTangents.apply(*operands)
-    return quantized_values(t, task, words, given, chosen)
+    return quantized_values(t, task, words, given, engine)
 
 
 def is_transformed(t: torch.Tensor) -> bool:
@@ -177,11 +205,9 @@ def is_transformed(t: torch.Tensor) -> bool:
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(t))
 
 
-def has_derivatives(t: torch.Tensor | None) -> bool:
+def has_derivatives(t: torch.Tensor) -> bool:
     """Whether a tensor needs gradients, or has a tangent or what else `torch.func` gives it."""
-    if t is None:
-        return False
-    needs_gradient = torch.is_grad_enabled() and t.requires_grad
+    needs_gradient = t.requires_grad and torch.is_grad_enabled()
     return needs_gradient or is_transformed(t) or unpack_dual(t).tangent is not None
 
 
@@ -281,21 +307,22 @@ def settled(
     """The arguments of `quantize` as a task, or a clear error."""
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"t must be a torch.Tensor, not {type(t).__name__}")
-    if t.dtype not in DTYPES:
-        raise TypeError(f"t must have dtype {names_of(DTYPES)}, not {names_of((t.dtype,))}")
-    # A compiler reads no layout within an autograd function.
-    if not torch.compiler.is_compiling() and t.layout != torch.strided:
-        raise TypeError(f"t must be a dense tensor, not {t.layout}")
-    if t.ndim == 0:
-        raise ValueError("t must have rank 1 or more, not 0")
-    key = (tuple(t.shape), format, block, axis, rounding, scale_mode)
-    simple = block is None or isinstance(block, int)
-    if simple and not torch.compiler.is_compiling():
-        return _known_task(*key)
+    if torch.compiler.is_compiling():  # which reads no layout within an autograd function
+        return _task(
+            torch.strided, t.dtype, tuple(t.shape), format, block, axis, rounding, scale_mode
+        )
+    key = (t.layout, t.dtype, t.shape, format, block, axis, rounding, scale_mode)
+    if type(block) is not tuple:  # whose items would not be told from others that equal them
+        try:
+            return _known_task(*key)
+        except TypeError:
+            pass  # what is wrong, or cannot be hashed, is looked at once more for its message
     return _task(*key)
 
 
 def _task(
+    layout: torch.layout,
+    dtype: torch.dtype,
     sizes: tuple[int, ...],
     format: str | MXFormat,
     block: blocks.Block | None,
@@ -303,20 +330,30 @@ def _task(
     rounding: str,
     scale_mode: str | None,
 ) -> Task:
-    """The same for tensors of a shape."""
+    """The same for tensors of a layout, a dtype and a shape."""
+    if dtype not in DTYPES:
+        raise TypeError(f"t must have dtype {names_of(DTYPES)}, not {names_of((dtype,))}")
+    if layout != torch.strided:
+        raise TypeError(f"t must be a dense tensor, not {layout}")
+    if not sizes:
+        raise ValueError("t must have rank 1 or more, not 0")
     fmt = mx_format(format)
     chosen = elements.canonical_rounding(rounding)
     mode = blocks.settled_scale_mode(scale_mode, fmt)
     shape = fmt.block if block is None else block
     axes = blocks.blocked_axes(len(sizes), shape, axis)
+    lengths = block_lengths(sizes, axes)
     tiled = len(axes) == 2
     return Task(
+        dtype,
+        sizes,
         fmt,
         (axes[0][1], axes[1][1]) if tiled else axes[0][1],
         (-2, -1) if tiled else axes[0][0],
-        block_lengths(sizes, axes),
+        lengths,
         chosen,
         mode,
+        blocks_shape(sizes, lengths),
     )
 
 
@@ -441,8 +478,7 @@ def _quantize_torch(
 ) -> QuantizedTensor:
     shared = _shared(t, task, given)
     codes = torch.empty(t.shape, dtype=torch.uint8, device=t.device)
-    shape = blocks_shape(tuple(t.shape), task.lengths)
-    scales = torch.empty(shape, dtype=torch.uint8, device=t.device)
+    scales = torch.empty(task.blocks, dtype=torch.uint8, device=t.device)
     element, width = task.fmt.element, task.fmt.width
     for region in _regions(t, task):
         part = _working(t[region], task)
@@ -466,31 +502,41 @@ def _quantize_torch(
 
 
 def _quantize_compiled(
-    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    codes: torch.Tensor,
 ) -> QuantizedTensor:
     """The same by the project's compiled code."""
-    x, code = as_numpy(t), compiled_code()
-    codes = np.empty(x.shape, np.uint8)
-    scales = np.empty(code.blocks_shape(x.shape, task.lengths), np.uint8)
-    shared = blocks.default_tensor_scale(x, task.fmt, code) if given is None else given
-    factor = 1.0 if shared is None else float(shared)
-    numbers = None if words is None else words.numpy().astype(np.uint32)
+    scales = empty(task.blocks, torch.uint8)
+    shared = _fill(t, task, words, given, scales, codes)
+    return QuantizedTensor(codes, scales, task.fmt, task.block, task.axis, shared, t.dtype)
 
-    def work(x: Any, words: Any, codes: Any, scales: Any) -> None:
-        code.quantize_part(
-            x, task.fmt, task.lengths, task.rounding, task.mode, words, codes, scales, factor
-        )
 
-    run_compiled(work, task.lengths, (x, numbers, codes), scales)
-    return QuantizedTensor(
-        torch.from_numpy(codes),
-        torch.from_numpy(scales),
-        task.fmt,
-        task.block,
-        task.axis,
-        None if shared is None else torch.tensor(shared),
-        t.dtype,
-    )
+def _fill(
+    t: torch.Tensor,
+    task: Task,
+    words: torch.Tensor | None,
+    given: np.float32 | None,
+    scales: torch.Tensor | None,
+    out: torch.Tensor,
+) -> torch.Tensor | None:
+    """Fill in scales and codes, or values, by compiled code; returns the scale of the tensor."""
+    if t.is_neg():
+        t = t.detach().resolve_neg()
+    if words is not None:
+        words = torch.from_numpy(words.numpy().astype(np.uint32))
+    if not task.fmt.tensor_scale:
+        compiled = task.for_values if scales is None else task.for_codes
+        compiled.run(t, words, scales, out)
+        return None
+    with subnormals_kept():
+        if given is None:
+            given = blocks.default_tensor_scale(as_numpy(t), task.fmt, compiled_code())
+        shared = torch.tensor(given)
+        task.compiled(float(shared), fused=scales is None).run(t, words, scales, out)
+        return shared
 
 
 def quantized_values(
@@ -501,13 +547,12 @@ def quantized_values(
     engine: str,
 ) -> torch.Tensor:
     """Values of a tensor in a format, in its dtype and without a gradient."""
-    if not t.numel():
-        return t.detach().clone()
-    with subnormals_kept():
-        if engine == "numba":
-            return _values_compiled(t, task, words, given)
-        with torch.no_grad():
-            return _quantized_values(t.detach(), task, words, given, engine)
+    chosen, values = choose_engine(engine, task.fmt, t, t.dtype)
+    if values is not None:
+        _fill(t, task, words, given, None, values)
+        return values
+    with subnormals_kept(), torch.no_grad():
+        return _quantized_values(t.detach(), task, words, given, chosen)
 
 
 def _quantized_values(
@@ -517,6 +562,8 @@ def _quantized_values(
     given: np.float32 | None,
     engine: str,
 ) -> torch.Tensor:
+    if not t.numel():
+        return t.clone()
     if engine == "torch":
         if task.fmt.tensor_scale and torch.compiler.is_compiling():
             from mxsafe.torch import _uncompiled  # which imports the compiler
@@ -558,31 +605,6 @@ def _values_of(
     return values.to(t.dtype)
 
 
-def _values_compiled(
-    t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
-) -> torch.Tensor:
-    """The same by the project's compiled code, in the order in which elements lie in memory."""
-    code = compiled_code()
-    lengths, order = task.lengths, None
-    if not t.is_contiguous():
-        order = sorted(range(t.ndim), key=t.stride, reverse=True)
-        lengths = tuple(lengths[axis] for axis in order)
-        t, words = t.permute(order), None if words is None else words.permute(order)
-    x = as_numpy(t)
-    values, out = empty(x.shape, t.dtype)
-    shared = blocks.default_tensor_scale(x, task.fmt, code) if given is None else given
-    factor = 1.0 if shared is None else float(shared)
-    numbers = None
-    if words is not None:
-        numbers = np.ascontiguousarray(words.numpy().astype(np.uint32))
-
-    def work(x: Any, words: Any, out: Any) -> None:
-        code.values_part(x, task.fmt, lengths, task.rounding, task.mode, words, out, factor)
-
-    run_compiled(work, lengths, (x, numbers, out))
-    return values if order is None else values.permute(np.argsort(order).tolist())
-
-
 def _within(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Tensor:
     """Where magnitudes are at most the largest of their blocks."""
     with subnormals_kept():
@@ -599,5 +621,5 @@ def _compared(t: torch.Tensor, task: Task, given: np.float32 | None) -> torch.Te
     part = _working(t, task)
     tiles = Tiles(tuple(part.shape), task.lengths)
     cut = tiles.split(part)
-    done = _rounded_tiles(cut, task._replace(rounding="rne"), None, _shared(t, task, given))
+    done = _rounded_tiles(cut, replace(task, rounding="rne"), None, _shared(t, task, given))
     return tiles.join(cut.abs() <= done.scales * task.fmt.element.max_value)

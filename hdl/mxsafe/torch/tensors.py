@@ -13,16 +13,25 @@ import torch
 import mxsafe
 from mxsafe.codec import blocks, elements
 from mxsafe.codec._parts import block_lengths, blocks_shape, three_axes
-from mxsafe.formats import BLOCK_FORMATS, FloatFields, FloatFormat, IntFormat, MXFormat, ScaleFormat
+from mxsafe.formats import (
+    BLOCK_FORMATS,
+    E8M0,
+    FloatFields,
+    FloatFormat,
+    IntFormat,
+    MXFormat,
+    ScaleFormat,
+)
 from mxsafe.torch import _arithmetic
 from mxsafe.torch._arithmetic import FLOAT32, FLOAT64, Layout
 from mxsafe.torch._engines import (
     DTYPES,
+    KINDS,
+    Compiled,
     compiled_code,
-    compiled_is_best,
-    empty,
+    is_ready,
+    memory_for,
     names_of,
-    run_compiled,
     subnormals_kept,
     torch_is_exact,
 )
@@ -308,8 +317,10 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     wide = dtype == torch.float64
-    if compiled_is_best(q.format, q.codes):
-        return _by_compiled_code(q, dtype)
+    values = memory_for(q.codes, dtype) if is_ready(q.format, q.codes) else None
+    if values is not None:
+        _dequantize_compiled(q, values)
+        return values
     if not torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
         return torch.from_numpy(values).to(q.codes.device).to(dtype)
@@ -327,23 +338,39 @@ def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
     return result.to(torch.float64 if wide else torch.float32).to(dtype)
 
 
-def _by_compiled_code(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+def _dequantize_compiled(q: QuantizedTensor, values: torch.Tensor) -> None:
     """The same by the project's compiled code."""
-    code, codes, scales = compiled_code(), q.codes.numpy(), q.scales.numpy()
-    lengths = _known_lengths(codes.shape, tuple(q._axes()))
-    if q.tensor_scale is not None or scales.shape != code.blocks_shape(codes.shape, lengths):
+    key = (tuple(q.codes.shape), tuple(q.scales.shape), q.format, q.block, q.axis, values.dtype)
+    try:
+        make, is_sure = _known_code(*key)
+    except TypeError:  # a list cannot be hashed
+        make, is_sure = _compiled(*key)
+    if not is_sure:
         q.numpy()  # an error if codes are no scales, or too few
-    values, out = empty(codes.shape, dtype)
     factor = 1.0 if q.tensor_scale is None else float(q.tensor_scale)
-
-    def work(codes: Any, out: Any, scales: Any) -> None:
-        code.dequantize_part(codes, scales, q.format, lengths, out, factor)
-
-    run_compiled(work, lengths, (codes, out), scales)
-    return values
+    make(factor).run(q.codes, q.scales, values)
 
 
-_known_lengths = lru_cache(maxsize=1024)(block_lengths)
+def _compiled(
+    codes: tuple[int, ...],
+    scales: tuple[int, ...],
+    fmt: MXFormat,
+    block: blocks.Block,
+    axis: blocks.Axis,
+    dtype: torch.dtype,
+) -> tuple[Any, bool]:
+    """Compiled code for a scale of the tensor, and whether scales are one a block, of any bytes."""
+    lengths = block_lengths(codes, blocks.blocked_axes(len(codes), block, axis))
+    is_sure = fmt.scale == E8M0 and scales == blocks_shape(codes, lengths)
+
+    @lru_cache(maxsize=1)
+    def make(factor: float) -> Compiled:
+        return Compiled(compiled_code().dequantizer, codes, lengths, KINDS[dtype], fmt, factor)
+
+    return make, is_sure
+
+
+_known_code = lru_cache(maxsize=1024, typed=True)(_compiled)
 
 _VALUES = {
     (name, part): elements.code_values(getattr(fmt, part)).tolist()
