@@ -222,3 +222,28 @@ def test_what_cannot_be_hashed() -> None:
     q = mxt.quantize(t, block=(2, 8))
     listed = mxt.QuantizedTensor(q.codes, q.scales, q.format, [2, 8], q.axis)
     assert torch.equal(listed.dequantize(), q.dequantize())
+
+
+def test_codes_and_scales_of_other_kinds() -> None:
+    q = mxt.quantize(drawn(4, 64))
+    rest = (q.format, q.block, q.axis)
+    for codes, scales, message in (
+        (q.codes.float(), q.scales, "codes must be a tensor of uint8, not float32"),
+        (q.codes, q.scales.char(), "scales must be a tensor of uint8, not int8"),
+        (q.codes.numpy(), q.scales, "codes must be a tensor of uint8, not "),
+    ):
+        with pytest.raises(TypeError) as caught:
+            mxt.QuantizedTensor(codes, scales, *rest).dequantize()
+        assert str(caught.value).startswith(message)
+    with raises(ValueError, "scales must be on cpu like codes, not meta"):
+        mxt.QuantizedTensor(q.codes, q.scales.to("meta"), *rest).dequantize()
+    with raises(
+        ValueError,
+        "scales must have shape (4, 1) for codes of shape (4, 64) in blocks of 64 along axis -1, "
+        "not (3, 1)",
+    ):
+        mxt.QuantizedTensor(q.codes, q.scales[1:], *rest).dequantize()
+    shared = mxt.quantize(drawn(4, 64), "nvfp4")
+    shared.scales[0, 0] = 0x80
+    with raises(ValueError, "scales must be non-negative codes of float8_e4m3fn, not 0x80"):
+        shared.dequantize()

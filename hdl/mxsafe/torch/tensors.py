@@ -304,15 +304,28 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch
     Raises
     ------
     TypeError
-        If `q` is not a QuantizedTensor of this module, or `dtype` is another.
+        If `q` is not a QuantizedTensor of this module with codes and scales of uint8, or `dtype` is
+        another.
+    ValueError
+        If codes and scales are not on one device, or do not fit one another.
     """
     if not isinstance(q, QuantizedTensor):
         raise TypeError(
             f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
         )
     dtype = q.dtype if dtype is None else require_dtype(dtype)
+    _require_bytes("codes", q.codes)
+    _require_bytes("scales", q.scales)
+    if q.scales.is_cpu != q.codes.is_cpu:
+        raise ValueError(f"scales must be on {q.codes.device} like codes, not {q.scales.device}")
     with subnormals_kept():
         return _dequantized(q, dtype)
+
+
+def _require_bytes(name: str, part: Any) -> None:
+    if not isinstance(part, torch.Tensor) or part.dtype != torch.uint8:
+        kind = names_of((part.dtype,)) if isinstance(part, torch.Tensor) else shown(part)
+        raise TypeError(f"{name} must be a tensor of uint8, not {kind}")
 
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
