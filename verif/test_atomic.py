@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mxsafe.atomic import write_together
+from mxsafe.atomic import write_atomically, write_together
 from verif.support.tests import raises
 
 
@@ -59,3 +59,9 @@ def test_a_file_where_a_folder_is_wanted(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             write_together(folder, {"a": b"1"})
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "file"
+    with raises(OSError, f"[Errno 2] No such file or directory: '{path}'"):
+        write_atomically(path, b"1")

@@ -53,7 +53,7 @@ def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], ob
     OSError
         If the file cannot be written, or `path` is something else than a regular file.
     """
-    path = nameable(path).resolve()
+    given, path = path, nameable(path).resolve()
     if isinstance(content, str):
         try:
             content = content.encode()
@@ -70,8 +70,11 @@ def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], ob
                 file.write(content)
         _keep_mode(path, temporary)
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            raise OSError(error.errno, error.strerror, str(given)) from None
         raise
 
 
