@@ -1,7 +1,8 @@
 """Compiled networks: calls, files, what is refused."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import mxsafe as mx
+from mxsafe.machine import compiled
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
@@ -104,6 +106,106 @@ def test_changed_files(
     path.write_bytes(data.getvalue())
     with pytest.raises(ValueError, match=message):
         Compiled.load(path)
+
+
+def _places(part: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where in a head something stands, of long lists at the first two items."""
+    if place:
+        yield place
+    if isinstance(part, dict):
+        inner = list(part.items())
+    else:
+        inner = list(enumerate(part[:2])) if isinstance(part, list) else []
+    for key, one in inner:
+        yield from _places(one, (*place, key))
+
+
+def _rewritten(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the head of a file, and let its hash be right."""
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    head = json.loads(arrays.pop("head").tobytes())
+    del head["hash"]
+    change(head)
+    head["hash"] = compiled._hash(head, arrays)
+    arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    np.savez(path.with_suffix(".npz"), **arrays)
+    path.with_suffix(".npz").replace(path)
+
+
+def _changed(place: tuple[Any, ...], wrong: Any) -> Callable[[dict[str, Any]], object]:
+    def change(head: Any) -> None:
+        for key in place[:-1]:
+            head = head[key]
+        if wrong == "gone":
+            del head[place[-1]]
+        else:
+            head[place[-1]] = wrong
+
+    return change
+
+
+def test_heads_of_another_shape(tmp_path: Path) -> None:
+    """Whatever stands at any place of a head, the answer is a ValueError about the file."""
+    whole, path = tmp_path / "whole.mxprog", tmp_path / "network.mxprog"
+    network().save(whole)
+    with np.load(whole) as file:
+        head = json.loads(file["head"].tobytes())
+    del head["hash"]
+    refused = 0
+    for place in _places(head):
+        for wrong in ("gone", None, {}, [[1]], -1, 1 << 40, 1.5):
+            path.write_bytes(whole.read_bytes())
+            _rewritten(path, _changed(place, wrong))
+            try:
+                Compiled.load(path)
+            except ValueError as error:
+                assert str(error).startswith(f"{path} ")
+                refused += 1
+            else:  # an item that may be missing, a number or a list of any length
+                assert wrong in ("gone", -1, 1 << 40, 1.5) or wrong == {}
+    assert refused > 500
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong", "message"),
+    [
+        (
+            ("descriptors",),
+            "gone",
+            "head must have the fields descriptors, file, machine, parts, values, outputs, kept, "
+            "text, not ['file', 'kept', 'machine', 'outputs', 'parts', 'text', 'values']",
+        ),
+        (("file",), 1, f"must have version {compiled.FILE_VERSION} of file, not 1"),
+        (("values", 0, "host"), 3, "head.values[0].host must be True or False, not 3"),
+        (("values", 1, "inputs"), [1], "head.values[1].inputs must lie in 0..0, not 1"),
+        (("machine", "rows"), "gone", "head.machine must have the fields "),
+        (("parts", 0, "outputs"), [["y", 3]], "head.parts[0].outputs must be "),
+        (("parts", 1), {}, "head.parts[1] must have the fields feeds, kept, codes, outputs, lab"),
+    ],
+)
+def test_messages_about_heads(
+    place: tuple[Any, ...], wrong: Any, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "network.mxprog"
+    network().save(path)
+
+    def change(head: Any) -> None:
+        if place == ("parts", 1):
+            head["parts"].append(wrong)
+        else:
+            _changed(place, wrong)(head)
+
+    _rewritten(path, change)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{path} {message}')}"):
+        Compiled.load(path)
+
+
+def test_missing_folders_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "network.mxprog"
+    with pytest.raises(FileNotFoundError, match=f"{re.escape(repr(str(path)))}$") as caught:
+        network().save(path)
+    assert caught.value.filename == str(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY", b"nothing of that kind"])

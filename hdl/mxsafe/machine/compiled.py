@@ -18,6 +18,7 @@ from mxsafe.atomic import nameable, write_atomically
 from mxsafe.codec import quantize
 from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.formats import MXFormat
+from mxsafe.machine._head import array_of, settled_head
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
@@ -338,49 +339,66 @@ class Compiled:
             raise ValueError(words) from None
         if _hash(head, arrays) != wanted:
             raise ValueError(f"{path} must have the hash {wanted}: it was changed")
-        for name, version in (("descriptors", VERSION), ("file", FILE_VERSION)):
-            if head[name] != version:
-                raise ValueError(f"{path} must have version {version} of {name}, not {head[name]}")
-        sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in head["machine"].items()}
-        machine = resized(MachineConfiguration(), **sizes)
-        if configuration is not None and configuration != machine:
-            own = next(
-                f.name
-                for f in fields(machine)
-                if getattr(machine, f.name) != getattr(configuration, f.name)
-            )
-            raise ValueError(
-                f"{path} must be for this machine, whose {own} is "
-                f"{shown(getattr(configuration, own))}, not {shown(getattr(machine, own))}"
-            )
-        host = Graph(kept=head["kept"])
-        for at, entry in enumerate(head["values"]):
-            inputs = tuple(host.values[one] for one in entry.pop("inputs"))
-            shape = tuple(entry.pop("shape"))
-            data = arrays.get(f"value_{at}")
-            host.values.append(Value(shape=shape, inputs=inputs, data=data, **entry))
-        for name, at in head["outputs"]:
-            host.output(name, host.values[at])
-        parts = []
-        for number, entry in enumerate(head["parts"]):
-            program, image, sources, places, *results = (
-                arrays[f"{name}_of_{number}"]
-                for name in (
-                    *("program", "image", "sources", "places"),
-                    *(f"result_{at}" for at in range(len(entry["outputs"]))),
+        try:
+            versions = {"descriptors": VERSION, "file": FILE_VERSION}
+            head = settled_head(head, versions)
+            sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in head["machine"].items()}
+            machine = resized(MachineConfiguration(), **sizes)
+            if configuration is not None and configuration != machine:
+                own = next(
+                    f.name
+                    for f in fields(machine)
+                    if getattr(machine, f.name) != getattr(configuration, f.name)
                 )
+                raise ValueError(
+                    f"must be for this machine, whose {own} is "
+                    f"{shown(getattr(configuration, own))}, not {shown(getattr(machine, own))}"
+                )
+            return cls(_parts_of(head, arrays, machine), _host_of(head, arrays), head["text"])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} {error}") from None
+
+
+def _host_of(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Graph:
+    """What the host does, of a file."""
+    host = Graph(kept=head["kept"])
+    for at, entry in enumerate(head["values"]):
+        inputs = tuple(host.values[one] for one in entry["inputs"])
+        made = {**entry, "inputs": inputs, "data": arrays.get(f"value_{at}")}
+        host.values.append(Value(**made))
+    for name, at in head["outputs"]:
+        host.output(name, host.values[at])
+    return host
+
+
+def _parts_of(
+    head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], machine: MachineConfiguration
+) -> tuple[Part, ...]:
+    """Programs with their memory, of a file."""
+    parts = []
+    for number, entry in enumerate(head["parts"]):
+
+        def own(name: str, kind: type = np.int64, number: int = number) -> NDArray[Any]:
+            return array_of(arrays, f"{name}_of_{number}", kind)
+
+        codes = tuple(
+            _codes_of(one, own(f"codes_{at}"), machine) for at, one in enumerate(entry["codes"])
+        )
+        parts.append(
+            Part(
+                Program(own("program", np.uint8).tobytes(), machine),
+                own("image", np.uint8),
+                tuple(Port(name, shape) for name, shape in entry["outputs"]),
+                entry["feeds"],
+                own("sources"),
+                own("places"),
+                tuple(own(f"result_{at}") for at in range(len(entry["outputs"]))),
+                entry["labels"],
+                entry["kept"],
+                codes,
             )
-            outputs = tuple(Port(name, tuple(shape)) for name, shape in entry["outputs"])
-            made = Program(program.tobytes(), machine)
-            feeds, labels = tuple(entry["feeds"]), tuple(entry["labels"])
-            kept = tuple((feed, output) for feed, output in entry["kept"])
-            codes = tuple(
-                _codes_of(one, arrays[f"codes_{at}_of_{number}"], machine)
-                for at, one in enumerate(entry["codes"])
-            )
-            where = sources, places, tuple(results)
-            parts.append(Part(made, image, outputs, feeds, *where, labels, kept, codes))
-        return cls(tuple(parts), host, head["text"])
+        )
+    return tuple(parts)
 
 
 @checked
@@ -549,9 +567,11 @@ def _head_of(codes: Codes) -> dict[str, Any]:
 def _codes_of(
     head: dict[str, Any], index: NDArray[np.int64], configuration: MachineConfiguration
 ) -> Codes:
-    block = head["block"] if isinstance(head["block"], int) else tuple(head["block"])
     layout = OperandLayout(
-        configuration=configuration, rows=len(index), columns=head["columns"], block=block
+        configuration=configuration,
+        rows=len(index),
+        columns=head["columns"],
+        block=head["block"],
     )
     operand = Operand(head["name"], layout, head["codes"], head["scales"])
     return Codes(head["start"], index, operand)
