@@ -141,7 +141,9 @@ def quantize(
     """
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
-    words = random_words(random, t, task.rounding)
+    words = None
+    if random is not None or task.rounding == "sr":
+        words = random_words(random, t, task.rounding)
     chosen, codes = choose_engine(engine, task.fmt, t, torch.uint8)
     if codes is not None:
         return _quantize_compiled(t, task, words, given, codes)
@@ -191,7 +193,9 @@ def fake_quantize(
     task = settled(t, format, block, axis, rounding, scale_mode)
     given = None if tensor_scale is None else require_tensor_scale(tensor_scale, task.fmt)
     require_one_of("clipped", clipped, CLIPPED)
-    words = random_words(random, t, task.rounding)
+    words = None
+    if random is not None or task.rounding == "sr":
+        words = random_words(random, t, task.rounding)
     operands = (t, task, words, given, engine, clipped)
     if torch.compiler.is_compiling():
         return _StraightThrough.apply(*operands)
@@ -200,9 +204,8 @@ def fake_quantize(
     return quantized_values(t, task, words, given, engine)
 
 
-def is_transformed(t: torch.Tensor) -> bool:
-    """Whether a transform of `torch.func` wraps a tensor; nothing public of PyTorch says so."""
-    return bool(torch._C._functorch.is_functorch_wrapped_tensor(t))
+is_transformed = torch._C._functorch.is_functorch_wrapped_tensor
+"""Whether a transform of `torch.func` wraps a tensor; nothing public of PyTorch says so."""
 
 
 def has_derivatives(t: torch.Tensor) -> bool:
@@ -362,8 +365,6 @@ _known_task = lru_cache(maxsize=1024, typed=True)(_task)
 
 def random_words(random: Random | None, t: torch.Tensor, rounding: str) -> torch.Tensor | None:
     """One word an element, as float64, for stochastic rounding, else None; or a clear error."""
-    if rounding != "sr" and random is None:
-        return None
     if not _is_random(random):
         raise TypeError(
             "random must be a generator of NumPy or PyTorch, a seed, or an array or tensor of "

@@ -314,18 +314,19 @@ def dequantize(q: QuantizedTensor, *, dtype: torch.dtype | None = None) -> torch
             f"q must be a QuantizedTensor of mxsafe.torch, not {other_than('a QuantizedTensor', q)}"
         )
     dtype = q.dtype if dtype is None else require_dtype(dtype)
-    _require_bytes("codes", q.codes)
-    _require_bytes("scales", q.scales)
-    if q.scales.is_cpu != q.codes.is_cpu:
-        raise ValueError(f"scales must be on {q.codes.device} like codes, not {q.scales.device}")
+    codes, scales = q.codes, q.scales
+    if not isinstance(codes, torch.Tensor) or codes.dtype != torch.uint8:
+        raise TypeError(f"codes must be a tensor of uint8, not {_kind(codes)}")
+    if not isinstance(scales, torch.Tensor) or scales.dtype != torch.uint8:
+        raise TypeError(f"scales must be a tensor of uint8, not {_kind(scales)}")
+    if scales.is_cpu != codes.is_cpu:
+        raise ValueError(f"scales must be on {codes.device} like codes, not {scales.device}")
     with subnormals_kept():
         return _dequantized(q, dtype)
 
 
-def _require_bytes(name: str, part: Any) -> None:
-    if not isinstance(part, torch.Tensor) or part.dtype != torch.uint8:
-        kind = names_of((part.dtype,)) if isinstance(part, torch.Tensor) else shown(part)
-        raise TypeError(f"{name} must be a tensor of uint8, not {kind}")
+def _kind(part: Any) -> str:
+    return names_of((part.dtype,)) if isinstance(part, torch.Tensor) else shown(part)
 
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
