@@ -76,8 +76,10 @@ def test_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     with np.load(tmp_path / "y.npz") as found:
         assert np.array_equal(found["half"], given / 2)
         assert np.array_equal(found["twice"], given * 2)
+    assert run_in(tmp_path, *words, "y.npy") == 2
+    message = "out must end in .npz for 2 outputs, not 'y.npy'"
+    assert capsys.readouterr().err == f"mxsafe: {message}\n"
     for more, message in (
-        (["y.npy"], "out must end in .npz for 2 outputs"),
         (["y.npz"], "cannot write to y.npz: it exists; --force overwrites it"),
         (["z.npz", "--input", "x.npy"], "inputs must be 1 (x), not 2"),
         (

@@ -318,6 +318,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert np.array_equal(np.load(tmp_path / "y.npy"), wanted(x.numpy()))
     loaded = Compiled.load(tmp_path / "model.mxprog", machine_named("default"))
     assert np.array_equal(loaded(x.numpy()), wanted(x.numpy()))
+    capsys.readouterr()
+    words = ["compile", "model.pt2", "--out", "format.mxprog", "--format", "mxfp4_e2m1"]
+    assert run_in(tmp_path, *words) == 0
+    assert capsys.readouterr().out == mxt.compile(model, (x,), format="mxfp4_e2m1").report() + "\n"
+    assert run_in(tmp_path, *words, "--force", "--format-w", "mxsf") == 2
+    assert capsys.readouterr().err == "mxsafe: format_w must not be given with format, not mxsf\n"
     assert run_in(tmp_path, "compile", "model.pt2", "--keep", "2", "--out", "kept.mxprog") == 0
     assert "by the host, in binary32: linear_1 (product), " in capsys.readouterr().out
     assert run_in(tmp_path, "run", "kept.mxprog", "--input", "x.npy", "--out", "z.npy") == 0

@@ -4,11 +4,13 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_block, read_bytes
+from mxsafe.cli.arguments import UsageError, UserError, format_of, parse_block, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
+from mxsafe.formats import MX_FORMATS
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.named import machine_named
 
 if TYPE_CHECKING:
     from mxsafe.machine.compiled import Compiled
@@ -33,6 +35,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
         help="blocks of operands: 64 along sums, or tiles of 8x8 (default: 64)",
     )
     parser.add_argument(
+        "--format",
+        type=format_of(MX_FORMATS),
+        metavar="FORMAT",
+        help="format of both operands (default: those of the machine)",
+    )
+    parser.add_argument(
         "--keep",
         action="append",
         default=[],
@@ -48,7 +56,7 @@ def _run(args: Namespace) -> None:
     if args.out.suffix != ".mxprog":
         raise UsageError(f"out must end in .mxprog, not {args.out.name!r}")
     require_new_file(args.out, force=args.force)
-    configuration = machine_of(args)
+    configuration = _machine(args)
     read_bytes(args.model)
     try:
         compiled = _of_onnx if args.model.suffix == ".onnx" else _of_torch
@@ -57,6 +65,20 @@ def _run(args: Namespace) -> None:
         raise UserError(f"{args.model}: {error}") from None
     write_file(args.out, lambda: made.save(args.out))
     print(made.report())
+
+
+def _machine(args: Namespace) -> MachineConfiguration:
+    """The machine that the options say, with one format of both operands if that is given."""
+    configuration = machine_of(args)
+    if args.format is None:
+        return configuration
+    for name in ("format_a", "format_w"):
+        if getattr(args, name) is not None:
+            raise UsageError(f"{name} must not be given with format, not {getattr(args, name)}")
+    try:
+        return machine_named(configuration, args.format)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _of_torch(args: Namespace, configuration: MachineConfiguration) -> "Compiled":

@@ -195,7 +195,8 @@ def _run_compiled(args: Namespace) -> None:
     try:
         model = Compiled.load(args.program, machine_of(args) if machine_values(args) else None)
         if args.out.suffix == ".npy" and len(model.outputs) > 1:
-            raise ValueError(f"out must end in .npz for {len(model.outputs)} outputs")
+            count = len(model.outputs)
+            raise UsageError(f"out must end in .npz for {count} outputs, not {args.out.name!r}")
         found = model.run([read_array(path) for path in args.input], run)
     except (RuntimeError, TypeError, ValueError) as error:
         raise UserError(str(error)) from None
