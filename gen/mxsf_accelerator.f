@@ -6,7 +6,7 @@ parts/mxsafe_queues.v
 parts/mxsafe_axi_reader.v
 parts/mxsafe_axi_writer.v
 parts/mxsafe_load_engine.v
-parts/mxsafe_mxsf_gemm_engine_exact_accumulators8.v
+parts/mxsafe_mxsf_gemm_engine_exact_4x2x4x8x4_df079b95.v
 parts/mxsafe_mxsf_vector_engine.v
 parts/mxsafe_store_engine.v
 parts/mxsafe_vector_buffer.v
@@ -24,7 +24,7 @@ parts/mxsafe_buffer_address_generator.v
 parts/mxsafe_memory_address_generator_no_tells_last.v
 parts/mxsafe_tile_transposer.v
 parts/mxsafe_operand_feed.v
-parts/mxsafe_mxsf_sta_exact_accumulators8.v
+parts/mxsafe_mxsf_sta_exact_4x2x4x8x4_e9856fb1.v
 parts/mxsafe_result_rows.v
 parts/mxsafe_vector_chain_sweeps_affine.v
 parts/mxsafe_second_operand.v
@@ -39,9 +39,9 @@ parts/mxsafe_mxsf_operand_writer_512x2048x4096.v
 parts/mxsafe_memory_address_generator.v
 parts/mxsafe_address_generator.v
 parts/mxsafe_address_generator_10x10x8_a236dc24.v
-parts/mxsafe_mxsf_pu_exact_accumulators8.v
-parts/mxsafe_mxsf_lane_decoder_digits.v
-parts/mxsafe_mxsf_lane_decoder_triple.v
+parts/mxsafe_mxsf_pu_exact_4x8x4_c342f360.v
+parts/mxsafe_mxsf_lane_decoder_digits_count32.v
+parts/mxsafe_mxsf_lane_decoder_triple_count32.v
 parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_413e39ef.v
 parts/mxsafe_narrow_exp_sigmoid_reciprocal_f1013a91.v
@@ -54,9 +54,9 @@ parts/mxsafe_largest_exponent_count9.v
 parts/mxsafe_mxsf_encoder.v
 parts/mxsafe_row_address_generator_depth4096_5fd1504f.v
 parts/mxsafe_row_address_generator_address_f238e716.v
-parts/mxsafe_mxsf_operand_dot_together4_late3.v
-parts/mxsafe_block_sequencer_macs2_shown2_4b0f4120.v
-parts/mxsafe_block_accumulator_macs2_halves1_bc986cce.v
+parts/mxsafe_mxsf_operand_dot_lanes8_carry_save.v
+parts/mxsafe_block_sequencer_macs2_shown2_f7ac035a.v
+parts/mxsafe_block_accumulator_macs2_half_a11f34ae.v
 parts/mxsafe_mxsf_operand_decoder_digits.v
 parts/mxsafe_mxsf_operand_decoder_triple.v
 parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
@@ -70,6 +70,8 @@ parts/mxsafe_row_replay_passes3_summary_baf8d2f5.v
 parts/mxsafe_normalise_core_beats_optional_665fedbf.v
 parts/mxsafe_largest_exponent_count2.v
 parts/mxsafe_mxsf_operand_multiplier.v
+parts/mxsafe_full_adders.v
+parts/mxsafe_full_adders_bits26.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
 parts/mxsafe_float32_adder_pipeline1_clearable_quick.v
 parts/mxsafe_float32_multiplier_pipeline3.v

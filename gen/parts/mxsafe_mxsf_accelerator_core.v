@@ -380,7 +380,7 @@ module mxsafe_mxsf_accelerator_core(
     .word(fetch_word),
     .word_valid(fetch_word_valid)
   );
-  mxsafe_mxsf_gemm_engine_exact_accumulators8 gemm (
+  mxsafe_mxsf_gemm_engine_exact_4x2x4x8x4_df079b95 gemm (
     .a_codes_address(a_buffer_codes_address),
     .a_codes_data(a_buffer_codes_data),
     .a_codes_en(a_buffer_codes_en),

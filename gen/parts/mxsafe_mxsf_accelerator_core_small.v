@@ -379,7 +379,7 @@ module mxsafe_mxsf_accelerator_core_small(
     .word(fetch_word),
     .word_valid(fetch_word_valid)
   );
-  mxsafe_mxsf_gemm_engine_exact_2x2x4x4x4_061bf627 gemm (
+  mxsafe_mxsf_gemm_engine_exact_2x1x4x8x4_4e50fb8e gemm (
     .a_codes_address(a_buffer_codes_address),
     .a_codes_data(a_buffer_codes_data),
     .a_codes_en(a_buffer_codes_en),
@@ -469,7 +469,7 @@ module mxsafe_mxsf_accelerator_core_small(
     .vector_scales_ready(out_buffer_vector_scales_ready),
     .vector_scales_valid(out_buffer_vector_scales_valid)
   );
-  mxsafe_queues_products_under_way4 queues (
+  mxsafe_queues queues (
     .clk(clk),
     .descriptor(fetch_descriptor),
     .descriptor_ready(fetch_descriptor_ready),

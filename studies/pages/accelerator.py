@@ -29,7 +29,7 @@ _KINDS = {
     "vector": "rows of vector beats",
     "store": "a buffer to memory",
 }
-_ARRAY = "sta_exact 4x4x4x4, 8 accumulators"
+_ARRAY = "sta_exact 4x2x4x8, 2 columns a MAC"
 """Configuration of synthesis that is the machine's array."""
 _WINDOW = "sta_window 4x2x4x8, 2 groups of lanes", "accelerator_window, rest"
 """Configurations of synthesis in which a machine with windows differs: its array, and its rest."""

@@ -112,7 +112,7 @@ _SLOWER = 1.3
 """How many times slower the cells of the second table of margins are."""
 _RATES: Mapping[str, tuple[str, ...]] = {
     "array, `exact`, full rate for 1x64": (_ARRAY, f"{_ARRAY}, most registers"),
-    "array, `exact`, full rate for 1x64 and 8x8": (f"{_ARRAY}, 8 accumulators",),
+    "array, `exact`, full rate for 1x64 and 8x8": ("sta_exact 4x2x4x8, 2 columns a MAC",),
     "sub-matrix unit, `fp12`": ("pu",),
 }
 """Configurations that do the same in a cycle."""

@@ -12,7 +12,7 @@ _ROWS = {
     "safe_mac_exact, 2 stages": "two stages, as in `gen/`",
     "sta_exact 4x4x4x4": "`mxsf_sta_exact`, a MAC of the array",
     "sta_exact 4x4x4x4, most registers": "with most registers",
-    "sta_exact 4x4x4x4, 8 accumulators": "with 8 accumulators, full rate for 8x8 tiles too",
+    "sta_exact 4x2x4x8, 2 columns a MAC": "two columns a MAC, full rate for 8x8 tiles too",
 }
 """Configurations of synthesis, and what the page calls them."""
 

@@ -23,7 +23,7 @@ from verif.data import minilm
 WIDTHS = (24, 28, 32, 36, 40, 44)
 _SPREADS = (2, 4, 8, 16)
 _ARRAYS = {
-    "exact": "sta_exact 4x4x4x4, 8 accumulators",
+    "exact": "sta_exact 4x2x4x8, 2 columns a MAC",
     "own": "sta_window 4x4x4x4",
     "shared": "sta_window 4x2x4x8, 2 groups of lanes",
 }

@@ -20,7 +20,7 @@ def test_what_a_part_leaves_out_is_another_part() -> None:
 def test_the_array_of_the_machine_is_synthesised() -> None:
     machine = presets.build("accelerator", MX_FORMATS["mxsf"])
     arrays = {case.name: case for case in STANDARD if case.unit == "sta_exact"}
-    array = arrays["sta_exact 4x4x4x4, 8 accumulators"].build()
+    array = arrays["sta_exact 4x2x4x8, 2 columns a MAC"].build()
     assert array.config == machine.config.gemm.array
     assert [case.part for case in MACHINE if case.unit == "accelerator"] == list(PARTS)
     window = presets.build("accelerator_window", MX_FORMATS["mxsf"])

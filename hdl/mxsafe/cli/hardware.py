@@ -65,8 +65,8 @@ UNIT_OPTIONS: Mapping[tuple["Kind", ...], Mapping[str, Mapping[str, Any]]] = {
         ),
         "inner": _number("most products of an output in an array with windows (default: 4096)"),
         "interleave": _number(
-            "columns that each MAC of an array with windows serves in turn, 1 (default) or 2; "
-            "those of --size are then columns of results"
+            "columns that each MAC of an exact array, or one with windows, serves in turn, 1 "
+            "(default) or 2; those of --size are then columns of results"
         ),
         "accumulators": _number(
             "scale-and-accumulate units, here called accumulators, that the MACs of one "

@@ -1,8 +1,10 @@
 """Checks of the sequencers of sub-matrix units: flags of beats, in enabled cycles."""
 
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -135,3 +137,99 @@ def check_sequencer(simulator: str, module: Module, ends: Ends, seed: int) -> No
         assert_equal(name, got[known], right[known], clock=np.flatnonzero(known))
     outputs = {port.name for port in ports.values() if port.direction == "output"}
     assert outputs == set(expected[0])
+
+
+class Turns(ABC):
+    """Flags that are expected of a sequencer whose MACs serve columns in turn.
+
+    A block ends in the last phase. It starts in the first, or later if no beat came until then.
+    """
+
+    from_reset: ClassVar[tuple[str, ...]]
+    """Outputs that a reset clears."""
+
+    def __init__(self, module: Module, rng: np.random.Generator) -> None:
+        p = module.parameters
+        self.macs, self.shown, self.turns = p["macs"], p["shown"], p["turns"]
+        self.dot, self.after = p["dot_latency"], p["result_latency"]
+        self.parameters = p
+        self.rng = rng
+        self.time = 0  # in enabled cycles
+        self.now: dict[str, dict[int, int]] = defaultdict(dict)
+        self.starts = self.first = self.block_first = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all but flags that are not reset."""
+        for name in self.from_reset:
+            self.now[name].clear()
+        self.phase, self.is_closed, self.is_first, self.is_fresh = 0, True, True, False
+        self.rests_at = self.time
+
+    def token(self) -> int:
+        """A beat that may come in this phase, or flags that do not count."""
+        if self.rng.random() < 0.3:
+            return int(self.rng.integers(0, 16)) & ~(_VALID | _FIRST)
+        token = _VALID
+        if not self.phase or self.is_fresh:
+            token |= _FIRST * int(self.rng.random() < 0.1)
+        if self.phase == self.turns - 1:
+            token |= _BLOCK_LAST * int(self.rng.random() < 0.5)
+            token |= _LAST * int(self.rng.random() < 0.3 and self.time >= self.rests_at)
+        return token
+
+    @abstractmethod
+    def says(self, first: bool) -> None:
+        """Flags that are there whatever ends."""
+
+    @abstractmethod
+    def ends_block(self, *, ends_tile: bool) -> None:
+        """What follows a block, or its tile."""
+
+    def enabled(self, token: int, rst: bool) -> None:
+        """Go on by an enabled cycle."""
+        valid, first = token & _VALID, bool(token & _FIRST)
+        starts = self.is_closed or first if not self.phase else self.is_fresh
+        self.says(first)
+        ends = bool(token & (_BLOCK_LAST | _LAST))
+        is_first = self.is_first or first
+        if valid and ends:
+            self.block_first = int(is_first)
+        if valid and not rst:
+            if ends:
+                self.ends_block(ends_tile=bool(token & _LAST))
+            self.is_closed, self.is_first = ends, is_first and not ends
+        if not self.phase:
+            self.is_fresh = bool(starts) and not valid
+        may_rest = not self.phase and self.is_closed and not valid
+        if not may_rest or self.rng.random() < 0.5:
+            self.phase = (self.phase + 1) % self.turns
+        self.time += 1
+
+
+def check_turns(simulator: str, module: Module, turns: type[Turns], seed: int) -> None:
+    """Random beats in their phases, pauses and resets: all outputs in all cycles."""
+    rng = np.random.default_rng(seed)
+    model = turns(module, rng)
+    rst = rng.random(_CLOCKS) < 0.012
+    en = (rng.random(_CLOCKS) < 0.85) | (np.arange(_CLOCKS) < 100)
+    rst[:100] = False
+    names = [port.name for port in module.ports.values() if port.direction == "output"]
+    tokens, phases = np.zeros(_CLOCKS, np.int64), np.zeros(_CLOCKS, np.int64)
+    right = {name: np.zeros(_CLOCKS, np.int64) for name in names}
+    for clock in range(_CLOCKS):
+        tokens[clock], phases[clock] = model.token(), model.phase
+        time = model.time
+        if en[clock]:
+            model.enabled(int(tokens[clock]), bool(rst[clock]))
+        for name in names:
+            right[name][clock] = model.now[name].get(time, 0)
+        if rst[clock]:
+            model.reset()
+    stimulus = {"en": en, "rst": rst, "token": tokens, "phase": phases}
+    log = run_lockstep(simulator, module, stimulus, unsettled=100)
+    clocks = np.arange(_CLOCKS)[100:]
+    for name in names:
+        assert right[name].any(), f"{name} is never set"
+        got = module.ports[name].numbers(log[name])
+        assert_equal(name, got[100:], right[name][100:], clock=clocks)

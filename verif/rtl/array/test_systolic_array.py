@@ -36,7 +36,6 @@ from verif.rtl.array.array_checks import (
     small_array,
 )
 from verif.rtl.array.array_job import run_jobs
-from verif.support import manifest
 from verif.support.farm import Farm, farm_of, prefixed
 from verif.support.manifest import Module
 from verif.support.simulators import SIMULATORS, lint, run_lockstep
@@ -95,6 +94,24 @@ EXACT_CONFIGURATIONS: dict[str, dict[str, int]] = {
     "eight lanes, two sums of four": {"lanes": 8, "pipeline": 2},
     "two lanes without chains of carries": {"carry_save": True},
     "eight lanes without chains of carries": {"lanes": 8, "pipeline": 2, "carry_save": True},
+    "two columns a MAC": {"columns": 4, "accumulators": 4, "interleave": 2},
+    "two columns, one MAC": {
+        "pu_rows": 1,
+        "pu_columns": 1,
+        "rows": 1,
+        "lanes": 1,
+        "accumulators": 1,
+        "interleave": 2,
+    },
+    "two columns a MAC, more lines than columns": {
+        "pu_rows": 3,
+        "rows": 3,
+        "accumulators": 3,
+        "interleave": 2,
+        "pipeline": 2,
+        "scale_stages": 0,
+        "carry_save": True,
+    },
 }
 
 
@@ -117,10 +134,15 @@ def test_more_lanes(simulator: str, size: str) -> None:
 
 @pytest.mark.variant
 def test_a_column_of_published_units() -> None:
-    """Of the array whose accumulators are eight: whole units, blocks of two beats."""
-    sizes = {"lanes": 4, "rows": 4, "columns": 4, "pu_rows": 4, "pu_columns": 1}
-    module = small_array("exact", **sizes, accumulators=8)
-    whole = manifest.generated()["mxsf_sta_exact_accumulators8"]
+    """Of the machine, whose MACs serve two columns: whole units, blocks of two beats."""
+    sizes = {"lanes": 4, "rows": 4, "columns": 8, "pu_rows": 4, "pu_columns": 1}
+    options = {"accumulators": 16, "carry_save": True, "interleave": 2}
+    module = small_array("exact", **sizes, **options)
+    (whole,) = (
+        one
+        for one in published(SystolicArray).values()
+        if options.items() <= one.parameters.items() and one.parameters["pu_rows"] == 4
+    )
     sources = [source for source in whole.sources if source.stem != whole.name]
     assert sorted(source.stem for source in sources) == sorted(
         source.stem for source in module.sources if source.stem != module.name
@@ -173,14 +195,20 @@ def test_windows_take_any_block_at_the_full_rate(block: Block) -> None:
     assert result.cycles == 4 * beats + module.latency + 4 - 1
 
 
-IN_TURN = {"lanes": 4, "columns": 4, "pu_columns": 1, "interleave": 2}
-"""A small array whose MACs serve two columns each."""
+_IN_TURN = {"lanes": 4, "columns": 4, "pu_columns": 1, "interleave": 2}
+IN_TURN: dict[ProductArithmetic, dict[str, Any]] = {
+    "window": _IN_TURN,
+    "exact": {**_IN_TURN, "accumulators": 4, "carry_save": True},
+}
+"""By arithmetic a small array whose MACs serve two columns each."""
+in_turn = pytest.mark.parametrize("arithmetic", IN_TURN)
 
 
+@in_turn
 @pytest.mark.parametrize("block", some([8, (8, 8), 12, 4, 64]))
-def test_rate_of_columns_in_turn(block: Block) -> None:
+def test_rate_of_columns_in_turn(arithmetic: ProductArithmetic, block: Block) -> None:
     """Blocks of two beats, or of any even number, take the full rate; others a cycle more."""
-    module = small_array("window", **IN_TURN)
+    module = small_array(arithmetic, **IN_TURN[arithmetic])
     assert module.parameters["block_cycles"] == 2
     result = check_products("icarus", module, [operands(np.random.default_rng(5), 8, 64, 8, block)])
     length = block if isinstance(block, int) else block[0]
@@ -190,10 +218,13 @@ def test_rate_of_columns_in_turn(block: Block) -> None:
     assert result.cycles == 4 * clocks + module.latency + 4 - 1
 
 
+@in_turn
 @pytest.mark.parametrize("stall", some([0.3, 0.0]))
-def test_columns_in_turn(simulator: str, stall: float, volume: Volume) -> None:
+def test_columns_in_turn(
+    simulator: str, arithmetic: ProductArithmetic, stall: float, volume: Volume
+) -> None:
     """MACs that serve two columns each, in blocks of an even number of beats and of an odd one."""
-    module = small_array("window", **IN_TURN)
+    module = small_array(arithmetic, **IN_TURN[arithmetic])
     for block in (8, (8, 8), 4, 12, 64):
         products = random_products(7, volume(2, 8), 4, 90, block)
         check_products(simulator, module, products, stall=stall)
@@ -201,25 +232,36 @@ def test_columns_in_turn(simulator: str, stall: float, volume: Volume) -> None:
     check_products(simulator, module, products, stall=stall)
 
 
-def test_control_of_columns_in_turn(simulator: str) -> None:
+@in_turn
+def test_control_of_columns_in_turn(simulator: str, arithmetic: ProductArithmetic) -> None:
     """Tiles of one beat, resets, tiles that go on or start in the middle of a block, errors."""
-    module = small_array("window", **IN_TURN)
+    module = small_array(arithmetic, **IN_TURN[arithmetic])
     check_short_tiles(simulator, module, stall=0.2)
     check_resets(simulator, module, every={"icarus": 5, "verilator": 1}[simulator], stall=0.2)
     check_continued_tiles(simulator, module)
     check_continued_tiles_with_stalls(simulator, module)
     check_dropped_blocks(simulator, module)
     check_out_of_step(simulator, module)
-    check_distances(simulator, module)
-    check_scales_above_anchors(simulator, module)
+    if arithmetic == "window":
+        check_distances(simulator, module)
+        check_scales_above_anchors(simulator, module)
 
 
 @pytest.mark.variant
-def test_limits_of_columns_in_turn() -> None:
-    module = small_array("window", **(IN_TURN | {"block": 13, "inner": 48}))
+@in_turn
+def test_limits_of_columns_in_turn(arithmetic: ProductArithmetic) -> None:
+    limits = {"block": 13, **({"inner": 48} if arithmetic == "window" else {})}
+    module = small_array(arithmetic, **(IN_TURN[arithmetic] | limits))
     check_overlong_block("icarus", module)
-    check_overlong_tile("icarus", module)
-    check_special_codes("icarus", small_array("window", "mxfp8_e5m2", **IN_TURN))
+    if arithmetic == "window":
+        check_overlong_tile("icarus", module)
+    check_special_codes("icarus", small_array(arithmetic, "mxfp8_e5m2", **IN_TURN[arithmetic]))
+
+
+@pytest.mark.variant
+def test_integers_of_columns_in_turn() -> None:
+    module = small_array("exact", "mxint8", **(IN_TURN["exact"] | {"carry_save": False}))
+    check_products("icarus", module, random_products(4, 4, 6, 40, 8, "mxint8"), stall=0.2)
 
 
 WHOLE_UNIT = {"pu_rows": 1, "pu_columns": 1, "rows": 4, "columns": 4, "lanes": 4}
@@ -613,8 +655,16 @@ test_configurations_that_cannot_work = refused(
             "interleave must divide the 3 columns, not 2",
         ),
         (
-            {"arithmetic": "exact", "interleave": 2},
-            "interleave is not a parameter of sta_exact, but 2 was given",
+            {"arithmetic": "fp12", "interleave": 2},
+            "interleave is not a parameter of sta, but 2 was given",
+        ),
+        (
+            {"arithmetic": "exact", "interleave": 2, "columns": 3},
+            "interleave must divide the 3 columns, not 2",
+        ),
+        (
+            {"arithmetic": "exact", "interleave": 2, "accumulators": 4},
+            "accumulators must be 8 with interleave 2, one for each MAC, not 4",
         ),
         (
             {"arithmetic": "window", "pipeline": 4},

@@ -149,7 +149,7 @@ def test_code_begins_and_ends_on_lines_of_its_own() -> None:
 
 
 def test_gates_add_up_beside_the_paper() -> None:
-    names = ["sta_exact 4x4x4x4, 8 accumulators", *(f"accelerator, {part}" for part in PARTS)]
+    names = ["sta_exact 4x2x4x8, 2 columns a MAC", *(f"accelerator, {part}" for part in PARTS)]
     others = ["accelerator_window, rest", "sta_window 4x2x4x8, 2 groups of lanes"]
     results = [
         {

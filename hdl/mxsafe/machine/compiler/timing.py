@@ -86,13 +86,13 @@ class Times:
     queue: int = 3
     load: int = 7
     store: int = 9
-    gemm: int = 26
+    gemm: int = 24
     products: int = 3
     transfers: int = 2
     tile: int = 16
     block: int = 2
     beat: int = 1
-    turns: int = 1
+    turns: int = 2
     parts: int = 1
     handover: int = 0
     move: int = 1

@@ -120,6 +120,15 @@ class Arithmetic(Options, ABC):
         return 1
 
     @property
+    def groups(self) -> int:
+        """Groups of lanes of a MAC, each of which has a beat of its own at a time."""
+        return self.turns
+
+    def group_lanes(self, lanes: int) -> int:
+        """Products of such a group a cycle, with beats of so many values of k."""
+        return lanes * self.turns // self.groups
+
+    @property
     def rows_together(self) -> int:
         """Rows of MACs that lie side by side: if the array runs free they share a copy of `w`."""
         return 1

@@ -57,9 +57,12 @@ class BlockAccumulatorConfiguration(Configuration):
         Halves are added with `plus`, and none is subtracted, as for an FPGA.
     groups : int
         Groups of MACs, each of which takes a bit of `starts`.
+    turns : int
+        Columns that a MAC serves in turn: each has its own sum. `macs` counts columns, and there is
+        one MAC.
     """
 
-    shown_if_not_default = frozenset({"target", "carry_save", "groups"})
+    shown_if_not_default = frozenset({"target", "carry_save", "groups", "turns"})
 
     macs: Alike = 16
     halves: Alike = 2
@@ -73,8 +76,13 @@ class BlockAccumulatorConfiguration(Configuration):
     target: Target = "asic"
     carry_save: bool = False
     groups: Alike = 1
+    turns: Alike = 1
 
     def __post_init__(self) -> None:
+        if self.turns not in (1, self.macs) or (self.turns > 1 and _in_memory(self)):
+            raise ValueError(
+                f"turns must be 1, or the {self.macs} macs with target asic, not {self.turns}"
+            )
         require_integer("add_stages", self.add_stages, 1, most_add_stages(self, self.macs))
         with about(pipeline="scale_stages"):
             _ = self.scaler
@@ -90,6 +98,11 @@ class BlockAccumulatorConfiguration(Configuration):
     def carries(self) -> str:
         """Name of the port beside `dots`."""
         return "plus" if _in_memory(self) or self.carry_save else "negate"
+
+    @property
+    def dots(self) -> int:
+        """MACs whose dot products come at a time."""
+        return self.macs // self.turns
 
     @property
     def step_latency(self) -> int:
@@ -161,12 +174,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     dots : In(array of arrays of signed), negate : In(array)
         Halves of dot products; those with `negate` set are subtracted.
     valid : In(1)
-        There are dot products.
+        There are dot products; not with turns, where those that lack are 0.
     starts : In(groups)
         They are the first of a block: for each group of MACs.
     turn : In(macs)
         One-hot: the MAC whose step begins. That of MAC 0 comes in the cycle after the block's last
-        dot products, for only then are its sums complete.
+        dot products, for only then are its sums complete. Not with turns.
     block_exponent, nan : In
         Of that MAC's scales, in the same cycle. See `Scaler`.
     steps, first : In(1)
@@ -189,6 +202,9 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     was the longest path, and 512 registers more. `steps` comes a cycle before the sum is at the
     adder. Flags have registers near each MAC, and a sum is chosen in two cycles.
 
+    With turns the sums of a MAC go round in a ring, a step in every enabled cycle, and come to the
+    same place in their turn: there each is complete when its step begins, so that none waits.
+
     A step that begins while others are still inside the adder finds the ring less far turned, so
     it takes its accumulator from as many places further on.
     """
@@ -198,12 +214,12 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {
             "en": In(1),
-            "dots": In(data.ArrayLayout(halves, config.macs)),
-            config.carries: In(data.ArrayLayout(config.halves, config.macs)),
-            "valid": In(1),
+            "dots": In(data.ArrayLayout(halves, config.dots)),
+            config.carries: In(data.ArrayLayout(config.halves, config.dots)),
+            **({"valid": In(1)} if config.turns == 1 else {}),
             "starts": In(config.groups),
             **({"copies": In(1)} if _in_memory(config) else {}),
-            "turn": In(config.macs),
+            **({"turn": In(config.macs)} if config.turns == 1 else {}),
             "block_exponent": In(config.exponent_bits),
             "nan": In(1),
             "steps": In(1),
@@ -213,23 +229,28 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         flags = self._flags(m, platform)
-        sums = add_blocks(
+        rings = add_blocks(
             m,
             adds=[of.adds for of in flags],
             starts=[of.starts for of in flags],
-            dots=[self.dots[i] for i in range(self.config.macs)],
-            carries=[getattr(self, self.config.carries)[i] for i in range(self.config.macs)],
+            dots=[[self.dots[i]] for i in range(self.config.dots)],
+            carries=[[getattr(self, self.config.carries)[i]] for i in range(self.config.dots)],
             sum_bits=self.config.sum_bits,
             negated=self.config.carries == "negate",
+            turns=self.config.turns,
         )
-        head = self._head(m, flags, sums)
+        head: Value = rings[0][0]
+        if self.config.turns == 1:
+            head = self._head(m, flags, [ring[0] for ring in rings])
         scaled = self._scale(m, platform, head)
         accumulate = self._accumulate_in_memory if _in_memory(self.config) else self._accumulate
         accumulate(m, platform, scaled)
 
     def _flags(self, m: Module, platform: object) -> list[_Flags]:
         """Flags of the sum of each MAC."""
-        macs = self.config.macs
+        macs = self.config.dots
+        if self.config.turns > 1:
+            return [_Flags(self.en, self.starts[0], Const(0, 1))]
         if not _in_memory(self.config):
             adds = named(m, "adds", 1, self.en & self.valid)
             groups = self.config.groups

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
@@ -40,9 +40,11 @@ class BlockSequencerConfiguration(Configuration):
     early : int
         Enabled cycles that `valid`, `starts` and `copies` come earlier, 0 or 1: for registers near
         what they reach.
+    turns : int
+        Columns that a MAC serves in turn, 1 or 2, with a beat in each phase of a round.
     """
 
-    shown_if_not_default = frozenset({"groups", "early"})
+    shown_if_not_default = frozenset({"groups", "early", "turns"})
 
     macs: Alike = 16
     shown: Alike = 4
@@ -51,9 +53,11 @@ class BlockSequencerConfiguration(Configuration):
     result_latency: Latency = 6
     groups: Alike = 1
     early: Annotated[int, within(0, 1)] = 0
+    turns: Annotated[int, within(1, 2)] = 1
 
     def __post_init__(self) -> None:
-        require_integer("early", self.early, 0, self.dot_latency)
+        most = self.dot_latency if self.turns == 1 else 0
+        require_integer("early", self.early, 0, most)
         if self.groups not in (1, 2, 4) or (self.groups == 4 and self.dot_latency < 2):
             raise ValueError(
                 f"groups must be 1 or 2, or 4 with a dot_latency of 2 or more, not {self.groups}"
@@ -71,17 +75,23 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
     A block that ends starts `macs` steps, one an enabled cycle. The next may end `macs` cycles
     later, not earlier. The first block after a reset starts a tile whatever its flags say.
 
+    With turns the MACs take both beats of a round for the first column in its last phase, in which
+    blocks end, and for the second one in the cycle behind that.
+
     Attributes
     ----------
     en : In(1)
         Clock enable of every register.
     token : In(Token)
         Flags of a beat, as it enters the MACs.
+    phase : In(1)
+        With turns: which beat of a round it is.
     index : Out
         Number of the step whose scales are looked up.
     valid, starts, turn, steps, first : Out
-        See `BlockAccumulator`; `starts` is there once for each group of them. `turn` comes
-        ``dot_latency + 1`` enabled cycles after `index`.
+        See `BlockAccumulator`; `valid` and `turn` only without turns. `starts` is there once for
+        each group of them. A step begins ``dot_latency + 1`` enabled cycles after its `index`, with
+        `turn`.
     copies : Out(1)
         Only if flags come early: that of the first turn.
     done : Out(1)
@@ -93,11 +103,12 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         return {
             "en": In(1),
             "token": In(Token),
+            **({"phase": In(1)} if self.config.turns > 1 else {}),
             "index": Out(range(max(macs, 2))),
-            "valid": Out(1),
+            **({"valid": Out(1)} if self.config.turns == 1 else {}),
             "starts": Out(self.config.groups),
             **({"copies": Out(1)} if self.config.early else {}),
-            "turn": Out(macs),
+            **({"turn": Out(macs)} if self.config.turns == 1 else {}),
             "steps": Out(1),
             "first": Out(1),
             "done": Out(1),
@@ -115,6 +126,8 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         block_ends = named(m, "block_ends", 1, en & ends)
         with m.If(block_ends):
             m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]
+        if config.turns > 1:
+            starts = self._over_turns(m, starts)
 
         begins = Signal()
         completes = Signal(reset_less=True)
@@ -131,24 +144,48 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         steps_after = config.dot_latency + config.step_latency
         results_after = config.dot_latency + config.result_latency
         final = named(m, "is_final", 1, begins & block_final & completes)
+        if config.turns == 1:
+            self._take_turns(m, ends)
+        m.d.comb += [
+            self.starts.eq(Cat(*self._starting(m, starts))),
+            self.steps.eq(delayed(m, en, "begins_after", begins, steps_after, reset=True)),
+            self.first.eq(delayed(m, en, "first_after", block_first, steps_after)),
+            self.done.eq(delayed(m, en, "final_after", final, results_after, reset=True)),
+        ]
+
+    def _take_turns(self, m: Module, ends: Value) -> None:
+        """Flags of dot products, and of the sums that wait for their turn."""
+        config, en, early = self.config, self.en, self.config.early
         noted(self.turn, "A one in a shift register: an index of the MAC would have to be decoded.")
-        early = config.early
         copies = delayed(m, en, "ends_after", ends, config.dot_latency + 1 - early, reset=True)
         turn = [delayed(m, en, "turn_0", copies, early, reset=True)]
         if early:
             m.d.comb += self.copies.eq(copies)
         for i in range(1, config.macs):
             turn.append(delayed(m, en, f"turn_{i}", turn[-1], 1, reset=True))
+        cycles = config.dot_latency - early
+        valid = delayed(m, en, "valid_after", self.token.valid, cycles, reset=True)
         m.d.comb += [
-            self.valid.eq(
-                delayed(m, en, "valid_after", token.valid, config.dot_latency - early, reset=True)
-            ),
-            self.starts.eq(Cat(*self._starting(m, starts))),
+            self.valid.eq(valid),
             *(self.turn[i].eq(flag) for i, flag in enumerate(turn)),
-            self.steps.eq(delayed(m, en, "begins_after", begins, steps_after, reset=True)),
-            self.first.eq(delayed(m, en, "first_after", block_first, steps_after)),
-            self.done.eq(delayed(m, en, "final_after", final, results_after, reset=True)),
         ]
+
+    def _over_turns(self, m: Module, starts: Value) -> Value:
+        """Whether the round of two beats starts a block, for both columns.
+
+        Without a beat in the first phase the second one starts it.
+        """
+        begun = Signal(reset_less=True, name="round_begun")
+        before = Signal(reset_less=True, name="round_started")
+        begins = named(m, "begins_round", 1, self.token.valid & starts)
+        of_round = named(m, "round_starts", 1, starts | begun)
+        noted(before, "Flags of a round stay for both columns that a MAC serves in turn.")
+        closes = named(m, "closes_round", 1, self.en & self.phase)
+        with m.If(self.en):
+            m.d.sync += begun.eq(begins & ~self.phase)
+        with m.If(closes):
+            m.d.sync += before.eq(of_round)
+        return named(m, "turn_starts", 1, Mux(self.phase, of_round, before))
 
     def _starting(self, m: Module, starts: Value) -> list[Value]:
         """Whether a block starts, when its dot products come: from a register for each group."""

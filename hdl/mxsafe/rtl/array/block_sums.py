@@ -22,7 +22,7 @@ def add_blocks(
     sum_bits: int,
     negated: bool,
     turns: int = 1,
-) -> list[Signal]:
+) -> list[list[Signal]]:
     """Registers that add up the dot products of each MAC.
 
     Parameters
@@ -32,20 +32,25 @@ def add_blocks(
         For each MAC whether there is a dot product, and its register is enabled.
     starts : sequence of Value
         For each MAC whether that is the first of a block.
-    dots : sequence of array of signed
-        For each MAC the halves of its dot product.
-    carries : sequence of array
+    dots : sequence of sequence of array of signed
+        For each MAC the halves of its dot products, in groups, each of which is added in front of a
+        register of its own.
+    carries : sequence of sequence of array
         What comes beside each half, see `OperandDot`.
     sum_bits : int
         Bits of a sum, sign included.
     negated : bool
         Whether halves with a carry are subtracted; else it is added to them.
     turns : int
-        Sums of a MAC, which go round in a ring of as many registers. Halves are as many groups,
-        each of which is added in front of a register of its own.
+        Sums of a MAC, which go round in a ring of as many registers; no fewer than groups.
+
+    Returns
+    -------
+    list of list of Signal
+        For each MAC its registers, in the order of the ring.
     """
     sums, shape = [], signed(sum_bits)
-    for i, (halves, beside) in enumerate(zip(dots, carries, strict=True)):
+    for i, (groups, beside) in enumerate(zip(dots, carries, strict=True)):
         names = [*(f"sum_{i}_{step}" for step in range(turns - 1)), f"sum_{i}"]
         ring = [Signal(shape, name=name, reset_less=True) for name in names]
         kept = noted(
@@ -54,8 +59,13 @@ def add_blocks(
             "row of full adders more than two, and no second carry chain.",
         )
         totals: list[Value] = [kept, *ring[:-1]]
-        for j, (half, negate) in enumerate(zip(halves, beside, strict=True)):
-            addend, step = half, j * turns // len(beside)
+        halves = [
+            (step, half, negate)
+            for step, of_group in enumerate(zip(groups, beside, strict=True))
+            for half, negate in zip(*of_group, strict=True)
+        ]
+        for j, (step, half, negate) in enumerate(halves):
+            addend = half
             if negated:
                 addend = named(m, f"half_{i}_{j}", None, Mux(negate, ~half, half))
                 noted(addend, "Subtracted by its complement and a carry into the addition.")
@@ -63,7 +73,7 @@ def add_blocks(
             totals[step] = named(m, f"total_{i}_{j}", None, without_carry + negate)
         with m.If(adds[i]):
             m.d.sync += [register.eq(total) for register, total in zip(ring, totals, strict=True)]
-        sums.append(ring[-1])
+        sums.append(ring)
     return sums
 
 

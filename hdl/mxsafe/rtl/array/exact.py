@@ -5,7 +5,7 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from amaranth.hdl import Module, Value
 
@@ -42,7 +42,7 @@ from mxsafe.rtl.mac.operand_dot import (
 )
 from mxsafe.rtl.timing import at, only_for
 from mxsafe.rtl.unit import Unit, place
-from mxsafe.validation import PositiveInteger, require_integer
+from mxsafe.validation import PositiveInteger, require_integer, within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Exact(IntegerArithmetic):
 
     A MAC needs its accumulator once a block, so few accumulators serve many MACs: one is the least
     that keeps the full rate for 1x64 blocks (a block lasts 16 beats), eight for 8x8 tiles (two
-    beats).
+    beats), or one for each MAC that serves two columns.
 
     Parameters
     ----------
@@ -84,11 +84,15 @@ class Exact(IntegerArithmetic):
         Products are added without a chain of carries, and with the sum of a block for the first
         time: less energy and time, more registers. Not for an FPGA, nor for two operands of
         integers.
+    interleave : int
+        Columns that each MAC serves in turn, 1 or 2: of 2 it has two sums and an accumulator of its
+        own, and takes products of two beats a cycle. Columns of the shape are those of results.
+        Not for an FPGA, nor for sets of formats.
     """
 
     name = "exact"
     label = "exact"
-    shown_if_not_default = frozenset({"target", "paired", "carry_save"})
+    shown_if_not_default = frozenset({"target", "paired", "carry_save", "interleave"})
 
     accumulators: PositiveInteger = 1
     pipeline: int | None = None
@@ -98,6 +102,7 @@ class Exact(IntegerArithmetic):
     target: Target = "asic"
     paired: bool | None = None
     carry_save: bool = False
+    interleave: Annotated[int, within(1, 2)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,6 +114,20 @@ class Exact(IntegerArithmetic):
             _ = PairedMultiplierConfiguration(formats=self.formats)  # which refuses wide ones
         if self.carry_save:
             require_carry_save(self, self.formats)
+        if self.interleave > 1:
+            self._require_single_formats("interleave 2")
+            if self.target != "asic":
+                raise ValueError(f"interleave must be 1 with target {self.target}, not 2")
+
+    @property
+    def turns(self) -> int:
+        """Columns of results that a MAC serves, one after the other."""
+        return self.interleave
+
+    @property
+    def groups(self) -> int:
+        """All lanes of a MAC work on beats of the same column."""
+        return 1
 
     def _settle_for(self, shape: UnitShape) -> None:
         if shape.macs % self.accumulators:
@@ -116,9 +135,12 @@ class Exact(IntegerArithmetic):
                 f"accumulators must divide the {shape.rows} * {shape.columns} = {shape.macs} MACs, "
                 f"not {self.accumulators}"
             )
-        together = self._together(shape.lanes)
+        if self.interleave > 1:
+            self._require_turns(shape)
+        lanes = self.group_lanes(shape.lanes)
+        together = self._together(lanes)
         places = dot_places(
-            shape.lanes,
+            lanes,
             product_places(self),
             dsp=bool(self.dsp),
             together=together,
@@ -148,6 +170,19 @@ class Exact(IntegerArithmetic):
             add_stages=_stages("add_stages", self.add_stages, 1, most_add, macs),
         )
         self._require_block(shape)
+
+    def _require_turns(self, shape: UnitShape) -> None:
+        """Refuse columns that MACs cannot share, or accumulators that they would have to."""
+        if shape.columns % self.interleave:
+            raise ValueError(
+                f"interleave must divide the {shape.columns} columns, not {self.interleave}"
+            )
+        macs = shape.macs // self.interleave
+        if self.accumulators != macs:
+            raise ValueError(
+                f"accumulators must be {macs} with interleave {self.interleave}, one for each MAC, "
+                f"not {self.accumulators}"
+            )
 
     @property
     def runs_free(self) -> bool:
@@ -241,7 +276,7 @@ class Exact(IntegerArithmetic):
 
     def completes_rows(self, shape: UnitShape) -> bool:
         """A single accumulator completes the MACs one after the other, row by row."""
-        return self.accumulators == 1
+        return self.accumulators == 1 and self.interleave == 1
 
     def latency(self, shape: UnitShape, *, by_row: bool) -> int:
         return self._sequencer(shape, by_row=by_row).latency
@@ -253,7 +288,7 @@ class Exact(IntegerArithmetic):
         return self.pipeline + at(self, "near")
 
     def _accumulator(self, shape: UnitShape, *, by_row: bool) -> BlockAccumulatorConfiguration:
-        dot, macs = self.mac(shape.lanes), self.block_cycles(shape)
+        dot, macs = self.mac(self.group_lanes(shape.lanes)), self.block_cycles(shape)
         assert self.scale_stages is not None
         assert self.add_stages is not None
         return self.part(
@@ -265,13 +300,16 @@ class Exact(IntegerArithmetic):
             quantum_exponent=self.formats.quantum_exponent,
             shown=shape.columns if by_row else macs,
             exponent_bits=SUM_BITS + bool(self.offset_width),
-            groups=self._groups(shape) if self.accumulators == 1 else 1,
+            groups=self._starts(shape) if self.accumulators == 1 else 1,
+            turns=self.turns,
         )
 
-    def _groups(self, shape: UnitShape) -> int:
+    def _starts(self, shape: UnitShape) -> int:
         """Registers that say that a block starts: more where few gates are between registers."""
         if self.accumulators > 1:
             return 2
+        if self.interleave > 1:
+            return 1
         assert self.pipeline is not None
         wanted = at(self, "starts") if self.pipeline > 1 else 1
         return wanted if shape.macs >= wanted else 1
@@ -284,7 +322,8 @@ class Exact(IntegerArithmetic):
             dot_latency=self._dot_latency,
             step_latency=accumulator.step_latency,
             result_latency=accumulator.latency,
-            groups=self._groups(shape),
+            groups=self._starts(shape),
+            turns=self.turns,
             early=at(self, "near"),
         )
 
@@ -302,21 +341,25 @@ class Exact(IntegerArithmetic):
         sequence = BlockSequencer(self._sequencer(shape, by_row=by_row))
         place(m, platform, "sequencer", sequence)
         m.d.comb += [sequence.en.eq(beat.en), sequence.token.eq(beat.token)]
+        if beat.phase is not None:
+            m.d.comb += sequence.phase.eq(beat.phase)
+        row_steps = shape.columns // self.turns
+        flags = ("steps", "first") if self.turns > 1 else ("valid", "turn", "steps", "first")
         results: list[Value] = []
         for number in range(self.accumulators):
             accumulate = BlockAccumulator(self._accumulator(shape, by_row=by_row))
             place(m, platform, f"accumulate_{number}", accumulate)
-            together, carries = accumulate.config.macs, accumulate.config.carries
+            together, carries = accumulate.config.dots, accumulate.config.carries
             own = range(number * together, (number + 1) * together)
-            self._scale(
-                m, number, beat, sequence, accumulate, [divmod(i, shape.columns) for i in own]
-            )
+            places = [divmod(i, row_steps) for i in own for _ in range(self.turns)]
+            places = [
+                (row, column + row_steps * (i % self.turns))
+                for i, (row, column) in enumerate(places)
+            ]
+            self._scale(m, number, beat, sequence, accumulate, places)
             m.d.comb += [
                 accumulate.en.eq(beat.en),
-                *(
-                    getattr(accumulate, flag).eq(getattr(sequence, flag))
-                    for flag in ("valid", "turn", "steps", "first")
-                ),
+                *(getattr(accumulate, flag).eq(getattr(sequence, flag)) for flag in flags),
                 accumulate.starts.eq(
                     sequence.starts
                     if self.accumulators == 1
@@ -331,6 +374,13 @@ class Exact(IntegerArithmetic):
                     getattr(accumulate, carries)[index].eq(getattr(macs[mac], carries)),
                 ]
             results += [accumulate.acc[index] for index in range(accumulate.config.shown)]
+        if self.turns > 1:  # of a MAC those of its columns come together
+            results = [
+                results[row + self.turns * column + turn]
+                for row in range(0, shape.macs, shape.columns)
+                for turn in range(self.turns)
+                for column in range(row_steps)
+            ]
         return Completion(sequence.done, results)
 
     def _scale(

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from amaranth.hdl import ShapeLike
 
+from mxsafe.formats import FormatSet
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.array.arithmetic import BlockArithmetic
 from mxsafe.rtl.array.shape import UnitShape
@@ -34,9 +35,18 @@ class IntegerArithmetic(BlockArithmetic):
 
     block: Annotated[int, limited(require_positive_integer, 1 << 64)] = 64
 
+    def _require_single_formats(self, what: str) -> None:
+        """Refuse formats chosen at run time where they do not work with something."""
+        for side in SIDES:
+            if isinstance(fmt := self.formats.of(side), FormatSet):
+                raise ValueError(
+                    f"format_{side} must be a single one for {what}, not the set {fmt.name}"
+                )
+
     def _require_block(self, shape: UnitShape) -> None:
         """Refuse blocks that the widest sums do not hold."""
-        longest = shape.lanes << (WIDEST_SUM + 1 - self.mac(shape.lanes).dot_bits)
+        lanes = self.group_lanes(shape.lanes)
+        longest = lanes << (WIDEST_SUM + 1 - self.mac(lanes).dot_bits)
         if self.block > longest:
             raise ValueError(
                 f"block must be at most {longest}, which sums of {WIDEST_SUM} bits hold, "
@@ -74,5 +84,6 @@ class IntegerArithmetic(BlockArithmetic):
 
     def _sum_bits(self, shape: UnitShape) -> int:
         """Bits of the sum of a block, sign included."""
-        beats = self.block_beats(shape.lanes)
-        return self.mac(shape.lanes).dot_bits + (beats - 1).bit_length()
+        lanes = self.group_lanes(shape.lanes)
+        beats = self.block_beats(lanes)
+        return self.mac(lanes).dot_bits + (beats - 1).bit_length()

@@ -71,12 +71,12 @@ class SubMatrixUnitConfiguration(Configuration):
         return self.arithmetic.block_cycles(self.shape)
 
     def operands(self, side: Side) -> list[str]:
-        """Names of the ports of codes: those of groups of lanes, where MACs serve several columns.
+        """Names of the ports of codes: those of groups of lanes, where MACs have several.
 
-        So MACs have as many times more lanes, and are as many times fewer.
+        MACs that serve several columns have as many times more lanes, and are as many times fewer.
         """
-        turns = self.arithmetic.turns
-        return [side] if turns == 1 else [f"{side}_{group}" for group in range(turns)]
+        groups = self.arithmetic.groups
+        return [side] if groups == 1 else [f"{side}_{group}" for group in range(groups)]
 
     @property
     def latency(self) -> int:
@@ -101,12 +101,13 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
 
     With `Exact` and `Window` only flags are reset.
 
-    Where a MAC serves several columns (`Arithmetic.turns`) it has a group of lanes for each, and
-    `phase` tells which of them the beat of this cycle is for. Operands of a row stay in their group
-    for as many cycles, in which the columns have their turns; so a group works on one beat while
-    the next group works on the one behind it. `a_0` and `w_0`, `a_1`... are operands of the groups:
-    those of `w` are of the column whose turn it is. Scales and anchors are those of all columns.
-    Groups without a beat are given zeros.
+    Where a MAC serves several columns (`Arithmetic.turns`) operands of a row stay for as many
+    cycles, in which the columns have their turns, and the MAC has lanes for as many beats. With
+    `Window` it has a group of lanes for each, and `phase` tells which of them the beat of this
+    cycle is for; so a group works on one beat while the next group works on the one behind it.
+    `a_0` and `w_0`, `a_1`... are operands of the groups: those of `w` are of the column whose turn
+    it is. With `Exact` the beats of a round come together, in its last phase, when the first column
+    has its turn. Scales and anchors are those of all columns. Lanes without a beat are given zeros.
 
     Attributes
     ----------
@@ -133,8 +134,8 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
     -----
     With `Exact` a MAC needs its accumulator once a block, so few accumulators serve many MACs: one
     is the least that keeps the full rate for 1x64 blocks (a block lasts 16 beats), eight for 8x8
-    tiles (two beats). Figures are in ``docs/synthesis.md``, what was tried in
-    ``docs/experiments.md``.
+    tiles (two beats), or one for each MAC that serves two columns. Figures are in
+    ``docs/synthesis.md``, what was tried in ``docs/experiments.md``.
     """
 
     synthesised_once = True
@@ -157,7 +158,9 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         if arithmetic.turns > 1:
             beat["phase"] = range(arithmetic.turns)
         for side in SIDES:
-            lanes = data.ArrayLayout(arithmetic.operand_shape(side), shape.lanes)
+            lanes = data.ArrayLayout(
+                arithmetic.operand_shape(side), arithmetic.group_lanes(shape.lanes)
+            )
             for name in self.config.operands(side):
                 beat[name] = data.ArrayLayout(lanes, macs[side])
         for side in SIDES:
@@ -199,7 +202,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
                 operands = [(delayed(m, self.en, f"a_{row}_near", a, 1), w) for a, w in operands]
             for column in range(self.config.row_steps):
                 for group, (a, w) in enumerate(operands):
-                    mac = arithmetic.build_mac(shape.lanes)
+                    mac = arithmetic.build_mac(arithmetic.group_lanes(shape.lanes))
                     name = f"mac_{row}_{column}{f'_{group}' * (len(groups) > 1)}"
                     place(m, platform, name, mac, reset=False)
                     m.d.comb += [
@@ -246,8 +249,11 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
         ends = named(m, "ends", 1, self.token.valid & (self.token.block_last | self.token.last))
         # By name the phase in which operands of a row are taken.
         held: dict[str, int] = {}
-        if self.config.arithmetic.turns > 1:
-            held = {name: group for group, name in enumerate(self.config.operands("a"))}
+        arithmetic = self.config.arithmetic
+        if arithmetic.turns > 1:
+            # A single group takes a whole round of beats, with the last of them.
+            before = arithmetic.turns - arithmetic.groups
+            held = {name: before + group for group, name in enumerate(self.config.operands("a"))}
         for name in self._beat_shapes():
             stays = name.startswith("scale") and self.config.arithmetic.scales_stay
             enable = self.en

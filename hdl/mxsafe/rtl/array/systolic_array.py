@@ -157,9 +157,12 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     Lines of sub-matrix units have the rows of the array in turn: with four lines, row 5 is the
     second of the second line. The caller never sees that either.
 
-    With `Window.interleave` a beat goes to the first or to the second group of a MAC's lanes, in
-    the phases of a round of two cycles. Beats of a block that follow each other share a round; its
-    last one goes to the second group, and waits a cycle for that if it is by itself.
+    With `interleave` a beat goes to the first or to the second half of a MAC's lanes, in the phases
+    of a round of two cycles. Beats of a block that follow each other share a round; its last one
+    goes to the second half, and waits a cycle for that if it is by itself. With `Window` the halves
+    are groups that work on different columns; with `Exact` the first beat waits for the second, and
+    both are multiplied together, of the first columns when the second beat comes and of the others
+    a cycle later.
 
     Beats wait in only two cases, so that nothing is ever lost: a block must end at least
     `block_cycles` after the block before it, and a tile at least as many cycles after the tile
@@ -364,7 +367,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     ) -> tuple[Value, list[Value]]:
         """Whether a beat starts a tile, and whether it has to wait for its phase.
 
-        Beats in the phases of one round go to groups of lanes whose products are added to the same
+        Beats in the phases of one round go to lanes whose products are added to the same
         sums, so they have to be of one block. Units are told of a beat that starts a tile while it
         waits, too.
         """
@@ -549,14 +552,21 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         mode = None
         if self.config.arithmetic.format_set(side) is not None:
             mode = delayed(m, en, f"{side}_{line}_mode_skew", streams[side].tuser.format, skew)
-        if self.config.arithmetic.turns == 1:
+        arithmetic = self.config.arithmetic
+        if arithmetic.turns == 1:
             operands = self._decoded(m, platform, side, str(line), codes, mode)
         elif side == "a":
             present = codes & token.valid.replicate(len(codes))
             entered = named(m, f"a_{line}_or_0", len(codes), present)
-            noted(entered, "Products of a group of lanes without a beat are added, too.")
+            noted(entered, "Products of lanes without a beat are added, too.")
+            if arithmetic.groups == 1:
+                begins = self._first_phase(m, f"a_{line}", en, unit.phase)
+                earlier = delayed(m, begins, f"a_{line}_earlier", entered, 1)
+                entered = _joined(earlier, entered, len(members))
             decoded = self._decoded(m, platform, side, str(line), entered, mode)
-            operands = decoded.replicate(self.config.arithmetic.turns)
+            operands = decoded.replicate(arithmetic.groups)
+        elif arithmetic.groups == 1:
+            operands = self._columns_of_rounds(m, platform, line, codes, en, unit.phase)
         else:
             operands = self._columns_in_turn(m, platform, line, codes, en, unit.phase)
         # To what stands behind the edge a code for NaN or Inf is a NaN scale of its block.
@@ -589,6 +599,35 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             below.anchors.as_value().eq(anchors),
         ]
         return Cat(operands, below.distances.as_value(), below.guarded.as_value())
+
+    def _first_phase(self, m: Module, name: str, en: Signal, phase: Value) -> Value:
+        """Enable of what keeps the first beat of a round until the second is there."""
+        return named(m, f"{name}_begins_round", 1, en & ~phase)
+
+    def _columns_of_rounds(
+        self,
+        m: Module,
+        platform: object,
+        line: int,
+        codes: Value,
+        en: Signal,
+        phase: Value,
+    ) -> Value:
+        """Operands of two beats together, of the columns whose turn it is.
+
+        The first columns have theirs when the second beat comes, the others a cycle later.
+        """
+        half = len(codes) // 2
+        begins = self._first_phase(m, f"w_{line}", en, phase)
+        earlier = delayed(m, begins, f"w_{line}_earlier", codes, 1)
+        later = delayed(m, en, f"w_{line}_later", codes[half:], 1)
+        count = self.config.unit.row_steps
+        turns = [
+            _joined(earlier[half:], later, count),
+            _joined(earlier[:half], codes[:half], count),
+        ]
+        entering = chosen(m, f"w_{line}_of_turn", phase, turns)
+        return self._decoded(m, platform, "w", str(line), entering, None)
 
     def _columns_in_turn(
         self,
@@ -711,3 +750,13 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             self.m_axis_c.tvalid.eq(valid),
             self.m_axis_c.tlast.eq(last),
         ]
+
+
+def _joined(earlier: Value, later: Value, count: int) -> Value:
+    """Codes of two beats, for each of `count` rows or columns those of both."""
+    width = len(later) // count
+    parts = (
+        Cat(earlier.word_select(member, width), later.word_select(member, width))
+        for member in range(count)
+    )
+    return Cat(*parts)

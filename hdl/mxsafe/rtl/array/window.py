@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Module, Value
 
-from mxsafe.formats import E8M0, FormatSet
+from mxsafe.formats import E8M0
 from mxsafe.products import DEFAULT_INNER, DEFAULT_WINDOW
 from mxsafe.rtl.arithmetic.bits import chosen, named
 from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
@@ -72,12 +72,7 @@ class Window(IntegerArithmetic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for side in SIDES:
-            if isinstance(fmt := self.formats.of(side), FormatSet):
-                raise ValueError(
-                    f"format_{side} must be a single one for arithmetic window, "
-                    f"not the set {fmt.name}"
-                )
+        self._require_single_formats("arithmetic window")
         _ = self._lowest_exponent  # which refuses windows that are too narrow
 
     @property

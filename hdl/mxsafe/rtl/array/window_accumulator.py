@@ -6,7 +6,7 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -151,25 +151,30 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
         adds = named(m, "adds", 1, self.en & self.valid) if config.turns == 1 else self.en
-        sums = add_blocks(
+        rings = add_blocks(
             m,
             adds=[adds] * config.macs,
             starts=[self.starts[2 * i // config.macs] for i in range(config.macs)],
-            dots=[self._addends(m, i) for i in range(config.macs)],
-            carries=[self.negate[i] for i in range(config.macs)],
+            dots=[self._in_groups(self._addends(m, i)) for i in range(config.macs)],
+            carries=[self._in_groups(self.negate[i]) for i in range(config.macs)],
             sum_bits=config.sum_bits,
             negated=False,
             turns=config.turns,
         )
-        rings = self._windows(m, sums)
+        windows_of = self._windows(m, [ring[-1] for ring in rings])
         results: list[Signal] = []
         for turn in range(config.turns):
             suffix = f"_{turn}" if turn else ""
             # When all are complete those of the last turn have just entered their rings.
-            windows = [ring[config.turns - 1 - turn] for ring in rings]
+            windows = [ring[config.turns - 1 - turn] for ring in windows_of]
             head = self._head(m, suffix, windows)
             results += self._convert(m, platform, suffix, turn, head)
         m.d.comb += self.results.as_value().eq(Cat(*results))
+
+    def _in_groups(self, halves: Any) -> list[Any]:
+        """What belongs to the halves of a dot product, for each turn."""
+        count = self.config.halves // self.config.turns
+        return [halves[start : start + count] for start in range(0, self.config.halves, count)]
 
     def _addends(self, m: Module, i: int) -> list[Value]:
         """Halves of a dot product, or their complements, to which `negate` is added."""

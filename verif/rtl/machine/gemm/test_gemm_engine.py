@@ -92,10 +92,11 @@ def test_only_first_tiles_wait_for_anchors() -> None:
     check_case("icarus", module, case, gaps=[3, 3])
 
 
-def test_last_beats_of_odd_blocks_wait_a_cycle() -> None:
-    """With windows a block takes a multiple of `Times.turns`."""
-    module = gemm_engine("window")
-    case = random_case(10, 1, module, "window")
+@pytest.mark.parametrize("arithmetic", ["window", "exact"])
+def test_last_beats_of_odd_blocks_wait_a_cycle(arithmetic: ProductArithmetic) -> None:
+    """A block takes a multiple of `Times.turns`."""
+    module = gemm_engine(arithmetic)
+    case = random_case(10, 1, module, arithmetic)
     full_rate(case, 9, 4)
     (one,) = case.descriptors
     one |= {"strips_a": 3, "strips_w": 3, "w_stride": 1, "w_scale_stride": 1, "write": 1}

@@ -31,7 +31,7 @@ from mxsafe.rtl.unit import Part, Unit, place
 LANES = 4
 """Values of k of a row that a beat of operands holds."""
 _TURNS = 2
-"""Columns that a MAC of an array with windows serves: the shortest block has as many beats."""
+"""Columns that a MAC serves in turn: the shortest block takes as many cycles."""
 _BYTE = 8
 """Bits of a code in a buffer, and of a scale."""
 
@@ -39,7 +39,8 @@ _BYTE = 8
 def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     """The array of a machine, which takes blocks and tiles alike at the full rate.
 
-    With windows half as many MACs take two beats of a tile at once, for two columns in turn.
+    Half as many MACs take two beats of a tile at once, for two columns in turn. Not so, but with
+    windows, where a tile takes more cycles: there several MACs share an accumulator.
 
     For an FPGA it has one accumulator in each sub-matrix unit: there an adder is fast only with
     more registers than there are cycles between two tiles, which therefore come more slowly.
@@ -48,6 +49,11 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     shape = ArrayShape(
         pu_rows=units, pu_columns=units, rows=side, columns=side, lanes=machine.array_lanes
     )
+    # As many units fewer, each of as many columns more, if there are several.
+    across = max(units // _TURNS, 1)
+    in_turn = replace(shape, pu_columns=across, columns=machine.rows // across)
+    # A tile lasts so many cycles, and each accumulator has so many sums to serve meanwhile.
+    clocks = machine.tile_beats * machine.lanes // machine.array_lanes
     arithmetic: Arithmetic
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
@@ -55,12 +61,17 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
         arithmetic = Window(
             formats=machine.formats, block=machine.block_beats * machine.lanes, interleave=_TURNS
         )
-        # As many units fewer, each of as many columns more, if there are several.
-        across = max(units // _TURNS, 1)
-        shape = replace(shape, pu_columns=across, columns=machine.rows // across)
+        shape = in_turn
+    elif machine.target == "asic" and clocks == _TURNS:
+        arithmetic = Exact(
+            formats=machine.formats,
+            block=machine.block_beats * machine.lanes,
+            accumulators=in_turn.unit.macs // _TURNS,
+            carry_save=not machine.formats.has_integers,
+            interleave=_TURNS,
+        )
+        shape = in_turn
     else:
-        # A tile lasts so many cycles, and each accumulator has so many MACs to serve meanwhile.
-        clocks = machine.tile_beats * machine.lanes // machine.array_lanes
         one = at(machine, "one accumulator", of="GemmEngine")
         shared = 1 if one else max(shape.unit.macs // clocks, 1)
         arithmetic = Exact(
