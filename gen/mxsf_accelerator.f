@@ -73,7 +73,7 @@ parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_full_adders.v
 parts/mxsafe_full_adders_bits26.v
 parts/mxsafe_scaler_width30_quantum_ff70f78f.v
-parts/mxsafe_float32_adder_pipeline1_clearable_quick.v
+parts/mxsafe_float32_adder_pipeline1_a9960655.v
 parts/mxsafe_float32_multiplier_pipeline3.v
 parts/mxsafe_float32_adder_pipeline1.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_c76196ec.v

@@ -74,7 +74,7 @@ module mxsafe_block_accumulator_macs2_half_a11f34ae(
     if (en) scale_value <= total_0_1;
   always @(posedge clk)
     if (add_en_last) \acc[0]  <= acc[63:32];
-  mxsafe_float32_adder_pipeline1_clearable_quick add (
+  mxsafe_float32_adder_pipeline1_a9960655 add (
     .a(\acc[0] ),
     .b(add_b),
     .clear_a(first),

@@ -27,38 +27,38 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
   results
 );
   wire \$ends$or ;
-  wire \$is_nan_129$equal ;
-  wire \$is_nan_144$equal ;
-  wire \$is_nan_144$equal_2 ;
-  wire \$is_nan_159$equal ;
-  wire \$is_nan_159$equal_2 ;
-  wire \$is_nan_174$equal ;
-  wire \$is_nan_174$equal_2 ;
-  wire \$is_nan_189$equal ;
-  wire \$is_nan_189$equal_2 ;
-  wire \$is_nan_204$equal ;
-  wire \$is_nan_204$equal_2 ;
-  wire \$is_nan_219$equal ;
-  wire \$is_nan_219$equal_2 ;
-  wire \$is_nan_234$equal ;
-  wire \$is_nan_234$equal_2 ;
-  wire \$is_nan_249$equal ;
-  wire \$is_nan_249$equal_2 ;
-  wire \$is_nan_264$equal ;
-  wire \$is_nan_264$equal_2 ;
-  wire \$is_nan_279$equal ;
+  wire \$is_nan_138$equal ;
+  wire \$is_nan_154$equal ;
+  wire \$is_nan_154$equal_2 ;
+  wire \$is_nan_169$equal ;
+  wire \$is_nan_169$equal_2 ;
+  wire \$is_nan_184$equal ;
+  wire \$is_nan_184$equal_2 ;
+  wire \$is_nan_199$equal ;
+  wire \$is_nan_199$equal_2 ;
+  wire \$is_nan_215$equal ;
+  wire \$is_nan_215$equal_2 ;
+  wire \$is_nan_230$equal ;
+  wire \$is_nan_230$equal_2 ;
+  wire \$is_nan_245$equal ;
+  wire \$is_nan_245$equal_2 ;
+  wire \$is_nan_260$equal ;
+  wire \$is_nan_260$equal_2 ;
+  wire \$is_nan_276$equal ;
+  wire \$is_nan_276$equal_2 ;
+  wire \$is_nan_291$equal ;
   wire \$is_nan$equal ;
-  wire \$is_nan_279$equal_2 ;
-  wire \$is_nan_294$equal ;
-  wire \$is_nan_294$equal_2 ;
-  wire \$is_nan_309$equal ;
-  wire \$is_nan_309$equal_2 ;
+  wire \$is_nan_291$equal_2 ;
+  wire \$is_nan_306$equal ;
+  wire \$is_nan_306$equal_2 ;
+  wire \$is_nan_321$equal ;
+  wire \$is_nan_321$equal_2 ;
   wire \$is_nan$equal_2 ;
-  wire \$is_nan_99$equal ;
-  wire \$is_nan_99$equal_2 ;
-  wire \$is_nan_114$equal ;
-  wire \$is_nan_114$equal_2 ;
-  wire \$is_nan_129$equal_2 ;
+  wire \$is_nan_104$equal ;
+  wire \$is_nan_104$equal_2 ;
+  wire \$is_nan_121$equal ;
+  wire \$is_nan_121$equal_2 ;
+  wire \$is_nan_138$equal_2 ;
   input [383:0] a;
   wire [383:0] a;
   wire a_enters;
@@ -149,21 +149,21 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
   reg accumulate_9_nan;
   wire [1:0] accumulate_9_plus;
   wire [8:0] block_exponent;
-  wire [8:0] \block_exponent$113 ;
-  wire [8:0] \block_exponent$128 ;
-  wire [8:0] \block_exponent$143 ;
-  wire [8:0] \block_exponent$158 ;
-  wire [8:0] \block_exponent$173 ;
-  wire [8:0] \block_exponent$188 ;
-  wire [8:0] \block_exponent$203 ;
-  wire [8:0] \block_exponent$218 ;
-  wire [8:0] \block_exponent$233 ;
-  wire [8:0] \block_exponent$248 ;
-  wire [8:0] \block_exponent$263 ;
-  wire [8:0] \block_exponent$278 ;
-  wire [8:0] \block_exponent$293 ;
-  wire [8:0] \block_exponent$308 ;
-  wire [8:0] \block_exponent$98 ;
+  wire [8:0] \block_exponent$103 ;
+  wire [8:0] \block_exponent$120 ;
+  wire [8:0] \block_exponent$137 ;
+  wire [8:0] \block_exponent$152 ;
+  wire [8:0] \block_exponent$168 ;
+  wire [8:0] \block_exponent$183 ;
+  wire [8:0] \block_exponent$198 ;
+  wire [8:0] \block_exponent$213 ;
+  wire [8:0] \block_exponent$229 ;
+  wire [8:0] \block_exponent$244 ;
+  wire [8:0] \block_exponent$259 ;
+  wire [8:0] \block_exponent$274 ;
+  wire [8:0] \block_exponent$290 ;
+  wire [8:0] \block_exponent$305 ;
+  wire [8:0] \block_exponent$320 ;
   input clk;
   wire clk;
   wire copies_rows;
@@ -172,54 +172,23 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
   input en;
   wire en;
   wire ends;
-  reg [8:0] exponent_0_1;
-  reg [8:0] exponent_10_1;
-  reg [8:0] exponent_11_1;
-  reg [8:0] exponent_12_1;
-  reg [8:0] exponent_13_1;
-  reg [8:0] exponent_14_1;
-  reg [8:0] exponent_15_1;
-  reg [8:0] exponent_1_1;
-  reg [8:0] exponent_2_1;
-  reg [8:0] exponent_3_1;
-  reg [8:0] exponent_4_1;
-  reg [8:0] exponent_5_1;
-  reg [8:0] exponent_6_1;
-  reg [8:0] exponent_7_1;
-  reg [8:0] exponent_8_1;
-  reg [8:0] exponent_9_1;
+  reg index_later_1;
   wire is_nan;
-  wire \is_nan$114 ;
-  wire \is_nan$129 ;
-  wire \is_nan$144 ;
-  wire \is_nan$159 ;
-  wire \is_nan$174 ;
-  wire \is_nan$189 ;
-  wire \is_nan$204 ;
-  wire \is_nan$219 ;
-  wire \is_nan$234 ;
-  wire \is_nan$249 ;
-  wire \is_nan$264 ;
-  wire \is_nan$279 ;
-  wire \is_nan$294 ;
-  wire \is_nan$309 ;
-  wire \is_nan$99 ;
-  reg nan_0_1;
-  reg nan_10_1;
-  reg nan_11_1;
-  reg nan_12_1;
-  reg nan_13_1;
-  reg nan_14_1;
-  reg nan_15_1;
-  reg nan_1_1;
-  reg nan_2_1;
-  reg nan_3_1;
-  reg nan_4_1;
-  reg nan_5_1;
-  reg nan_6_1;
-  reg nan_7_1;
-  reg nan_8_1;
-  reg nan_9_1;
+  wire \is_nan$104 ;
+  wire \is_nan$121 ;
+  wire \is_nan$138 ;
+  wire \is_nan$154 ;
+  wire \is_nan$169 ;
+  wire \is_nan$184 ;
+  wire \is_nan$199 ;
+  wire \is_nan$215 ;
+  wire \is_nan$230 ;
+  wire \is_nan$245 ;
+  wire \is_nan$260 ;
+  wire \is_nan$276 ;
+  wire \is_nan$291 ;
+  wire \is_nan$306 ;
+  wire \is_nan$321 ;
   input phase;
   wire phase;
   output phase_next;
@@ -251,25 +220,37 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
   wire rst;
   input [31:0] scale_a;
   wire [31:0] scale_a;
+  reg [7:0] scale_a_0_later_1;
+  reg [7:0] scale_a_1_later_1;
+  reg [7:0] scale_a_2_later_1;
+  reg [7:0] scale_a_3_later_1;
   wire scale_a_enters;
   output [31:0] scale_a_next;
   reg [31:0] scale_a_next;
   input [63:0] scale_w;
   wire [63:0] scale_w;
   wire [7:0] scale_w_0;
-  wire [7:0] \scale_w_1$97 ;
+  reg [7:0] scale_w_0_later_1;
+  wire [7:0] \scale_w_1$100 ;
   wire [7:0] scale_w_10;
   wire [7:0] scale_w_11;
   wire [7:0] scale_w_12;
   wire [7:0] scale_w_13;
   wire [7:0] scale_w_14;
   wire [7:0] scale_w_15;
+  reg [7:0] scale_w_1_later_1;
   wire [7:0] scale_w_2;
+  reg [7:0] scale_w_2_later_1;
   wire [7:0] scale_w_3;
+  reg [7:0] scale_w_3_later_1;
   wire [7:0] scale_w_4;
+  reg [7:0] scale_w_4_later_1;
   wire [7:0] scale_w_5;
+  reg [7:0] scale_w_5_later_1;
   wire [7:0] scale_w_6;
+  reg [7:0] scale_w_6_later_1;
   wire [7:0] scale_w_7;
+  reg [7:0] scale_w_7_later_1;
   wire [7:0] scale_w_8;
   wire [7:0] scale_w_9;
   wire scale_w_enters;
@@ -292,87 +273,87 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
   // Scales are taken at the end of a block, and stay for all its steps.
   assign scale_a_enters = en & ends;
   assign scale_w_enters = en & ends;
-  assign scale_w_0 = sequencer_index ? scale_w_next[39:32] : scale_w_next[7:0];
-  assign block_exponent = { 1'h0, scale_a_next[7:0] } + { 1'h0, scale_w_0 };
-  assign \$is_nan$equal  = scale_a_next[7:0] == 8'hff;
+  assign scale_w_0 = index_later_1 ? scale_w_4_later_1 : scale_w_0_later_1;
+  assign block_exponent = { 1'h0, scale_a_0_later_1 } + { 1'h0, scale_w_0 };
+  assign \$is_nan$equal  = scale_a_0_later_1 == 8'hff;
   assign \$is_nan$equal_2  = scale_w_0 == 8'hff;
   // An E8M0 scale of 255 is NaN, and so is its block.
   assign is_nan = \$is_nan$equal  | \$is_nan$equal_2 ;
-  assign \scale_w_1$97  = sequencer_index ? scale_w_next[47:40] : scale_w_next[15:8];
-  assign \block_exponent$98  = { 1'h0, scale_a_next[7:0] } + { 1'h0, \scale_w_1$97  };
-  assign \$is_nan_99$equal  = scale_a_next[7:0] == 8'hff;
-  assign \$is_nan_99$equal_2  = \scale_w_1$97  == 8'hff;
-  assign \is_nan$99  = \$is_nan_99$equal  | \$is_nan_99$equal_2 ;
-  assign scale_w_2 = sequencer_index ? scale_w_next[55:48] : scale_w_next[23:16];
-  assign \block_exponent$113  = { 1'h0, scale_a_next[7:0] } + { 1'h0, scale_w_2 };
-  assign \$is_nan_114$equal  = scale_a_next[7:0] == 8'hff;
-  assign \$is_nan_114$equal_2  = scale_w_2 == 8'hff;
-  assign \is_nan$114  = \$is_nan_114$equal  | \$is_nan_114$equal_2 ;
-  assign scale_w_3 = sequencer_index ? scale_w_next[63:56] : scale_w_next[31:24];
-  assign \block_exponent$128  = { 1'h0, scale_a_next[7:0] } + { 1'h0, scale_w_3 };
-  assign \$is_nan_129$equal_2  = scale_a_next[7:0] == 8'hff;
-  assign \$is_nan_129$equal  = scale_w_3 == 8'hff;
-  assign \is_nan$129  = \$is_nan_129$equal_2  | \$is_nan_129$equal ;
-  assign scale_w_4 = sequencer_index ? scale_w_next[39:32] : scale_w_next[7:0];
-  assign \block_exponent$143  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_4 };
-  assign \$is_nan_144$equal  = scale_a_next[15:8] == 8'hff;
-  assign \$is_nan_144$equal_2  = scale_w_4 == 8'hff;
-  assign \is_nan$144  = \$is_nan_144$equal  | \$is_nan_144$equal_2 ;
-  assign scale_w_5 = sequencer_index ? scale_w_next[47:40] : scale_w_next[15:8];
-  assign \block_exponent$158  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_5 };
-  assign \$is_nan_159$equal  = scale_a_next[15:8] == 8'hff;
-  assign \$is_nan_159$equal_2  = scale_w_5 == 8'hff;
-  assign \is_nan$159  = \$is_nan_159$equal  | \$is_nan_159$equal_2 ;
-  assign scale_w_6 = sequencer_index ? scale_w_next[55:48] : scale_w_next[23:16];
-  assign \block_exponent$173  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_6 };
-  assign \$is_nan_174$equal  = scale_a_next[15:8] == 8'hff;
-  assign \$is_nan_174$equal_2  = scale_w_6 == 8'hff;
-  assign \is_nan$174  = \$is_nan_174$equal  | \$is_nan_174$equal_2 ;
-  assign scale_w_7 = sequencer_index ? scale_w_next[63:56] : scale_w_next[31:24];
-  assign \block_exponent$188  = { 1'h0, scale_a_next[15:8] } + { 1'h0, scale_w_7 };
-  assign \$is_nan_189$equal  = scale_a_next[15:8] == 8'hff;
-  assign \$is_nan_189$equal_2  = scale_w_7 == 8'hff;
-  assign \is_nan$189  = \$is_nan_189$equal  | \$is_nan_189$equal_2 ;
-  assign scale_w_8 = sequencer_index ? scale_w_next[39:32] : scale_w_next[7:0];
-  assign \block_exponent$203  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_8 };
-  assign \$is_nan_204$equal  = scale_a_next[23:16] == 8'hff;
-  assign \$is_nan_204$equal_2  = scale_w_8 == 8'hff;
-  assign \is_nan$204  = \$is_nan_204$equal  | \$is_nan_204$equal_2 ;
-  assign scale_w_9 = sequencer_index ? scale_w_next[47:40] : scale_w_next[15:8];
-  assign \block_exponent$218  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_9 };
-  assign \$is_nan_219$equal  = scale_a_next[23:16] == 8'hff;
-  assign \$is_nan_219$equal_2  = scale_w_9 == 8'hff;
-  assign \is_nan$219  = \$is_nan_219$equal  | \$is_nan_219$equal_2 ;
-  assign scale_w_10 = sequencer_index ? scale_w_next[55:48] : scale_w_next[23:16];
-  assign \block_exponent$233  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_10 };
-  assign \$is_nan_234$equal  = scale_a_next[23:16] == 8'hff;
-  assign \$is_nan_234$equal_2  = scale_w_10 == 8'hff;
-  assign \is_nan$234  = \$is_nan_234$equal  | \$is_nan_234$equal_2 ;
-  assign scale_w_11 = sequencer_index ? scale_w_next[63:56] : scale_w_next[31:24];
-  assign \block_exponent$248  = { 1'h0, scale_a_next[23:16] } + { 1'h0, scale_w_11 };
-  assign \$is_nan_249$equal  = scale_a_next[23:16] == 8'hff;
-  assign \$is_nan_249$equal_2  = scale_w_11 == 8'hff;
-  assign \is_nan$249  = \$is_nan_249$equal  | \$is_nan_249$equal_2 ;
-  assign scale_w_12 = sequencer_index ? scale_w_next[39:32] : scale_w_next[7:0];
-  assign \block_exponent$263  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_12 };
-  assign \$is_nan_264$equal  = scale_a_next[31:24] == 8'hff;
-  assign \$is_nan_264$equal_2  = scale_w_12 == 8'hff;
-  assign \is_nan$264  = \$is_nan_264$equal  | \$is_nan_264$equal_2 ;
-  assign scale_w_13 = sequencer_index ? scale_w_next[47:40] : scale_w_next[15:8];
-  assign \block_exponent$278  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_13 };
-  assign \$is_nan_279$equal  = scale_a_next[31:24] == 8'hff;
-  assign \$is_nan_279$equal_2  = scale_w_13 == 8'hff;
-  assign \is_nan$279  = \$is_nan_279$equal  | \$is_nan_279$equal_2 ;
-  assign scale_w_14 = sequencer_index ? scale_w_next[55:48] : scale_w_next[23:16];
-  assign \block_exponent$293  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_14 };
-  assign \$is_nan_294$equal  = scale_a_next[31:24] == 8'hff;
-  assign \$is_nan_294$equal_2  = scale_w_14 == 8'hff;
-  assign \is_nan$294  = \$is_nan_294$equal  | \$is_nan_294$equal_2 ;
-  assign scale_w_15 = sequencer_index ? scale_w_next[63:56] : scale_w_next[31:24];
-  assign \block_exponent$308  = { 1'h0, scale_a_next[31:24] } + { 1'h0, scale_w_15 };
-  assign \$is_nan_309$equal  = scale_a_next[31:24] == 8'hff;
-  assign \$is_nan_309$equal_2  = scale_w_15 == 8'hff;
-  assign \is_nan$309  = \$is_nan_309$equal  | \$is_nan_309$equal_2 ;
+  assign \scale_w_1$100  = index_later_1 ? scale_w_5_later_1 : scale_w_1_later_1;
+  assign \block_exponent$103  = { 1'h0, scale_a_0_later_1 } + { 1'h0, \scale_w_1$100  };
+  assign \$is_nan_104$equal  = scale_a_0_later_1 == 8'hff;
+  assign \$is_nan_104$equal_2  = \scale_w_1$100  == 8'hff;
+  assign \is_nan$104  = \$is_nan_104$equal  | \$is_nan_104$equal_2 ;
+  assign scale_w_2 = index_later_1 ? scale_w_6_later_1 : scale_w_2_later_1;
+  assign \block_exponent$120  = { 1'h0, scale_a_0_later_1 } + { 1'h0, scale_w_2 };
+  assign \$is_nan_121$equal  = scale_a_0_later_1 == 8'hff;
+  assign \$is_nan_121$equal_2  = scale_w_2 == 8'hff;
+  assign \is_nan$121  = \$is_nan_121$equal  | \$is_nan_121$equal_2 ;
+  assign scale_w_3 = index_later_1 ? scale_w_7_later_1 : scale_w_3_later_1;
+  assign \block_exponent$137  = { 1'h0, scale_a_0_later_1 } + { 1'h0, scale_w_3 };
+  assign \$is_nan_138$equal_2  = scale_a_0_later_1 == 8'hff;
+  assign \$is_nan_138$equal  = scale_w_3 == 8'hff;
+  assign \is_nan$138  = \$is_nan_138$equal_2  | \$is_nan_138$equal ;
+  assign scale_w_4 = index_later_1 ? scale_w_4_later_1 : scale_w_0_later_1;
+  assign \block_exponent$152  = { 1'h0, scale_a_1_later_1 } + { 1'h0, scale_w_4 };
+  assign \$is_nan_154$equal  = scale_a_1_later_1 == 8'hff;
+  assign \$is_nan_154$equal_2  = scale_w_4 == 8'hff;
+  assign \is_nan$154  = \$is_nan_154$equal  | \$is_nan_154$equal_2 ;
+  assign scale_w_5 = index_later_1 ? scale_w_5_later_1 : scale_w_1_later_1;
+  assign \block_exponent$168  = { 1'h0, scale_a_1_later_1 } + { 1'h0, scale_w_5 };
+  assign \$is_nan_169$equal  = scale_a_1_later_1 == 8'hff;
+  assign \$is_nan_169$equal_2  = scale_w_5 == 8'hff;
+  assign \is_nan$169  = \$is_nan_169$equal  | \$is_nan_169$equal_2 ;
+  assign scale_w_6 = index_later_1 ? scale_w_6_later_1 : scale_w_2_later_1;
+  assign \block_exponent$183  = { 1'h0, scale_a_1_later_1 } + { 1'h0, scale_w_6 };
+  assign \$is_nan_184$equal  = scale_a_1_later_1 == 8'hff;
+  assign \$is_nan_184$equal_2  = scale_w_6 == 8'hff;
+  assign \is_nan$184  = \$is_nan_184$equal  | \$is_nan_184$equal_2 ;
+  assign scale_w_7 = index_later_1 ? scale_w_7_later_1 : scale_w_3_later_1;
+  assign \block_exponent$198  = { 1'h0, scale_a_1_later_1 } + { 1'h0, scale_w_7 };
+  assign \$is_nan_199$equal  = scale_a_1_later_1 == 8'hff;
+  assign \$is_nan_199$equal_2  = scale_w_7 == 8'hff;
+  assign \is_nan$199  = \$is_nan_199$equal  | \$is_nan_199$equal_2 ;
+  assign scale_w_8 = index_later_1 ? scale_w_4_later_1 : scale_w_0_later_1;
+  assign \block_exponent$213  = { 1'h0, scale_a_2_later_1 } + { 1'h0, scale_w_8 };
+  assign \$is_nan_215$equal  = scale_a_2_later_1 == 8'hff;
+  assign \$is_nan_215$equal_2  = scale_w_8 == 8'hff;
+  assign \is_nan$215  = \$is_nan_215$equal  | \$is_nan_215$equal_2 ;
+  assign scale_w_9 = index_later_1 ? scale_w_5_later_1 : scale_w_1_later_1;
+  assign \block_exponent$229  = { 1'h0, scale_a_2_later_1 } + { 1'h0, scale_w_9 };
+  assign \$is_nan_230$equal  = scale_a_2_later_1 == 8'hff;
+  assign \$is_nan_230$equal_2  = scale_w_9 == 8'hff;
+  assign \is_nan$230  = \$is_nan_230$equal  | \$is_nan_230$equal_2 ;
+  assign scale_w_10 = index_later_1 ? scale_w_6_later_1 : scale_w_2_later_1;
+  assign \block_exponent$244  = { 1'h0, scale_a_2_later_1 } + { 1'h0, scale_w_10 };
+  assign \$is_nan_245$equal  = scale_a_2_later_1 == 8'hff;
+  assign \$is_nan_245$equal_2  = scale_w_10 == 8'hff;
+  assign \is_nan$245  = \$is_nan_245$equal  | \$is_nan_245$equal_2 ;
+  assign scale_w_11 = index_later_1 ? scale_w_7_later_1 : scale_w_3_later_1;
+  assign \block_exponent$259  = { 1'h0, scale_a_2_later_1 } + { 1'h0, scale_w_11 };
+  assign \$is_nan_260$equal  = scale_a_2_later_1 == 8'hff;
+  assign \$is_nan_260$equal_2  = scale_w_11 == 8'hff;
+  assign \is_nan$260  = \$is_nan_260$equal  | \$is_nan_260$equal_2 ;
+  assign scale_w_12 = index_later_1 ? scale_w_4_later_1 : scale_w_0_later_1;
+  assign \block_exponent$274  = { 1'h0, scale_a_3_later_1 } + { 1'h0, scale_w_12 };
+  assign \$is_nan_276$equal  = scale_a_3_later_1 == 8'hff;
+  assign \$is_nan_276$equal_2  = scale_w_12 == 8'hff;
+  assign \is_nan$276  = \$is_nan_276$equal  | \$is_nan_276$equal_2 ;
+  assign scale_w_13 = index_later_1 ? scale_w_5_later_1 : scale_w_1_later_1;
+  assign \block_exponent$290  = { 1'h0, scale_a_3_later_1 } + { 1'h0, scale_w_13 };
+  assign \$is_nan_291$equal  = scale_a_3_later_1 == 8'hff;
+  assign \$is_nan_291$equal_2  = scale_w_13 == 8'hff;
+  assign \is_nan$291  = \$is_nan_291$equal  | \$is_nan_291$equal_2 ;
+  assign scale_w_14 = index_later_1 ? scale_w_6_later_1 : scale_w_2_later_1;
+  assign \block_exponent$305  = { 1'h0, scale_a_3_later_1 } + { 1'h0, scale_w_14 };
+  assign \$is_nan_306$equal  = scale_a_3_later_1 == 8'hff;
+  assign \$is_nan_306$equal_2  = scale_w_14 == 8'hff;
+  assign \is_nan$306  = \$is_nan_306$equal  | \$is_nan_306$equal_2 ;
+  assign scale_w_15 = index_later_1 ? scale_w_7_later_1 : scale_w_3_later_1;
+  assign \block_exponent$320  = { 1'h0, scale_a_3_later_1 } + { 1'h0, scale_w_15 };
+  assign \$is_nan_321$equal  = scale_a_3_later_1 == 8'hff;
+  assign \$is_nan_321$equal_2  = scale_w_15 == 8'hff;
+  assign \is_nan$321  = \$is_nan_321$equal  | \$is_nan_321$equal_2 ;
   assign copies_rows = en & sequencer_done;
   assign row_0 = sequencer_done ? { accumulate_3_acc[63:32], accumulate_2_acc[63:32], accumulate_1_acc[63:32], accumulate_0_acc[63:32], accumulate_3_acc[31:0], accumulate_2_acc[31:0], accumulate_1_acc[31:0], accumulate_0_acc[31:0] } : 256'h0000000000000000000000000000000000000000000000000000000000000000;
   assign row_1 = row_1_4 ? row_1_held : 256'h0000000000000000000000000000000000000000000000000000000000000000;
@@ -426,133 +407,95 @@ module mxsafe_mxsf_pu_exact_4x8x4_c342f360(
     if (rst) row_1_1 <= 1'h0;
     else if (en) row_1_1 <= sequencer_done;
   always @(posedge clk)
-    if (en) accumulate_15_nan <= nan_15_1;
+    if (en) accumulate_15_nan <= \is_nan$321 ;
   always @(posedge clk)
-    if (en) nan_15_1 <= \is_nan$309 ;
+    if (en) accumulate_15_block_exponent <= \block_exponent$320 ;
   always @(posedge clk)
-    if (en) accumulate_15_block_exponent <= exponent_15_1;
+    if (en) accumulate_14_nan <= \is_nan$306 ;
   always @(posedge clk)
-    if (en) exponent_15_1 <= \block_exponent$308 ;
+    if (en) accumulate_14_block_exponent <= \block_exponent$305 ;
   always @(posedge clk)
-    if (en) accumulate_14_nan <= nan_14_1;
+    if (en) accumulate_13_nan <= \is_nan$291 ;
   always @(posedge clk)
-    if (en) nan_14_1 <= \is_nan$294 ;
+    if (en) accumulate_13_block_exponent <= \block_exponent$290 ;
   always @(posedge clk)
-    if (en) accumulate_14_block_exponent <= exponent_14_1;
+    if (en) accumulate_12_nan <= \is_nan$276 ;
   always @(posedge clk)
-    if (en) exponent_14_1 <= \block_exponent$293 ;
+    if (en) accumulate_12_block_exponent <= \block_exponent$274 ;
   always @(posedge clk)
-    if (en) accumulate_13_nan <= nan_13_1;
+    if (en) accumulate_11_nan <= \is_nan$260 ;
   always @(posedge clk)
-    if (en) nan_13_1 <= \is_nan$279 ;
+    if (en) accumulate_11_block_exponent <= \block_exponent$259 ;
   always @(posedge clk)
-    if (en) accumulate_13_block_exponent <= exponent_13_1;
+    if (en) accumulate_10_nan <= \is_nan$245 ;
   always @(posedge clk)
-    if (en) exponent_13_1 <= \block_exponent$278 ;
+    if (en) accumulate_10_block_exponent <= \block_exponent$244 ;
   always @(posedge clk)
-    if (en) accumulate_12_nan <= nan_12_1;
+    if (en) accumulate_9_nan <= \is_nan$230 ;
   always @(posedge clk)
-    if (en) nan_12_1 <= \is_nan$264 ;
+    if (en) accumulate_9_block_exponent <= \block_exponent$229 ;
   always @(posedge clk)
-    if (en) accumulate_12_block_exponent <= exponent_12_1;
+    if (en) accumulate_8_nan <= \is_nan$215 ;
   always @(posedge clk)
-    if (en) exponent_12_1 <= \block_exponent$263 ;
+    if (en) accumulate_8_block_exponent <= \block_exponent$213 ;
   always @(posedge clk)
-    if (en) accumulate_11_nan <= nan_11_1;
+    if (en) accumulate_7_nan <= \is_nan$199 ;
   always @(posedge clk)
-    if (en) nan_11_1 <= \is_nan$249 ;
+    if (en) accumulate_7_block_exponent <= \block_exponent$198 ;
   always @(posedge clk)
-    if (en) accumulate_11_block_exponent <= exponent_11_1;
+    if (en) accumulate_6_nan <= \is_nan$184 ;
   always @(posedge clk)
-    if (en) exponent_11_1 <= \block_exponent$248 ;
+    if (en) accumulate_6_block_exponent <= \block_exponent$183 ;
   always @(posedge clk)
-    if (en) accumulate_10_nan <= nan_10_1;
+    if (en) accumulate_5_nan <= \is_nan$169 ;
   always @(posedge clk)
-    if (en) nan_10_1 <= \is_nan$234 ;
+    if (en) accumulate_5_block_exponent <= \block_exponent$168 ;
   always @(posedge clk)
-    if (en) accumulate_10_block_exponent <= exponent_10_1;
+    if (en) accumulate_4_nan <= \is_nan$154 ;
   always @(posedge clk)
-    if (en) exponent_10_1 <= \block_exponent$233 ;
+    if (en) accumulate_4_block_exponent <= \block_exponent$152 ;
   always @(posedge clk)
-    if (en) accumulate_9_nan <= nan_9_1;
+    if (en) accumulate_3_nan <= \is_nan$138 ;
   always @(posedge clk)
-    if (en) nan_9_1 <= \is_nan$219 ;
+    if (en) accumulate_3_block_exponent <= \block_exponent$137 ;
   always @(posedge clk)
-    if (en) accumulate_9_block_exponent <= exponent_9_1;
+    if (en) accumulate_2_nan <= \is_nan$121 ;
   always @(posedge clk)
-    if (en) exponent_9_1 <= \block_exponent$218 ;
+    if (en) accumulate_2_block_exponent <= \block_exponent$120 ;
   always @(posedge clk)
-    if (en) accumulate_8_nan <= nan_8_1;
+    if (en) accumulate_1_nan <= \is_nan$104 ;
   always @(posedge clk)
-    if (en) nan_8_1 <= \is_nan$204 ;
+    if (en) accumulate_1_block_exponent <= \block_exponent$103 ;
   always @(posedge clk)
-    if (en) accumulate_8_block_exponent <= exponent_8_1;
+    if (en) accumulate_0_nan <= is_nan;
   always @(posedge clk)
-    if (en) exponent_8_1 <= \block_exponent$203 ;
+    if (en) accumulate_0_block_exponent <= block_exponent;
   always @(posedge clk)
-    if (en) accumulate_7_nan <= nan_7_1;
+    if (en) index_later_1 <= sequencer_index;
   always @(posedge clk)
-    if (en) nan_7_1 <= \is_nan$189 ;
+    if (en) scale_w_7_later_1 <= scale_w_next[63:56];
   always @(posedge clk)
-    if (en) accumulate_7_block_exponent <= exponent_7_1;
+    if (en) scale_w_6_later_1 <= scale_w_next[55:48];
   always @(posedge clk)
-    if (en) exponent_7_1 <= \block_exponent$188 ;
+    if (en) scale_w_5_later_1 <= scale_w_next[47:40];
   always @(posedge clk)
-    if (en) accumulate_6_nan <= nan_6_1;
+    if (en) scale_w_4_later_1 <= scale_w_next[39:32];
   always @(posedge clk)
-    if (en) nan_6_1 <= \is_nan$174 ;
+    if (en) scale_w_3_later_1 <= scale_w_next[31:24];
   always @(posedge clk)
-    if (en) accumulate_6_block_exponent <= exponent_6_1;
+    if (en) scale_w_2_later_1 <= scale_w_next[23:16];
   always @(posedge clk)
-    if (en) exponent_6_1 <= \block_exponent$173 ;
+    if (en) scale_w_1_later_1 <= scale_w_next[15:8];
   always @(posedge clk)
-    if (en) accumulate_5_nan <= nan_5_1;
+    if (en) scale_w_0_later_1 <= scale_w_next[7:0];
   always @(posedge clk)
-    if (en) nan_5_1 <= \is_nan$159 ;
+    if (en) scale_a_3_later_1 <= scale_a_next[31:24];
   always @(posedge clk)
-    if (en) accumulate_5_block_exponent <= exponent_5_1;
+    if (en) scale_a_2_later_1 <= scale_a_next[23:16];
   always @(posedge clk)
-    if (en) exponent_5_1 <= \block_exponent$158 ;
+    if (en) scale_a_1_later_1 <= scale_a_next[15:8];
   always @(posedge clk)
-    if (en) accumulate_4_nan <= nan_4_1;
-  always @(posedge clk)
-    if (en) nan_4_1 <= \is_nan$144 ;
-  always @(posedge clk)
-    if (en) accumulate_4_block_exponent <= exponent_4_1;
-  always @(posedge clk)
-    if (en) exponent_4_1 <= \block_exponent$143 ;
-  always @(posedge clk)
-    if (en) accumulate_3_nan <= nan_3_1;
-  always @(posedge clk)
-    if (en) nan_3_1 <= \is_nan$129 ;
-  always @(posedge clk)
-    if (en) accumulate_3_block_exponent <= exponent_3_1;
-  always @(posedge clk)
-    if (en) exponent_3_1 <= \block_exponent$128 ;
-  always @(posedge clk)
-    if (en) accumulate_2_nan <= nan_2_1;
-  always @(posedge clk)
-    if (en) nan_2_1 <= \is_nan$114 ;
-  always @(posedge clk)
-    if (en) accumulate_2_block_exponent <= exponent_2_1;
-  always @(posedge clk)
-    if (en) exponent_2_1 <= \block_exponent$113 ;
-  always @(posedge clk)
-    if (en) accumulate_1_nan <= nan_1_1;
-  always @(posedge clk)
-    if (en) nan_1_1 <= \is_nan$99 ;
-  always @(posedge clk)
-    if (en) accumulate_1_block_exponent <= exponent_1_1;
-  always @(posedge clk)
-    if (en) exponent_1_1 <= \block_exponent$98 ;
-  always @(posedge clk)
-    if (en) accumulate_0_nan <= nan_0_1;
-  always @(posedge clk)
-    if (en) nan_0_1 <= is_nan;
-  always @(posedge clk)
-    if (en) accumulate_0_block_exponent <= exponent_0_1;
-  always @(posedge clk)
-    if (en) exponent_0_1 <= block_exponent;
+    if (en) scale_a_0_later_1 <= scale_a_next[7:0];
   always @(posedge clk)
     if (scale_w_enters) scale_w_next <= scale_w;
   always @(posedge clk)

@@ -45,16 +45,19 @@ class Float32AdderConfiguration(Configuration):
         The distance of the exponents does not wait for mantissas to be compared, significands are
         added in three parts in place of two, and how far a sum goes to the left is found bit by bit
         from the top: faster and larger. Not for an FPGA.
+    one_nan : bool
+        The only NaN that comes is ``0x7fc00000``, as `Scaler` and this unit make it.
     target : {"asic", "fpga"}
         What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
     """
 
-    shown_if_not_default = frozenset({"target", "quick"})
+    shown_if_not_default = frozenset({"target", "quick", "one_nan"})
 
     pipeline: int | None = None
     reset: bool = False
     clearable: bool = False
     quick: bool = False
+    one_nan: bool = False
     target: Target = "asic"
 
     def __post_init__(self) -> None:
@@ -157,10 +160,11 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
             b_further = swap
         distance: Value = named(m, "distance", EXPONENT_BITS, Mux(b_further, b_less_a, a_less_b))
         noted(distance, "How far the smaller significand goes to the right.")
-        a_infinite = named(m, "a_is_infinite", 1, (self.a[:31] == INFINITY) & ~clear)
-        b_infinite = named(m, "b_is_infinite", 1, self.b[:31] == INFINITY)
-        a_nan = named(m, "a_is_nan", 1, (self.a[:31] > INFINITY) & ~clear)
-        b_nan = named(m, "b_is_nan", 1, self.b[:31] > INFINITY)
+        (a_infinite, a_nan), (b_infinite, b_nan) = map(self._special, (self.a, self.b))
+        a_infinite = named(m, "a_is_infinite", 1, a_infinite & ~clear)
+        b_infinite = named(m, "b_is_infinite", 1, b_infinite)
+        a_nan = named(m, "a_is_nan", 1, a_nan & ~clear)
+        b_nan = named(m, "b_is_nan", 1, b_nan)
         a_infinite, b_infinite, a_nan, b_nan = pipe.cross_all(
             "compared",
             a_is_infinite=a_infinite,
@@ -296,6 +300,13 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
         rounds, exact, negative, infinite, invalid = last.all
         magnitude = named(m, "magnitude", len(rounded), Mux(rounds, rounded, exact))
         return pack_special(m, magnitude, negative, infinite, invalid)
+
+    def _special(self, number: Value) -> tuple[Value, Value]:
+        """Whether a number is infinite, or NaN."""
+        if not self.config.one_nan:
+            return number[:31] == INFINITY, number[:31] > INFINITY
+        special, quiet = number[MANTISSA_BITS:31].all(), number[MANTISSA_BITS - 1]
+        return special & ~quiet, special & quiet
 
     def _compared(self, m: Module) -> tuple[Value, Value]:
         """Whether `b` is larger, and whether its exponent is, but for signs."""

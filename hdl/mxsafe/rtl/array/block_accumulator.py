@@ -312,6 +312,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
             pipeline=self.config.add_stages,
             clearable=True,
             quick=self.config.add_stages == 1 or self.config.macs <= _FEW,
+            one_nan=self.config.turns > 1,
         )
         place(m, platform, "add", add, reset=False)
         # Registers of the adder that results pass without stopping.

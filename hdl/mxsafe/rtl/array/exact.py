@@ -4,7 +4,7 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from amaranth.hdl import Module, Value
@@ -343,6 +343,7 @@ class Exact(IntegerArithmetic):
         m.d.comb += [sequence.en.eq(beat.en), sequence.token.eq(beat.token)]
         if beat.phase is not None:
             m.d.comb += sequence.phase.eq(beat.phase)
+        beat, step = self._later(m, beat, sequence.index)
         row_steps = shape.columns // self.turns
         flags = ("steps", "first") if self.turns > 1 else ("valid", "turn", "steps", "first")
         results: list[Value] = []
@@ -356,7 +357,7 @@ class Exact(IntegerArithmetic):
                 (row, column + row_steps * (i % self.turns))
                 for i, (row, column) in enumerate(places)
             ]
-            self._scale(m, number, beat, sequence, accumulate, places)
+            self._scale(m, number, beat, step, accumulate, places)
             m.d.comb += [
                 accumulate.en.eq(beat.en),
                 *(getattr(accumulate, flag).eq(getattr(sequence, flag)) for flag in flags),
@@ -383,21 +384,38 @@ class Exact(IntegerArithmetic):
             ]
         return Completion(sequence.done, results)
 
+    def _later(self, m: Module, beat: EnteredBeat, index: Value) -> tuple[EnteredBeat, Value]:
+        """Scales, and which of them is looked up, a cycle later where each MAC has its accumulator.
+
+        These are fewer registers than a cycle more for sums of scales.
+        """
+        if self.turns == 1:
+            return beat, index
+        scales: dict[Side, list[Value]] = {
+            side: [
+                delayed(m, beat.en, f"scale_{side}_{number}_later", scale, 1)
+                for number, scale in enumerate(lines)
+            ]
+            for side, lines in beat.scales.items()
+        }
+        return replace(beat, scales=scales), delayed(m, beat.en, "index_later", index, 1)
+
     def _scale(
         self,
         m: Module,
         number: int,
         beat: EnteredBeat,
-        sequence: BlockSequencer,
+        step: Value,
         accumulate: BlockAccumulator,
         places: list[tuple[int, int]],
     ) -> None:
         """Look up the scales of an accumulator's next step: those of its MAC's row and column."""
         rows = [beat.scales["a"][row] for row, _ in places]
         columns = [beat.scales["w"][column] for _, column in places]
-        scale_a = chosen(m, f"scale_a_{number}", sequence.index, rows)
-        scale_w = chosen(m, f"scale_w_{number}", sequence.index, columns)
-        cycles = left = self._dot_latency + 1  # from the look-up to the turn
+        # From the look-up to the turn.
+        cycles = left = self._dot_latency + (1 if self.turns == 1 else 0)
+        scale_a = chosen(m, f"scale_a_{number}", step, rows)
+        scale_w = chosen(m, f"scale_w_{number}", step, columns)
         looked_up = at(self, "scales")
         if looked_up:
             cycles = left = left - 1
